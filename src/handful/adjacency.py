@@ -1,0 +1,169 @@
+"""``Adjacency``: a rectangular CSR from source nodes to target nodes, and its products, with gradients.
+
+The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from handful.kernels import csr
+from handful.kernels.aggregate import spmm
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """One layer's edges.
+
+    Args:
+        indptr: int64 ``(targets + 1,)``.
+        indices: int32 or int64 ``(edges,)``, the source of each edge.
+        num_sources: how many sources there are; at least the number of targets.
+        weight: float ``(edges,)`` or ``None``.
+        symmetric: square, and every edge has its reverse with the same weight: the transpose is the matrix itself.
+        has_loops: whether an edge may lead from a node to itself.
+        source_degree: the (weighted) in-degree of every source in the sampled graph, where the rows of some sources
+            are not part of this rectangle; ``None`` for a square, whose own rows tell.
+        normalized: whether ``weight`` already is the aggregation (LADIES, normalised GraphSAINT), self-loops and all:
+            then ``mean`` and ``gcn`` are the plain weighted sum.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    num_sources: int
+    weight: Tensor | None = None
+    symmetric: bool = False
+    has_loops: bool = True
+    source_degree: Tensor | None = None
+    normalized: bool = False
+
+    @property
+    def num_targets(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        return len(self.indices)
+
+    @property
+    def device(self) -> torch.device:
+        return self.indptr.device
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """The number of edges of each target."""
+        return self.indptr.diff()
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """``(2, edges)`` int64 sources and targets, as PyG has them."""
+        rows = torch.from_numpy(csr.row_of_edge(self.indptr.cpu().numpy())).to(self.device)
+        return torch.stack([self.indices.to(torch.int64), rows])
+
+    @cached_property
+    def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """``indptr``, ``indices`` and ``weight`` of the reversed edges, made once a batch at most."""
+        if self.symmetric:
+            return self.indptr, self.indices, self.weight
+        arrays = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
+        indptr, indices, order = csr.transpose(*arrays, self.num_sources, with_order=self.weight is not None)
+        weight = None if self.weight is None else self.weight[torch.from_numpy(order).to(self.device)]
+        return torch.from_numpy(indptr).to(self.device), torch.from_numpy(indices).to(self.device), weight
+
+    def to(self, device: torch.device | str) -> Adjacency:
+        """The same edges on another device."""
+        if self.device == torch.device(device):
+            return self
+        names = ("indptr", "indices", "weight", "source_degree")
+        return replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
+
+    def rows(self, lo: int, hi: int) -> Adjacency:
+        """The rows of targets ``lo`` to ``hi`` over all sources: a chunk for exact inference, which numbers its
+        targets from ``lo`` and not first."""
+        start, stop = int(self.indptr[lo]), int(self.indptr[hi])
+        return replace(
+            self,
+            indptr=self.indptr[lo : hi + 1] - start,
+            indices=self.indices[start:stop],
+            weight=None if self.weight is None else self.weight[start:stop],
+            symmetric=False,
+        )
+
+    def square(self) -> Adjacency:
+        """The same edges with every source a target too; sources beyond the targets receive nothing."""
+        missing = self.num_sources - self.num_targets
+        if missing == 0:
+            return self
+        return replace(self, indptr=torch.cat([self.indptr, self.indptr[-1:].expand(missing)]))
+
+    # -- products -----------------------------------------------------------------------------------------------
+
+    def matmul(self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None) -> Tensor:
+        """``diag(left) · A · diag(right) · x``, differentiable in ``x``; ``x`` has a row for every source."""
+        if len(x) != self.num_sources:
+            raise ValueError(f"x has {len(x)} rows for {self.num_sources} sources")
+        return _Product.apply(x, self, left, right)  # type: ignore[no-any-return, no-untyped-call]
+
+    @cached_property
+    def mean_scale(self) -> Tensor | None:
+        """One over the degree of each target, 0 where it has none; ``None`` where the weights are the mean."""
+        if self.normalized:
+            return None
+        degree = self.degree.to(torch.float32)
+        return torch.where(degree > 0, 1.0 / degree, degree)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """The mean over each target's edges of (weight ×) the source's row; 0 for a target without edges."""
+        return self.matmul(x, left=self.mean_scale)
+
+    @cached_property
+    def loop(self) -> Tensor:
+        """1 for every source that lacks its own self-loop, which GCN and GAT then add; float32."""
+        out = torch.ones(self.num_sources, device=self.device)
+        if self.has_loops:
+            sources, targets = self.edge_index
+            out[targets[sources == targets]] = 0.0
+        return out
+
+    @cached_property
+    def gcn_scale(self) -> Tensor:
+        """d^(-1/2) of every source, d being its weighted in-degree with its self-loop; 0 where d is not positive."""
+        if self.source_degree is not None:
+            degree = self.source_degree.to(torch.float32)
+        elif self.weight is None:
+            degree = self.square().degree.to(torch.float32)
+        else:
+            rows = self.edge_index[1]
+            degree = torch.zeros(self.num_sources, device=self.device).index_add_(0, rows, self.weight.float())
+        degree = degree + self.loop
+        return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None) -> Tensor:
+        ctx.adj, ctx.left, ctx.right = adj, left, right
+        return spmm(adj.indptr, adj.indices, adj.weight, left, right, x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        # d/dx of diag(l) A diag(r) x is diag(r) Aᵀ diag(l): the same product with the scales exchanged.
+        return _TransposedProduct.apply(grads[0], ctx.adj, ctx.left, ctx.right), None, None, None  # type: ignore[no-untyped-call]
+
+
+class _TransposedProduct(torch.autograd.Function):
+    """The backward pass as a function of its own, so that it can be differentiated again (R(w) as a penalty)."""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None) -> Tensor:
+        ctx.adj, ctx.left, ctx.right = adj, left, right
+        return spmm(*adj.transposed, right, left, grad)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        return _Product.apply(grads[0], ctx.adj, ctx.left, ctx.right), None, None, None  # type: ignore[no-untyped-call]

@@ -1,0 +1,386 @@
+"""``Graph``: topology in compressed rows, features, labels and split masks, validated once, at the door.
+
+Row ``v`` of the CSR lists the sources of the edges that point to ``v``: the nodes whose messages ``v`` receives. An
+edge ``(u, v)`` of a PyG ``edge_index`` is column ``u`` of row ``v``. A graph keeps the self-loops and repeated edges
+that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` are how to lose them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.errors import GraphError
+from handful.kernels import csr
+
+FEATURE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+MASKS = ("train_mask", "val_mask", "test_mask")
+Metric = Literal["accuracy", "average_precision", "roc_auc"]
+METRICS: tuple[Metric, ...] = ("accuracy", "average_precision", "roc_auc")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A graph for node classification.
+
+    Args:
+        indptr: int64 ``(N + 1,)``, where each row starts.
+        indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
+        x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
+        y: int64 labels ``(N,)``, -1 where unknown; ``None`` for topology alone.
+        train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
+        edge_weight: float32 ``(E,)``, or ``None`` for an unweighted graph.
+        undirected: whether every edge has its reverse with the same weight; found out when ``None``.
+        num_classes: the number of classes; the largest label plus one when ``None``.
+        metric: what to report and to choose epochs by.
+        class_names: what the labels stand for.
+
+    Raises:
+        GraphError: one message for each way in which these can be wrong.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    x: Tensor | None = None
+    y: Tensor | None = None
+    train_mask: Tensor | None = None
+    val_mask: Tensor | None = None
+    test_mask: Tensor | None = None
+    edge_weight: Tensor | None = None
+    undirected: bool | None = None
+    num_classes: int | None = None
+    metric: Metric = "accuracy"
+    class_names: tuple[str, ...] | None = None
+    name: str = "graph"
+    checked: bool = field(default=False, repr=False)
+    """Set only by those who have just checked the same arrays: a transfer, a subset of fields, a verified file."""
+
+    def __post_init__(self) -> None:
+        if not self.checked:
+            for key, value in validated(self).items():
+                object.__setattr__(self, key, value)
+            object.__setattr__(self, "checked", True)
+
+    # -- size ---------------------------------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """Directed edges: an undirected edge counts twice."""
+        return len(self.indices)
+
+    @property
+    def num_features(self) -> int:
+        return 0 if self.x is None else self.x.shape[1]
+
+    @property
+    def num_outputs(self) -> int:
+        """How many logits a model needs: one for two classes (binary cross-entropy), else one a class."""
+        return 1 if self.num_classes == 2 else int(self.num_classes or 0)
+
+    @property
+    def device(self) -> torch.device:
+        return self.indptr.device
+
+    @cached_property
+    def in_degree(self) -> Tensor:
+        """The number of edges that point to each node."""
+        return self.indptr.diff()
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether any node points to itself."""
+        return bool(csr.has_loops(*self.topology))
+
+    @cached_property
+    def topology(self) -> tuple[np.ndarray, np.ndarray]:
+        """``indptr`` and ``indices`` as numpy arrays on the CPU, for the kernels."""
+        return self.indptr.cpu().numpy(), self.indices.cpu().numpy()
+
+    @cached_property
+    def checksum(self) -> str:
+        """A fingerprint of the topology, for caches that belong to it."""
+        crc = 0
+        for array in self.topology:
+            crc = zlib.crc32(np.ascontiguousarray(array).data, crc)
+        return f"{crc:08x}-{self.num_nodes}-{self.num_edges}"
+
+    @cached_property
+    def train_nodes(self) -> Tensor:
+        """The ids of the training nodes, ascending."""
+        return self.require_training().train_mask.nonzero().squeeze(1)  # type: ignore[union-attr]
+
+    def __repr__(self) -> str:
+        kind = "undirected" if self.undirected else "directed"
+        size = f"{self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features} features"
+        return f"Graph({self.name}: {kind}, {size}, {self.num_classes or 0} classes)"
+
+    # -- making -------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Tensor | np.ndarray, num_nodes: int | None = None, **fields: Any) -> Graph:
+        """A graph from ``(2, E)`` sources and targets, as PyG has them; ``fields`` as for ``Graph``.
+
+        ``num_nodes`` is taken from ``x`` or ``y`` when it is not given, else it is the largest id plus one.
+        """
+        edges = edge_index.cpu().numpy() if isinstance(edge_index, Tensor) else np.asarray(edge_index)
+        if edges.ndim != 2 or edges.shape[0] != 2:
+            raise GraphError(
+                f"edge_index must have shape (2, E), got {edges.shape}: one row of sources, one of targets"
+            )
+        if edges.dtype.kind not in "iu":
+            raise GraphError(f"edge_index must hold integers, got {edges.dtype}")
+        for key in ("x", "y"):
+            if num_nodes is None and fields.get(key) is not None:
+                num_nodes = len(fields[key])
+        if num_nodes is None:
+            num_nodes = int(edges.max()) + 1 if edges.size else 0
+        check_edges(edges, num_nodes)
+        weight = fields.pop("edge_weight", None)
+        indptr, indices, order = csr.coo_to_csr(edges[1], edges[0], num_nodes, num_nodes, weight is not None)
+        if weight is not None:
+            weight = _tensor(weight, "edge_weight")
+            if len(weight) != edges.shape[1]:
+                raise GraphError(f"edge_weight has {len(weight)} values for {edges.shape[1]} edges")
+            fields["edge_weight"] = weight[torch.from_numpy(order)]
+        return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
+
+    def replace(self, **fields: Any) -> Graph:
+        """The same graph with some fields exchanged, checked again unless they are names alone."""
+        return replace(self, checked=set(fields) <= {"name", "class_names"}, **fields)
+
+    def to(self, device: torch.device | str) -> Graph:
+        """The same graph on another device."""
+        if self.device == torch.device(device):
+            return self
+        names = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
+        moved = {n: t.to(device) for n in names if (t := getattr(self, n)) is not None}
+        return replace(self, **moved)
+
+    # -- edges --------------------------------------------------------------------------------------------------
+
+    @property
+    def edge_index(self) -> Tensor:
+        """``(2, E)`` int64 sources and targets, sorted by target and then by source."""
+        rows = torch.from_numpy(csr.row_of_edge(self.topology[0])).to(self.device)
+        return torch.stack([self.indices.to(torch.int64), rows])
+
+    def without_loops(self) -> Graph:
+        """The graph without edges from a node to itself."""
+        return self._simplified(drop_loops=True, merge=False)
+
+    def coalesce(self) -> Graph:
+        """The graph with repeated edges merged into one; of their weights the sum."""
+        return self._simplified(drop_loops=False, merge=True)
+
+    def _simplified(self, *, drop_loops: bool, merge: bool) -> Graph:
+        old_indptr, old_indices = self.topology
+        indptr, indices, keep = csr.simplify(old_indptr, old_indices, drop_loops=drop_loops, merge=merge)
+        if len(indices) == len(old_indices):
+            return self
+        weight = self.edge_weight
+        if weight is not None:
+            group = torch.from_numpy(np.cumsum(keep) - 1) if merge else torch.from_numpy(keep.nonzero()[0])
+            weight = torch.zeros(len(indices)).index_add_(0, group, weight.cpu()) if merge else weight.cpu()[group]
+        topology = torch.from_numpy(indptr), torch.from_numpy(indices)
+        return replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, checked=True).to(self.device)
+
+    def to_undirected(self) -> Graph:
+        """The graph with the reverse of every edge added, and repeated edges merged.
+
+        An edge that had its reverse already stays as it is; weights of the two directions are averaged where both
+        exist, so that the result does not depend on which one came first.
+        """
+        if self.undirected:
+            return self
+        sources, targets = self.edge_index.cpu().numpy()
+        both = np.concatenate([sources, targets]), np.concatenate([targets, sources])
+        n = self.num_nodes
+        indptr, indices, order = csr.coo_to_csr(both[1], both[0], n, n, self.edge_weight is not None)
+        merged_indptr, merged, keep = csr.simplify(indptr, indices, drop_loops=False, merge=True)
+        weight = None
+        if self.edge_weight is not None:
+            group = torch.from_numpy(np.cumsum(keep) - 1)
+            values = self.edge_weight.cpu().repeat(2)[torch.from_numpy(order)]
+            total = torch.zeros(len(merged)).index_add_(0, group, values)
+            weight = total / torch.bincount(group, minlength=len(merged))
+        topology = torch.from_numpy(merged_indptr), torch.from_numpy(merged)
+        out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=True, checked=True)
+        return out.to(self.device)
+
+    # -- training -----------------------------------------------------------------------------------------------
+
+    def require_training(self) -> Graph:
+        """This graph, if it has all that training needs."""
+        missing = [n for n in ("x", "y", *MASKS) if getattr(self, n) is None]
+        if missing:
+            raise GraphError(f"graph '{self.name}' cannot be trained on: it has no {', '.join(missing)}")
+        return self
+
+
+def check_edges(edges: np.ndarray, num_nodes: int) -> None:
+    """Refuse an edge whose ends are not nodes."""
+    for row, what in zip(edges, ("source", "target"), strict=True):
+        at = csr.first_outside(row, num_nodes)
+        if at >= 0:
+            reason = "is negative" if row[at] < 0 else f"is not below the number of nodes, {num_nodes}"
+            raise GraphError(f"edge {at} has {what} {row[at]}, which {reason}: node ids run from 0 to {num_nodes - 1}")
+
+
+def _tensor(value: Any, name: str) -> Tensor:
+    try:
+        return value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{name} is not an array of numbers: {error}") from None
+
+
+def validated(graph: Graph) -> dict[str, Any]:
+    """Every field of ``graph`` in its canonical form, or the error that says what is wrong with it."""
+    indptr, indices = _checked_topology(graph)
+    n = len(indptr) - 1
+    out: dict[str, Any] = {"indptr": indptr, "indices": indices}
+    if graph.x is not None:
+        out["x"] = _checked_features(_tensor(graph.x, "x"), n)
+    if graph.edge_weight is not None:
+        out["edge_weight"] = _checked_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
+    out["y"], out["num_classes"] = _checked_labels(graph, n)
+    out |= _checked_masks(graph, n, out["y"])
+    if graph.metric not in METRICS:
+        raise GraphError(f"metric '{graph.metric}' is unknown: choose from {', '.join(METRICS)}")
+    if graph.metric != "accuracy" and out["num_classes"] not in (None, 2):
+        raise GraphError(f"metric '{graph.metric}' is for two classes, and this graph has {out['num_classes']}")
+    if graph.class_names is not None and len(graph.class_names) != out["num_classes"]:
+        raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes']} classes")
+    weight = out["edge_weight"].cpu().numpy() if graph.edge_weight is not None else None
+    symmetric = csr.is_symmetric(indptr.cpu().numpy(), indices.cpu().numpy(), weight)
+    if graph.undirected and not symmetric:
+        raise GraphError("the graph is said to be undirected, but an edge lacks its reverse: use to_undirected()")
+    out["undirected"] = symmetric
+    return out
+
+
+def _checked_topology(graph: Graph) -> tuple[Tensor, Tensor]:
+    indptr, indices = _tensor(graph.indptr, "indptr"), _tensor(graph.indices, "indices")
+    for name, array in (("indptr", indptr), ("indices", indices)):
+        if array.ndim != 1 or array.is_floating_point() or array.dtype == torch.bool:
+            raise GraphError(f"{name} must be a vector of integers, got {array.dtype} of shape {tuple(array.shape)}")
+    if len(indptr) == 0:
+        raise GraphError("indptr is empty: it needs one value more than there are nodes")
+    indptr = indptr.to(torch.int64).contiguous()
+    n = len(indptr) - 1
+    host = indptr.cpu().numpy()
+    if host[0] != 0 or host[-1] != len(indices) or csr.first_bad_row(host) >= 0:
+        raise GraphError(f"indptr must rise from 0 to the number of edges, {len(indices)}")
+    at = csr.first_outside(indices.cpu().numpy(), n)
+    if at >= 0:
+        raise GraphError(f"edge {at} has source {int(indices[at])}: node ids run from 0 to {n - 1}")
+    dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
+    indices = indices.to(dtype).contiguous()
+    return indptr, _sorted_rows(indptr, indices, graph.edge_weight is not None)
+
+
+def _sorted_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
+    """``indices`` if its rows ascend, else sorted: kernels and caches rely on one form."""
+    host_ptr, host = indptr.cpu().numpy(), indices.cpu().numpy()
+    falls = np.flatnonzero(host[1:] < host[:-1]) + 1
+    if np.isin(falls, host_ptr).all():
+        return indices
+    if weighted:
+        raise GraphError("the sources of a row must ascend in a weighted CSR: build it with Graph.from_edge_index")
+    n = len(host_ptr) - 1
+    return torch.from_numpy(csr.transpose(*csr.transpose(host_ptr, host, n)[:2], n)[1]).to(indices.device)
+
+
+def _checked_features(x: Tensor, n: int) -> Tensor:
+    if x.ndim != 2 or len(x) != n:
+        raise GraphError(f"x must have shape ({n}, features), one row a node, got {tuple(x.shape)}")
+    if x.dtype not in FEATURE_DTYPES:
+        if x.is_complex():
+            raise GraphError(f"x must be real, got {x.dtype}")
+        x = x.to(torch.float32)
+    for start in range(0, n, 65_536):
+        block = torch.isfinite(x[start : start + 65_536])
+        if not bool(block.all()):
+            row, column = (~block).nonzero()[0].tolist()
+            value = float(x[start + row, column])
+            raise GraphError(f"x[{start + row}, {column}] is {value}: fill or drop values that are not finite")
+    return x.contiguous()
+
+
+def _checked_weight(weight: Tensor, edges: int) -> Tensor:
+    if weight.shape != (edges,):
+        raise GraphError(f"edge_weight must have shape ({edges},), one value an edge, got {tuple(weight.shape)}")
+    weight = weight.to(torch.float32).contiguous()
+    if not bool(torch.isfinite(weight).all()):
+        raise GraphError(f"edge_weight[{int((~torch.isfinite(weight)).nonzero()[0])}] is not finite")
+    return weight
+
+
+def _checked_labels(graph: Graph, n: int) -> tuple[Tensor | None, int | None]:
+    if graph.y is None:
+        return None, graph.num_classes
+    y = _tensor(graph.y, "y")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y.squeeze(1)
+    if y.shape != (n,):
+        raise GraphError(f"y must have shape ({n},), one label a node, got {tuple(y.shape)}")
+    if y.is_floating_point() and not bool((y == y.round()).all()):
+        raise GraphError("y must hold whole numbers (class ids), got fractions or NaN")
+    y = y.to(torch.int64).contiguous()
+    classes = graph.num_classes if graph.num_classes is not None else (int(y.max()) + 1 if n else 0)
+    bad = ((y < -1) | (y >= classes)).nonzero()
+    if len(bad):
+        at = int(bad[0])
+        raise GraphError(f"y[{at}] is {int(y[at])}: labels run from 0 to {classes - 1}, or are -1 where unknown")
+    return y, classes
+
+
+def _checked_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor | None]:
+    given = {name: mask for name in MASKS if (mask := getattr(graph, name)) is not None}
+    if not given:
+        return {}
+    out: dict[str, Tensor | None] = {}
+    for name in MASKS:
+        mask = _as_mask(_tensor(given[name], name), n, name) if name in given else torch.zeros(n, dtype=torch.bool)
+        out[name] = mask.to(graph.indptr.device) if isinstance(graph.indptr, Tensor) else mask
+    for a, b in (("train_mask", "val_mask"), ("train_mask", "test_mask"), ("val_mask", "test_mask")):
+        both = (out[a] & out[b]).nonzero()  # type: ignore[operator]
+        if len(both):
+            raise GraphError(f"{a} and {b} overlap in {len(both)} nodes, the first being {int(both[0])}")
+    train = out["train_mask"]
+    assert train is not None
+    if not bool(train.any()):
+        raise GraphError("train_mask is empty: there is no node to train on")
+    if y is not None:
+        for name, mask in out.items():
+            unlabelled = (mask & (y < 0)).nonzero()  # type: ignore[operator]
+            if len(unlabelled):
+                raise GraphError(f"node {int(unlabelled[0])} is in {name} but has no label (y is -1)")
+    return out
+
+
+def _as_mask(mask: Tensor, n: int, name: str) -> Tensor:
+    """A boolean mask from a boolean mask or from node ids."""
+    if mask.ndim != 1:
+        raise GraphError(f"{name} must be a vector, got shape {tuple(mask.shape)}: choose one column of it")
+    if mask.dtype == torch.bool or (mask.dtype == torch.uint8 and len(mask) == n):
+        if len(mask) != n:
+            raise GraphError(f"{name} has {len(mask)} values for {n} nodes")
+        return mask.to(torch.bool).contiguous()
+    if mask.is_floating_point():
+        raise GraphError(f"{name} must be boolean or hold node ids, got {mask.dtype}")
+    at = csr.first_outside(mask.cpu().numpy(), n)
+    if at >= 0:
+        raise GraphError(f"{name}[{at}] is node {int(mask[at])}: node ids run from 0 to {n - 1}")
+    out = torch.zeros(n, dtype=torch.bool, device=mask.device)
+    out[mask.to(torch.int64)] = True
+    return out

@@ -1,0 +1,5 @@
+"""The hot loops. They know nothing but arrays: numba for the CPU, the same functions in torch for any device.
+
+``csr`` builds and reads compressed rows, ``subgraph`` cuts induced parts out of them, ``aggregate`` multiplies
+by them. ``threads`` holds the one way in which all of them use more than one core.
+"""

@@ -1,0 +1,154 @@
+"""Building and checking compressed sparse rows. Rows are targets, columns are sources, sorted within a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from handful.kernels.threads import kernel
+
+IntArray = np.ndarray
+
+
+def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
+    """int32 where every node id fits, int64 otherwise."""
+    return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
+
+
+@kernel
+def _count(keys: Any, indptr: Any) -> None:
+    for i in range(keys.shape[0]):
+        indptr[keys[i] + 1] += 1
+    for v in range(indptr.shape[0] - 1):
+        indptr[v + 1] += indptr[v]
+
+
+@kernel
+def _scatter(keys: Any, values: Any, indptr: Any, cursor: Any, out: Any, order: Any) -> None:
+    cursor[:] = indptr[:-1]
+    keep_order = order.shape[0] > 0
+    for i in range(keys.shape[0]):
+        at = cursor[keys[i]]
+        cursor[keys[i]] = at + 1
+        out[at] = values[i]
+        if keep_order:
+            order[at] = i
+
+
+@kernel
+def _scatter_rows(indptr: Any, indices: Any, t_indptr: Any, cursor: Any, out: Any, order: Any) -> None:
+    cursor[:] = t_indptr[:-1]
+    keep_order = order.shape[0] > 0
+    for v in range(indptr.shape[0] - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            at = cursor[indices[e]]
+            cursor[indices[e]] = at + 1
+            out[at] = v
+            if keep_order:
+                order[at] = e
+
+
+def coo_to_csr(
+    rows: IntArray, cols: IntArray, num_rows: int, num_cols: int, with_order: bool = False
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Sort edges by (row, col): ``indptr``, ``indices`` and, if asked for, each edge's place in the input.
+
+    Two stable counting sorts: by column first, then by row. The ids must have been checked by the caller.
+    """
+    by_col, col_rows, first = _sort_by(cols, rows, num_cols, num_rows, with_order)
+    indptr, indices, second = transpose(by_col, col_rows, num_rows, with_order)
+    return indptr, indices, first[second] if with_order else second
+
+
+def _sort_by(
+    keys: IntArray, values: IntArray, num_keys: int, num_values: int, with_order: bool
+) -> tuple[IntArray, IntArray, IntArray]:
+    indptr = np.zeros(num_keys + 1, np.int64)
+    _count(keys, indptr)
+    out = np.empty(len(keys), index_dtype(num_values))
+    order = np.empty(len(keys) if with_order else 0, np.int64)
+    _scatter(keys, values, indptr, np.empty(num_keys, np.int64), out, order)
+    return indptr, out, order
+
+
+def transpose(
+    indptr: IntArray, indices: IntArray, num_cols: int, with_order: bool = False
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The CSR of the reversed edges, rows sorted, and, if asked for, each edge's place in the input."""
+    t_indptr = np.zeros(num_cols + 1, np.int64)
+    _count(indices, t_indptr)
+    out = np.empty(len(indices), index_dtype(len(indptr) - 1))
+    order = np.empty(len(indices) if with_order else 0, np.int64)
+    _scatter_rows(indptr, indices, t_indptr, np.empty(num_cols, np.int64), out, order)
+    return t_indptr, out, order
+
+
+@kernel
+def _kept(indptr: Any, indices: Any, drop_loops: bool, merge: bool, keep: Any, out: Any) -> None:
+    for v in range(indptr.shape[0] - 1):
+        count = 0
+        for e in range(indptr[v], indptr[v + 1]):
+            repeated = merge and e > indptr[v] and indices[e] == indices[e - 1]
+            keep[e] = not repeated and not (drop_loops and indices[e] == v)
+            count += keep[e]
+        out[v + 1] = out[v] + count
+
+
+def simplify(
+    indptr: IntArray, indices: IntArray, *, drop_loops: bool, merge: bool
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Drop self-loops and repeated edges of a CSR with sorted rows; also which edges were kept, as a mask."""
+    keep = np.empty(len(indices), np.bool_)
+    out = np.zeros_like(indptr)
+    _kept(indptr, indices, drop_loops, merge, keep, out)
+    return out, indices[keep], keep
+
+
+@kernel
+def first_bad_row(indptr: Any) -> int:
+    """The first row whose end lies before its start, or -1."""
+    for v in range(indptr.shape[0] - 1):
+        if indptr[v + 1] < indptr[v]:
+            return v
+    return -1
+
+
+@kernel
+def first_outside(indices: Any, bound: int) -> int:
+    """The place of the first value outside ``[0, bound)``, or -1."""
+    for i in range(indices.shape[0]):
+        if indices[i] < 0 or indices[i] >= bound:
+            return i
+    return -1
+
+
+def is_symmetric(indptr: IntArray, indices: IntArray, weight: np.ndarray | None = None) -> bool:
+    """Whether every edge of a CSR with sorted rows has its reverse, with the same weight."""
+    t_indptr, t_indices, order = transpose(indptr, indices, len(indptr) - 1, with_order=weight is not None)
+    if not (np.array_equal(indptr, t_indptr) and np.array_equal(indices, t_indices)):
+        return False
+    return weight is None or bool(np.array_equal(weight, weight[order]))
+
+
+@kernel
+def has_loops(indptr: Any, indices: Any) -> bool:
+    """Whether any row holds its own index."""
+    for v in range(indptr.shape[0] - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            if indices[e] == v:
+                return True
+    return False
+
+
+@kernel
+def _expand(indptr: Any, out: Any) -> None:
+    for v in range(indptr.shape[0] - 1):
+        out[indptr[v] : indptr[v + 1]] = v
+
+
+def row_of_edge(indptr: IntArray) -> IntArray:
+    """The row of every edge: the COO form of ``indptr``."""
+    out = np.empty(int(indptr[-1]), np.int64)
+    _expand(indptr, out)
+    return out

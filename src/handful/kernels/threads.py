@@ -1,0 +1,116 @@
+"""One thread pool for every numba loop.
+
+Kernels are serial, release the GIL and take a range of rows; ``over_rows`` gives each thread a range with about the
+same number of edges. Numba's own parallel loops are not used: its default threading layer aborts the process when
+two threads (training, and the sampler that works ahead of it) enter a loop at once.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+
+_lock = Lock()
+_pool: ThreadPoolExecutor | None = None
+_threads = max(1, torch.get_num_threads())
+_announced = False
+
+
+def get_threads() -> int:
+    """How many threads a kernel may use."""
+    return _threads
+
+
+def set_threads(count: int) -> None:
+    """Let kernels and torch use ``count`` threads each; they take turns, so the machine is not oversubscribed."""
+    global _pool, _threads
+    if count < 1:
+        raise ValueError(f"threads must be at least 1, got {count}")
+    with _lock:
+        if _pool is not None:
+            _pool.shutdown(wait=True)
+            _pool = None
+        _threads = count
+    torch.set_num_threads(count)
+
+
+def _workers() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_threads, thread_name_prefix="handful-kernel")
+        return _pool
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` once for this machine, keep the machine code on disk, and say so when it takes time."""
+    compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    pattern = os.path.join(compiled.stats.cache_path, f"*.{function.__name__}-*.nbi")
+    compile_for = compiled.compile
+
+    def announce_and_compile(signature: Any) -> Any:
+        global _announced
+        if not _announced and not glob.glob(pattern):
+            _announced = True
+            print("handful: compiling its kernels for this machine (once)…", file=sys.stderr, flush=True)
+        return compile_for(signature)
+
+    compiled.compile = announce_and_compile
+    return compiled
+
+
+def row_ranges(indptr: np.ndarray, pieces: int) -> list[tuple[int, int]]:
+    """Split the rows of a CSR into ranges of about equal work (edges plus rows)."""
+    rows = len(indptr) - 1
+    if pieces <= 1 or rows < 2:
+        return [(0, rows)]
+    work = float(indptr[-1]) + rows
+    cuts = [0]
+    for k in range(1, pieces):
+        cuts.append(max(cuts[-1], _cut(indptr, work * k / pieces)))
+    cuts.append(rows)
+    return [(lo, hi) for lo, hi in itertools.pairwise(cuts) if hi > lo]
+
+
+def _cut(indptr: np.ndarray, work: float) -> int:
+    """The first row before which ``work`` edges-plus-rows lie, by bisection."""
+    lo, hi = 0, len(indptr) - 1
+    while lo < hi:
+        mid = (lo + hi) // 2
+        if float(indptr[mid]) + mid < work:
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
+    """Split ``range(count)`` into at most ``pieces`` ranges of about equal length."""
+    cuts = [count * k // pieces for k in range(pieces + 1)]
+    return [(lo, hi) for lo, hi in itertools.pairwise(cuts) if hi > lo]
+
+
+def run(function: Callable[..., Any], ranges: list[tuple[int, int]], *args: Any) -> list[Any]:
+    """Call ``function(lo, hi, *args)`` for every range, the first here and the others on the pool, in order."""
+    if len(ranges) <= 1:
+        return [function(lo, hi, *args) for lo, hi in ranges]
+    workers = _workers()
+    rest = [workers.submit(function, lo, hi, *args) for lo, hi in ranges[1:]]
+    first = function(*ranges[0], *args)
+    return [first, *(job.result() for job in rest)]
+
+
+def over_rows(function: Callable[..., Any], indptr: np.ndarray, *args: Any) -> list[Any]:
+    """Call ``function(lo, hi, indptr, *args)`` over row ranges of equal work on all threads."""
+    pieces = get_threads() if int(indptr[-1]) + len(indptr) > 20_000 else 1
+    return run(function, row_ranges(indptr, pieces), indptr, *args)
