@@ -1,0 +1,124 @@
+"""Walking a graph: distances from a node, and connected components."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from handful.kernels.threads import even_ranges, get_threads, kernel, run
+
+IntArray = np.ndarray
+
+
+@kernel
+def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> int:
+    """Fill ``distance``, leave the nodes in ``queue`` in the order of discovery, and return how many there are."""
+    distance[:] = -1
+    distance[source] = 0
+    queue[0] = source
+    head, tail = 0, 1
+    while head < tail:
+        v = queue[head]
+        head += 1
+        next_distance = distance[v] + 1
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if distance[u] < 0:
+                distance[u] = next_distance
+                queue[tail] = u
+                tail += 1
+    return tail
+
+
+def bfs(indptr: IntArray, indices: IntArray, source: int) -> IntArray:
+    """int32 ``(N,)``: the number of hops from ``source`` to every node along the rows, -1 where there is no path."""
+    n = len(indptr) - 1
+    if not 0 <= source < n:
+        raise ValueError(f"source {source} is not a node: ids run from 0 to {n - 1}")
+    distance = np.empty(n, np.int32)
+    _bfs(indptr, indices, source, distance, np.empty(n, indices.dtype))
+    return distance
+
+
+class Sweep(NamedTuple):
+    """What breadth-first searches from several sources saw; one value a source."""
+
+    reached: IntArray
+    """How many nodes lie in reach, the source included."""
+    total: IntArray
+    """The sum of their distances."""
+    eccentricity: IntArray
+    """The largest distance."""
+    farthest: IntArray
+    """A node at that distance: of several, the one with the smallest id."""
+
+
+@kernel
+def _sweep(lo: int, hi: int, indptr: Any, indices: Any, sources: Any, out: Any) -> None:
+    n = indptr.shape[0] - 1
+    distance, queue = np.empty(n, np.int32), np.empty(n, indices.dtype)
+    for i in range(lo, hi):
+        reached = _bfs(indptr, indices, sources[i], distance, queue)
+        total, farthest = 0, queue[reached - 1]
+        depth = distance[farthest]
+        for k in range(reached - 1, -1, -1):
+            total += distance[queue[k]]
+            if distance[queue[k]] == depth:
+                farthest = min(farthest, queue[k])
+        out[0, i], out[1, i], out[2, i], out[3, i] = reached, total, depth, farthest
+
+
+def sweep(indptr: IntArray, indices: IntArray, sources: IntArray) -> Sweep:
+    """Breadth-first searches from each of ``sources``, several at once; memory of two integers a node and thread."""
+    sources = np.ascontiguousarray(sources, np.int64)
+    n = len(indptr) - 1
+    if len(sources) and not (int(sources.min()) >= 0 and int(sources.max()) < n):
+        raise ValueError(f"a source is not a node: ids run from 0 to {n - 1}")
+    out = np.zeros((4, len(sources)), np.int64)
+    run(_sweep, even_ranges(len(sources), get_threads()), indptr, indices, sources, out)
+    return Sweep(*out)
+
+
+@kernel
+def _root(parent: Any, v: int) -> int:
+    while parent[v] != v:
+        parent[v] = parent[parent[v]]
+        v = parent[v]
+    return v
+
+
+@kernel
+def _join(indptr: Any, indices: Any, parent: Any) -> int:
+    """Union–find over all edges; the smaller root wins, so that ``parent`` never points upwards."""
+    n = indptr.shape[0] - 1
+    for v in range(n):
+        parent[v] = v
+    for v in range(n):
+        root = _root(parent, v)
+        for e in range(indptr[v], indptr[v + 1]):
+            if parent[indices[e]] == root:
+                continue
+            other = _root(parent, indices[e])
+            if other < root:
+                parent[root] = other
+                root = other
+            elif root < other:
+                parent[other] = root
+    count = 0
+    for v in range(n):
+        if parent[v] == v:
+            parent[v] = count
+            count += 1
+        else:
+            parent[v] = parent[parent[v]]
+    return count
+
+
+def components(indptr: IntArray, indices: IntArray) -> tuple[int, IntArray]:
+    """How many connected components there are, and the component of every node, numbered by their first nodes.
+
+    The direction of edges does not matter: these are the weak components of a directed graph.
+    """
+    label = np.empty(len(indptr) - 1, indices.dtype)
+    return int(_join(indptr, indices, label)), label
