@@ -1,6 +1,7 @@
 """``Adjacency``: a rectangular CSR from source nodes to target nodes, and its products, with gradients.
 
-The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node.
+The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node. A chunk of rows cut
+out for exact inference starts at ``offset`` instead: its target ``v`` is source ``offset + v``.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class Adjacency:
         weight: float ``(edges,)`` or ``None``.
         symmetric: square, and every edge has its reverse with the same weight: the transpose is the matrix itself.
         has_loops: whether an edge may lead from a node to itself.
-        source_degree: the (weighted) in-degree of every source in the sampled graph, where the rows of some sources
-            are not part of this rectangle; ``None`` for a square, whose own rows tell.
+        source_degree: float ``(sources,)``, what ``gcn_scale`` needs of sources whose rows are not part of this
+            rectangle: their (weighted) in-degree in the sampled graph plus 1 if they lack a self-loop there. ``None``
+            for a square, whose own rows tell.
         normalized: whether ``weight`` already is the aggregation (LADIES, normalised GraphSAINT), self-loops and all:
             then ``mean`` and ``gcn`` are the plain weighted sum.
     """
@@ -41,6 +43,7 @@ class Adjacency:
     has_loops: bool = True
     source_degree: Tensor | None = None
     normalized: bool = False
+    offset: int = 0
 
     @property
     def num_targets(self) -> int:
@@ -82,9 +85,12 @@ class Adjacency:
         names = ("indptr", "indices", "weight", "source_degree")
         return replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
 
+    def own(self, x: Tensor) -> Tensor:
+        """The rows of ``x``, which has one a source, that belong to the targets."""
+        return x[self.offset : self.offset + self.num_targets]
+
     def rows(self, lo: int, hi: int) -> Adjacency:
-        """The rows of targets ``lo`` to ``hi`` over all sources: a chunk for exact inference, which numbers its
-        targets from ``lo`` and not first."""
+        """The rows of targets ``lo`` to ``hi`` over all sources: a chunk for exact inference."""
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,
@@ -92,6 +98,8 @@ class Adjacency:
             indices=self.indices[start:stop],
             weight=None if self.weight is None else self.weight[start:stop],
             symmetric=False,
+            source_degree=self.degree_with_loops,
+            offset=self.offset + lo,
         )
 
     def square(self) -> Adjacency:
@@ -123,25 +131,37 @@ class Adjacency:
 
     @cached_property
     def loop(self) -> Tensor:
-        """1 for every source that lacks its own self-loop, which GCN and GAT then add; float32."""
-        out = torch.ones(self.num_sources, device=self.device)
+        """1 for every target that lacks its own self-loop, which GCN and GAT then add, else 0; float32."""
+        out = torch.ones(self.num_targets, device=self.device)
         if self.has_loops:
             sources, targets = self.edge_index
-            out[targets[sources == targets]] = 0.0
+            out[targets[sources == targets + self.offset]] = 0.0
         return out
 
     @cached_property
-    def gcn_scale(self) -> Tensor:
-        """d^(-1/2) of every source, d being its weighted in-degree with its self-loop; 0 where d is not positive."""
+    def degree_with_loops(self) -> Tensor:
+        """The weighted in-degree of every source, counting a self-loop of weight 1 where it lacks its own; float32."""
         if self.source_degree is not None:
-            degree = self.source_degree.to(torch.float32)
-        elif self.weight is None:
-            degree = self.square().degree.to(torch.float32)
-        else:
-            rows = self.edge_index[1]
-            degree = torch.zeros(self.num_sources, device=self.device).index_add_(0, rows, self.weight.float())
-        degree = degree + self.loop
+            return self.source_degree
+        if self.num_targets < self.num_sources:
+            raise ValueError("a rectangle cannot tell the degrees of its sources: give it source_degree")
+        if self.weight is None:
+            return self.degree.to(torch.float32) + self.loop
+        return self.loop.index_add(0, self.edge_index[1], self.weight.to(torch.float32))
+
+    @cached_property
+    def gcn_scale(self) -> Tensor:
+        """d^(-1/2) of every source, d being its degree with loops; 0 where d is not positive."""
+        degree = self.degree_with_loops
         return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
+
+    def gcn(self, x: Tensor) -> Tensor:
+        """D^(-1/2) (A + I) D^(-1/2) x, I adding the self-loops that are missing; the weighted sum if normalised."""
+        if self.normalized:
+            return self.matmul(x)
+        own_scale = self.own(self.gcn_scale)
+        out = self.matmul(x, left=own_scale, right=self.gcn_scale)
+        return out + (self.loop * own_scale * own_scale).to(x.dtype)[:, None] * self.own(x)
 
 
 class _Product(torch.autograd.Function):

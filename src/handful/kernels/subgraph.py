@@ -1,0 +1,152 @@
+"""Induced subgraphs: of one node set, or of all the parts of a partition in one pass over the edges.
+
+The one pass streams the rows in order and keeps a source where its part is the row's own, without a branch: it always
+writes, and moves the cursor by the comparison. Only the survivors, one edge in m, are then renumbered, part by part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
+
+
+@dataclass(frozen=True, eq=False)
+class Survivors:
+    """The edges that stay inside their part: those of row ``v`` are ``kept[start[v] : start[v] + count[v]]``.
+
+    ``kept`` holds sources, or places in ``indices`` where the caller needs to know the edges themselves.
+    """
+
+    kept: np.ndarray
+    start: np.ndarray
+    count: np.ndarray
+    are_edges: bool
+
+
+@kernel
+def _keep_inside(
+    lo: int, hi: int, indptr: Any, indices: Any, part: Any, as_edges: bool, kept: Any, start: Any, count: Any
+) -> None:
+    cursor = indptr[lo]
+    for v in range(lo, hi):
+        own = part[v]
+        begin = cursor
+        if as_edges:
+            for e in range(indptr[v], indptr[v + 1]):
+                kept[cursor] = e
+                cursor += part[indices[e]] == own
+        else:
+            for e in range(indptr[v], indptr[v + 1]):
+                kept[cursor] = indices[e]
+                cursor += part[indices[e]] == own
+        start[v] = begin
+        count[v] = cursor - begin
+
+
+def keep_inside(indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_edges: bool = False) -> Survivors:
+    """Every edge whose two ends have the same ``part``, in one pass over the CSR whatever the number of parts."""
+    n = len(indptr) - 1
+    # As long as the edge list, but only the pages that survivors fill are ever touched.
+    kept = np.empty(len(indices), np.int64 if with_edges else indices.dtype)
+    start, count = np.empty(n, np.int64), np.empty(n, np.int32)
+    over_rows(_keep_inside, indptr, indices, part, with_edges, kept, start, count)
+    return Survivors(kept, start, count, with_edges)
+
+
+@kernel
+def _renumber(
+    lo: int, hi: int, nodes: Any, kept: Any, start: Any, indptr: Any, local: Any, indices: Any, out: Any, edges: Any
+) -> None:
+    as_edges = edges.shape[0] > 0
+    for i in range(lo, hi):
+        begin = start[nodes[i]]
+        at = indptr[i]
+        for k in range(indptr[i + 1] - at):
+            if as_edges:
+                edges[at + k] = kept[begin + k]
+                out[at + k] = local[indices[kept[begin + k]]]
+            else:
+                out[at + k] = local[kept[begin + k]]
+
+
+def part_csr(
+    survivors: Survivors, nodes: np.ndarray, local: np.ndarray, indices: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The CSR of one part in its own numbering, and the edges it is made of (empty unless they were kept).
+
+    ``nodes`` are the part's nodes, ascending; ``local[v]`` is the place of ``v`` among the nodes of its part.
+    """
+    indptr = np.zeros(len(nodes) + 1, np.int64)
+    np.cumsum(survivors.count[nodes], out=indptr[1:])
+    out = np.empty(int(indptr[-1]), np.int32)
+    edges = np.empty(len(out) if survivors.are_edges else 0, np.int64)
+    ranges = even_ranges(len(nodes), get_threads() if len(out) > 20_000 else 1)
+    run(_renumber, ranges, nodes, survivors.kept, survivors.start, indptr, local, indices, out, edges)
+    return indptr, out, edges
+
+
+@kernel
+def _count_inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, count: Any) -> None:
+    for i in range(lo, hi):
+        inside = 0
+        for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
+            inside += local[indices[e]] >= 0
+        count[i] = inside
+
+
+@kernel
+def _fill_inside(
+    lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, out_ptr: Any, out: Any, edges: Any
+) -> None:
+    as_edges = edges.shape[0] > 0
+    for i in range(lo, hi):
+        at = out_ptr[i]
+        for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
+            u = local[indices[e]]
+            if u >= 0:
+                out[at] = u
+                if as_edges:
+                    edges[at] = e
+                at += 1
+
+
+def induced(
+    indptr: np.ndarray, indices: np.ndarray, nodes: np.ndarray, with_edges: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and the edges it is made of if asked for.
+
+    Rows ascend if ``nodes`` do.
+    """
+    local = np.full(len(indptr) - 1, -1, np.int32)
+    local[nodes] = np.arange(len(nodes), dtype=np.int32)
+    ranges = even_ranges(len(nodes), get_threads() if len(nodes) > 5_000 else 1)
+    count = np.zeros(len(nodes), np.int64)
+    run(_count_inside, ranges, nodes, indptr, indices, local, count)
+    out_ptr = np.zeros(len(nodes) + 1, np.int64)
+    np.cumsum(count, out=out_ptr[1:])
+    out = np.empty(int(out_ptr[-1]), np.int32)
+    edges = np.empty(len(out) if with_edges else 0, np.int64)
+    run(_fill_inside, ranges, nodes, indptr, indices, local, out_ptr, out, edges)
+    return out_ptr, out, edges
+
+
+def induced_torch(indptr: Tensor, indices: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``induced`` in plain torch, for any device; the edges are always told."""
+    local = torch.full((len(indptr) - 1,), -1, dtype=torch.int32, device=indptr.device)
+    local[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=indptr.device)
+    degree = indptr.diff()[nodes]
+    first = degree.cumsum(0) - degree
+    total = int(degree.sum())
+    row = torch.repeat_interleave(torch.arange(len(nodes), device=indptr.device), degree, output_size=total)
+    edges = torch.arange(total, device=indptr.device) - first[row] + indptr[nodes][row]
+    sources = local[indices[edges].to(torch.int64)]
+    inside = sources >= 0
+    out_ptr = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=indptr.device)
+    out_ptr[1:] = torch.bincount(row[inside], minlength=len(nodes)).cumsum(0)
+    return out_ptr, sources[inside], edges[inside]

@@ -1,0 +1,162 @@
+"""Random Node Sampling: every epoch the nodes are dealt into m hands, and a step trains on what one hand induces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch, make_batch
+from handful.errors import SamplerError
+from handful.graph import Graph
+from handful.kernels import subgraph
+from handful.random import generator
+from handful.samplers.base import Sampler, register
+
+
+@register("rns")
+@dataclass(frozen=True)
+class RandomNodes(Sampler):
+    """Random Node Sampling (paper, Algorithm 1).
+
+    At the start of an epoch V is split uniformly at random into ``parts`` blocks B_0, …, B_{m-1}. Step k trains on the
+    induced subgraph G[B_k] with the mean loss over B_k ∩ V_train.
+
+    Args:
+        parts: m, the number of blocks. Their sizes differ by one node at most, and every node is dealt.
+        drop_last: blocks of ⌊n/m⌋ nodes exactly, as the paper has them; up to m - 1 random nodes sit the epoch out.
+        stratify: deal so that every block gets its share of the training nodes of each class.
+        fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps an epoch:
+            the density of the subgraph is then continuous rather than 1/m.
+    """
+
+    parts: int = 4
+    drop_last: bool = False
+    stratify: bool = False
+    fraction: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.parts < 1:
+            raise SamplerError(f"parts must be at least 1, got {self.parts}")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise SamplerError(f"fraction must lie in (0, 1], got {self.fraction}")
+        if self.fraction is not None and (self.drop_last or self.stratify):
+            raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
+
+    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
+        graph.require_training()
+        for nodes, adjacency in self.subgraphs(graph, seed, epoch):
+            yield make_batch(graph, nodes, (adjacency,))
+
+    def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
+        """The node ids and edges of an epoch's batches, without features or labels."""
+        if self.fraction is not None:
+            yield from self._drawn(graph, seed, epoch, self.fraction)
+            return
+        if self.parts > max(1, graph.num_nodes):
+            raise SamplerError(f"cannot deal {graph.num_nodes} nodes into {self.parts} parts: use fewer parts")
+        rng = generator(seed, epoch)
+        if self.stratify:
+            part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
+        else:
+            part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
+        yield from dealt_subgraphs(graph, part, self.parts)
+
+    def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency]]:
+        size = max(1, round(fraction * graph.num_nodes))
+        for step in range(int(np.ceil(1 / fraction - 1e-9))):
+            nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
+            nodes.sort()
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
+
+
+def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
+    """A uniformly random split of ``n`` nodes into ``m`` parts whose sizes differ by one at most: the part of each.
+
+    Every node draws a part independently; then parts that drew too many hand nodes picked at random to those that
+    drew too few. The law treats all nodes alike and its sizes are fixed, hence it is uniform over all such splits; it
+    is much faster than a permutation. With ``drop_last`` sizes are ⌊n/m⌋ and the nodes left over get part ``m``.
+    """
+    dtype = np.uint8 if m < 255 else np.uint16 if m < 65_535 else np.int32
+    part = rng.integers(0, m, n, dtype=dtype)
+    size = np.full(m, n // m)
+    if not drop_last:
+        size[: n % m] += 1
+    drawn = np.bincount(part, minlength=m)
+    ends = np.cumsum(drawn)
+    order = np.argsort(part, kind="stable")
+    surplus = [
+        order[ends[p] - drawn[p] + rng.choice(drawn[p], drawn[p] - size[p], replace=False)]
+        for p in np.flatnonzero(drawn > size)
+    ]
+    missing = np.maximum(size - drawn, 0)
+    receivers = np.repeat(np.arange(m), missing)
+    if drop_last:
+        receivers = np.concatenate([receivers, np.full(n - m * (n // m), m)])
+    if surplus:
+        part[rng.permutation(np.concatenate(surplus))] = receivers
+    return part
+
+
+def strata(graph: Graph) -> np.ndarray:
+    """The class of each training node, and -1 for every other node."""
+    graph.require_training()
+    assert graph.y is not None
+    assert graph.train_mask is not None
+    return torch.where(graph.train_mask, graph.y, -1).cpu().numpy()
+
+
+def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
+    """A random split into ``m`` parts in which the parts' shares of every stratum differ by one at most."""
+    shuffled = rng.permutation(len(stratum))
+    left_over = len(stratum) % m if drop_last else 0
+    kept = shuffled[left_over:]
+    part = np.full(len(stratum), m, np.int32)
+    round_robin = rng.permutation(m)[np.arange(len(kept)) % m]
+    part[kept[np.argsort(stratum[kept], kind="stable")]] = round_robin
+    return part
+
+
+def dealt_subgraphs(graph: Graph, part: np.ndarray, m: int) -> Iterator[tuple[Tensor, Adjacency]]:
+    """The induced subgraph of every part in turn, from one pass over the edges of ``graph``."""
+    sizes = np.bincount(part, minlength=m)
+    ends = np.cumsum(sizes)
+    order = np.argsort(part, kind="stable")
+    if graph.device.type != "cpu":
+        for p in range(m):
+            nodes = order[ends[p] - sizes[p] : ends[p]]
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
+        return
+    indptr, indices = graph.topology
+    survivors = subgraph.keep_inside(indptr, indices, part, with_edges=graph.edge_weight is not None)
+    local = np.empty(graph.num_nodes, np.int32)
+    local[order] = np.arange(graph.num_nodes, dtype=np.int32) - np.repeat(ends - sizes, sizes).astype(np.int32)
+    for p in range(m):
+        nodes = order[ends[p] - sizes[p] : ends[p]]
+        yield torch.from_numpy(nodes), _adjacency(graph, *subgraph.part_csr(survivors, nodes, local, indices))
+
+
+def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
+    """The edges among ``nodes`` (distinct ids), numbered in their order."""
+    if graph.device.type == "cpu":
+        return _adjacency(graph, *subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None))
+    on_device = torch.from_numpy(nodes).to(graph.device)
+    indptr, indices, edges = subgraph.induced_torch(graph.indptr, graph.indices, on_device)
+    weight = None if graph.edge_weight is None else graph.edge_weight[edges]
+    return Adjacency(indptr, indices, len(nodes), weight, bool(graph.undirected), graph.has_loops)
+
+
+def _adjacency(graph: Graph, indptr: np.ndarray, indices: np.ndarray, edges: np.ndarray) -> Adjacency:
+    weight = None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(edges)]
+    return Adjacency(
+        torch.from_numpy(indptr),
+        torch.from_numpy(indices),
+        len(indptr) - 1,
+        weight,
+        symmetric=bool(graph.undirected),
+        has_loops=graph.has_loops,
+    )
