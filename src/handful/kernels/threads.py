@@ -53,8 +53,11 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` once for this machine, keep the machine code on disk, and say so when it takes time."""
-    compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    """Compile ``function`` once for this machine, keep the machine code on disk, and say so when it takes time.
+
+    Sums may be reordered and fused, which is what lets them use vector instructions; NaN and infinity keep their sense.
+    """
+    compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
     pattern = os.path.join(compiled.stats.cache_path, f"*.{function.__name__}-*.nbi")
     compile_for = compiled.compile
 

@@ -1,0 +1,65 @@
+"""bfloat16 for numba, which has none: the bits travel as uint16, and sums are kept in float32.
+
+``widen`` and ``narrow`` do nothing to other types, so that one kernel serves float32, float64 and bfloat16.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import types
+from numba.extending import overload
+from torch import Tensor
+
+
+def widen(value: Any) -> Any:
+    """The number that ``value`` stands for; inside kernels only."""
+    raise NotImplementedError
+
+
+def narrow(value: Any, like: Any) -> Any:
+    """``value`` as an element of the array ``like``, rounded to nearest even; inside kernels only."""
+    raise NotImplementedError
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _same_as(value: Any, like: Any) -> Any:
+    return value
+
+
+def _from_bits(value: Any) -> Any:
+    return np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
+
+
+def _to_bits(value: Any, like: Any) -> Any:
+    bits = np.float32(value).view(np.uint32)
+    if value != value:  # rounding a NaN's bits up could carry it out of the NaNs
+        return np.uint16(0x7FC0)
+    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return np.uint16(np.uint32(bits + half) >> np.uint32(16))
+
+
+@overload(widen, inline="always")
+def _widen(value: Any) -> Any:
+    return _from_bits if value == types.uint16 else _same
+
+
+@overload(narrow, inline="always")
+def _narrow(value: Any, like: Any) -> Any:
+    return _to_bits if like.dtype == types.uint16 else _same_as
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    """The memory of a CPU tensor as a kernel takes it."""
+    tensor = tensor.detach().contiguous()
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def wide_dtype(tensor: Tensor) -> torch.dtype:
+    """What sums over ``tensor`` are kept in: float32 for bfloat16, its own type otherwise."""
+    return torch.float32 if tensor.dtype == torch.bfloat16 else tensor.dtype
