@@ -1,0 +1,88 @@
+"""What Random Node Sampling does to degrees (paper, "Tail degree distribution under RNS"): exactly, and in the tail."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+FloatArray = np.ndarray
+
+
+def block_sizes(nodes: int, parts: int) -> np.ndarray:
+    """The sizes of the blocks that ``nodes`` are dealt into: they differ by one at most."""
+    if not 1 <= parts <= nodes:
+        raise ValueError(f"cannot deal {nodes} nodes into {parts} parts")
+    return nodes // parts + (np.arange(parts) < nodes % parts)
+
+
+def edge_survival(nodes: int, parts: int) -> float:
+    """The probability that the two ends of an edge are dealt into the same block.
+
+    (N/m − 1)/(N − 1) where m divides N; in general Σ_B |B|(|B| − 1) / (N(N − 1)) over the blocks.
+
+    >>> edge_survival(100, 4) == (100 / 4 - 1) / (100 - 1)
+    True
+    """
+    size = block_sizes(nodes, parts)
+    return float(np.sum(size * (size - 1)) / (nodes * (nodes - 1))) if nodes > 1 else 1.0
+
+
+def hypergeometric(nodes: int, block: int, degree: int) -> FloatArray:
+    """H_{N,d}(k) for k = 0…d: the law of the degree that a node of degree d keeps in its block of ``block`` nodes.
+
+    C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the block's other nodes are n of the other N−1, drawn
+    without replacement, and d of those are neighbours. The node has ``degree`` distinct neighbours, itself not one.
+
+    >>> hypergeometric(3, 2, 1).round(3).tolist()
+    [0.5, 0.5]
+    """
+    if not 0 <= degree < nodes:
+        raise ValueError(f"a node of a simple graph of {nodes} nodes cannot have degree {degree}")
+    k = np.arange(degree + 1)
+    others, drawn = nodes - 1, block - 1
+    possible = (k <= drawn) & (drawn - k <= others - degree)
+    out = np.zeros(degree + 1)
+    out[possible] = np.exp(
+        _log_binomial(degree, k[possible])
+        + _log_binomial(others - degree, drawn - k[possible])
+        - _log_binomial(others, np.asarray(drawn))
+    )
+    return out
+
+
+def _log_binomial(n: int, k: np.ndarray) -> FloatArray:
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def thinned_degree_law(degrees: ArrayLike, parts: int) -> FloatArray:
+    """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
+
+    ν is the law of ``degrees`` (one value a node of a simple undirected graph). A uniform node's block is size-biased:
+    where m does not divide N, the law is the mixture over the two block sizes.
+
+    >>> triangle = [2, 2, 2]
+    >>> thinned_degree_law(triangle, 3).tolist()  # every node alone
+    [1.0, 0.0, 0.0]
+    """
+    degrees = np.asarray(degrees, np.int64)
+    nodes = len(degrees)
+    values, counts = np.unique(degrees, return_counts=True)
+    sizes, blocks = np.unique(block_sizes(nodes, parts), return_counts=True)
+    out = np.zeros(int(values[-1]) + 1)
+    for size, times in zip(sizes, blocks, strict=True):
+        share = size * times / nodes
+        for degree, count in zip(values, counts, strict=True):
+            out[: degree + 1] += share * count / nodes * hypergeometric(nodes, int(size), int(degree))
+    return out
+
+
+def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> FloatArray:
+    """C·m^{1−α}·k^{−α}: the tail of p̃ where ν(d) = C·d^{−α}(1 + o(1)), for k → ∞ with k = o(N/m).
+
+    The exponent of the tail is that of the whole graph: Random Node Sampling preserves it.
+
+    >>> round(float(power_law_tail(10, 1.0, 2.0, 4)), 6)
+    0.0025
+    """
+    return np.asarray(constant * float(parts) ** (1.0 - alpha) * np.asarray(k, np.float64) ** -alpha)

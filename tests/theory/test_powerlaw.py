@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import zeta
+
+from handful.batch import make_batch
+from handful.graph import Graph
+from handful.samplers.random_node import RandomNodes
+from handful.theory.powerlaw import _zeta, alpha_error, degrees, fit_power_law, rank_correlation
+
+
+def draw(alpha: float, x_min: int, n: int, seed: int = 0) -> np.ndarray:
+    """Exact draws from the discrete power law, by inversion over a long table."""
+    x = np.arange(x_min, 200_000)
+    return np.random.default_rng(seed).choice(x, n, p=x**-alpha / (x**-alpha).sum())
+
+
+@given(st.floats(1.01, 12), st.integers(1, 3000))
+@settings(max_examples=200, deadline=None)
+def test_zeta_and_its_derivative(s: float, q: int) -> None:
+    value, slope = _zeta(s, float(q))
+    assert value == pytest.approx(zeta(s, q), rel=1e-10)
+    step = 1e-5 * (s - 1)
+    assert slope == pytest.approx((zeta(s + step, q) - zeta(s - step, q)) / (2 * step), rel=1e-4)
+
+
+@pytest.mark.parametrize(("alpha", "x_min"), [(1.7, 1), (2.5, 1), (2.5, 7), (3.5, 3)])
+def test_maximum_likelihood_is_scipys_and_near_the_truth(alpha: float, x_min: int) -> None:
+    data = draw(alpha, x_min, 20_000)
+    fit = fit_power_law(data, x_min=x_min)
+    mean_log = np.log(data).mean()
+    best = minimize_scalar(lambda a: np.log(zeta(a, x_min)) + a * mean_log, bounds=(1.01, 8), method="bounded")
+    assert fit.alpha == pytest.approx(best.x, abs=1e-4)
+    assert fit.alpha == pytest.approx(alpha, abs=0.06)
+
+
+def brute_force(data: np.ndarray, min_tail: int) -> tuple[int, float]:
+    """Clauset's x_min straight from the definition: the CDFs at every whole number."""
+    best = (np.inf, 0)
+    for x_min in np.unique(data)[:-1]:
+        tail = data[data >= x_min]
+        if len(tail) < min_tail:
+            continue
+        alpha = fit_power_law(tail, x_min=int(x_min)).alpha
+        x = np.arange(x_min, tail.max() + 1)
+        fitted = 1 - zeta(alpha, x + 1.0) / zeta(alpha, float(x_min))
+        empirical = np.searchsorted(np.sort(tail), x, side="right") / len(tail)
+        best = min(best, (float(np.abs(fitted - empirical).max()), int(x_min)))
+    return best[1], best[0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_x_min_is_the_one_of_least_distance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = np.concatenate([rng.integers(1, 8, 600), draw(2.4, 8, 900, seed)])
+    fit = fit_power_law(data)
+    x_min, distance = brute_force(data, 50)
+    assert fit.x_min == x_min
+    assert fit.distance == pytest.approx(distance, abs=1e-9)
+    assert fit.tail == (data >= x_min).sum()
+    assert fit.tail >= 50
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:powerlaw")
+@pytest.mark.parametrize("seed", range(3))
+def test_against_the_powerlaw_package(seed: int) -> None:
+    package = pytest.importorskip("powerlaw")
+    data = np.concatenate([np.random.default_rng(seed).integers(1, 6, 300), draw(2.6, 6, 700, seed)])
+    theirs = package.Fit(data, discrete=True, estimate_discrete=False, xmin=6, verbose=0)
+    assert fit_power_law(data, x_min=6).alpha == pytest.approx(theirs.power_law.alpha, abs=1e-3)
+    free = package.Fit(data, discrete=True, estimate_discrete=False, verbose=0)
+    assert fit_power_law(data).alpha == pytest.approx(free.power_law.alpha, abs=0.15)
+
+
+def test_nothing_to_fit() -> None:
+    assert np.isnan(fit_power_law([]).alpha)
+    assert np.isnan(fit_power_law([0, 0, 3, 3]).alpha)
+    assert fit_power_law([1, 1, 2]).tail == 3
+
+
+def test_degrees_count_distinct_neighbours() -> None:
+    edges = np.array([[0, 1, 1, 2, 2, 3, 0], [1, 0, 2, 3, 3, 3, 2]])
+    n = 5
+    fields = {"x": np.zeros((n, 1), np.float32), "y": np.zeros(n, int), "train_mask": np.ones(n, bool)}
+    directed = Graph.from_edge_index(edges, n, num_classes=1, **fields)
+    assert degrees(directed).tolist() == [2, 2, 3, 1, 0]
+    simple = directed.to_undirected().without_loops()
+    assert degrees(simple).tolist() == [2, 2, 3, 1, 0]
+    for graph in (directed, simple):
+        for nodes, adjacency in RandomNodes(2).subgraphs(graph, 3, 0):
+            among = nodes.tolist()
+            expected = [
+                len({u for e in edges.T for u in e if v in e and u != v and set(e.tolist()) <= set(among)})
+                for v in among
+            ]
+            assert degrees(make_batch(graph, nodes, (adjacency,))).tolist() == expected
+
+
+def test_relation_over_samplers() -> None:
+    assert alpha_error([2.0, 2.4, float("nan")], 2.5) == pytest.approx(0.3)
+    assert np.isnan(alpha_error([float("nan")], 2.5))
+    assert rank_correlation([0.1, 0.2, 0.3], [1e-5, 1e-3, 1.0]) == pytest.approx(1)
+    assert rank_correlation([0.1, 0.2, 0.3], [3, 2, 1]) == pytest.approx(-1)
+    assert np.isnan(rank_correlation([0.1], [0.2]))
