@@ -1,0 +1,128 @@
+"""ClusterGCN: METIS cuts the graph into clusters once; a step trains on a few of them with the edges between."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from torch import Tensor
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch, make_batch
+from handful.errors import SamplerError
+from handful.graph import Graph
+from handful.random import generator
+from handful.samplers.base import Sampler, register
+from handful.samplers.options import at_least
+from handful.samplers.random_node import dealt_subgraphs
+
+_known: WeakKeyDictionary[Graph, dict[int, np.ndarray]] = WeakKeyDictionary()
+
+
+@register("cluster")
+@dataclass(frozen=True)
+class Clusters(Sampler):
+    """ClusterGCN (paper, appendix): the subgraph induced by the union of B random clusters.
+
+    An epoch shuffles the clusters and covers each once, in ⌈C/B⌉ steps; clusters that METIS left empty are not counted.
+    The loss is the mean over the training nodes of the batch. METIS sees neither directions, loops nor weights; the
+    batch keeps all three.
+
+    Args:
+        clusters: C, into how many clusters METIS cuts the graph.
+        per_batch: B, how many of them a batch joins.
+    """
+
+    clusters: int = 200
+    per_batch: int = 20
+
+    def __post_init__(self) -> None:
+        at_least(1, clusters=self.clusters, per_batch=self.per_batch)
+        if self.per_batch > self.clusters:
+            raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
+
+    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
+        graph.require_training()
+        for nodes, adjacency in self.subgraphs(graph, seed, epoch):
+            yield make_batch(graph, nodes, (adjacency,))
+
+    def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
+        """The node ids and edges of an epoch's batches, without features or labels."""
+        part, batches = deal_clusters(partition(graph, self.clusters), self.per_batch, generator(seed, epoch))
+        return dealt_subgraphs(graph, part, batches)
+
+
+def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
+    """The batch of each node when its clusters are shuffled and joined ``per_batch`` at a time; how many batches."""
+    sizes = np.bincount(cluster)
+    present = np.flatnonzero(sizes)
+    batches = -(-len(present) // per_batch)
+    dtype = np.uint8 if batches < 255 else np.uint16 if batches < 65_535 else np.int32
+    batch_of = np.zeros(len(sizes), dtype)
+    batch_of[present] = rng.permutation(len(present)) // per_batch
+    return batch_of[cluster], batches
+
+
+def partition(graph: Graph, clusters: int) -> np.ndarray:
+    """int32 ``(N,)``: the METIS cluster of every node, made once for a topology and kept on disk."""
+    if clusters > graph.num_nodes:
+        raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
+    known = _known.setdefault(graph, {})
+    if clusters not in known:
+        path = cache_folder() / f"{graph.checksum}-metis-{clusters}.npy"
+        kept = _read(path, graph.num_nodes, clusters)
+        if kept is None:
+            kept = metis(graph, clusters)
+            _write(path, kept)
+        known[clusters] = kept
+    return known[clusters]
+
+
+def metis(graph: Graph, clusters: int) -> np.ndarray:
+    """Cut ``graph`` into ``clusters`` of about equal size with few edges between them."""
+    import pymetis
+
+    if graph.num_edges > 1_000_000:
+        print(f"handful: METIS cuts {graph.name} into {clusters} clusters (once)…", file=sys.stderr, flush=True)
+    topology = Graph(graph.indptr, graph.indices, undirected=graph.undirected, checked=True)
+    simple = topology.to_undirected().without_loops().coalesce()
+    indptr, indices = (array.astype(np.int64) for array in simple.topology)
+    return np.asarray(pymetis.part_graph(clusters, pymetis.CSRAdjacency(indptr, indices)).vertex_part, np.int32)
+
+
+def cache_folder() -> Path:
+    """Where partitions are kept: $HANDFUL_HOME, else the user's cache."""
+    base = os.environ.get("HANDFUL_HOME")
+    if base is None:
+        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "handful")
+    return Path(base) / "partitions"
+
+
+def _read(path: Path, nodes: int, clusters: int) -> np.ndarray | None:
+    """A kept partition, or ``None`` where there is none that fits: it is then made anew."""
+    try:
+        kept: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    fits = kept.dtype == np.int32 and kept.shape == (nodes,) and kept.min() >= 0 and kept.max() < clusters
+    return kept if fits else None
+
+
+def _write(path: Path, kept: np.ndarray) -> None:
+    """Keep a partition if the disk lets us; it is only a cache."""
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with aside.open("wb") as file:
+                np.save(file, kept, allow_pickle=False)
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
