@@ -1,0 +1,207 @@
+"""A graph on disk: a folder of ``.npy`` files under a JSON header with checksums, opened by memory map.
+
+Opening reads no array. A folder is verified in full (sizes, checksums, and all that ``Graph`` checks) the first time
+it is seen, and a stamp of its files' sizes and times is left beside them; while the stamp fits, it is opened at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.errors import DatasetError, GraphError
+from handful.graph import MASKS, Graph
+
+FORMAT = "handful-graph"
+VERSION = 1
+HEADER = "graph.json"
+STAMP = "verified.json"
+ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
+FIELDS = ("name", "undirected", "num_classes", "metric", "class_names")
+
+
+def is_saved(path: str | Path) -> bool:
+    """Whether ``path`` is a folder that ``save`` made, whole or not."""
+    return (Path(path) / HEADER).is_file()
+
+
+def save(graph: Graph, path: str | Path) -> Path:
+    """Write ``graph`` to the folder ``path``, which appears whole or not at all; an older graph there is replaced."""
+    path = Path(path)
+    if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
+        raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = _sibling(path)
+    aside.mkdir()
+    try:
+        arrays = {n: _write(aside, n, t) for n in ARRAYS if (t := getattr(graph, n)) is not None}
+        header = {"format": FORMAT, "version": VERSION, **{n: getattr(graph, n) for n in FIELDS}, "arrays": arrays}
+        (aside / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=1), encoding="utf-8")
+        _write_stamp(aside, _stamp(aside, header))
+        _swap_in(aside, path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return path
+
+
+def open_graph(path: str | Path, verify: bool = False) -> Graph:
+    """The graph saved in the folder ``path``, memory-mapped; ``verify`` checks every byte even where the stamp fits.
+
+    The tensors may be written to: the changes stay in memory.
+
+    Raises:
+        DatasetError: the folder is not a saved graph, or a file of it is missing, cut short or changed.
+        GraphError: the files are whole, but what they hold is not a valid graph.
+    """
+    path = Path(path)
+    header = _read_header(path)
+    fields: dict[str, Any] = {n: header.get(n) for n in FIELDS}
+    if fields["class_names"] is not None:
+        fields["class_names"] = tuple(fields["class_names"])
+    stamp = _stamp(path, header)
+    trusted = not verify and stamp is not None and stamp == _read_stamp(path)
+    if not trusted:
+        for name, entry in header["arrays"].items():
+            _verify(path / f"{name}.npy", entry)
+    fields |= {name: _map(path / f"{name}.npy", entry) for name, entry in header["arrays"].items()}
+    try:
+        graph = Graph(**fields, checked=trusted)
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from None
+    if not trusted:
+        _write_stamp(path, stamp)
+    return graph
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def _write(folder: Path, name: str, tensor: Tensor) -> dict[str, Any]:
+    tensor = tensor.detach().cpu().contiguous()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    array = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    path = folder / f"{name}.npy"
+    with path.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"dtype": dtype, "shape": list(array.shape), "bytes": path.stat().st_size, "crc32": _crc32(path)}
+
+
+def _sibling(path: Path) -> Path:
+    return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+
+
+def _swap_in(aside: Path, path: Path) -> None:
+    """Rename ``aside`` to ``path``; what was there goes only once the new folder can take its place."""
+    if not path.exists():
+        aside.rename(path)
+        return
+    old = _sibling(path)
+    path.rename(old)
+    try:
+        aside.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    if not is_saved(path):
+        raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
+    try:
+        header = json.loads((path / HEADER).read_text(encoding="utf-8"))
+        if header["format"] != FORMAT:
+            raise KeyError("format")
+        if header["version"] != VERSION:
+            raise DatasetError(
+                f"{path} was saved in version {header['version']} of the format, and this handful reads "
+                f"version {VERSION}: save it again, or use another release"
+            )
+        unknown = set(header["arrays"]) - set(ARRAYS)
+        missing = {"indptr", "indices"} - set(header["arrays"])
+        shaped = all({"dtype", "shape", "bytes", "crc32"} <= set(entry) for entry in header["arrays"].values())
+        if unknown or missing or not shaped:
+            raise KeyError("arrays")
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        raise DatasetError(f"{path / HEADER} is not the header of a saved graph: save the graph again") from None
+    return header  # type: ignore[no-any-return]
+
+
+def _verify(path: Path, entry: dict[str, Any]) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        raise DatasetError(f"{path} is missing: copy the whole folder, or save the graph again") from None
+    if size != entry["bytes"]:
+        how = "cut short" if size < entry["bytes"] else "too long"
+        raise DatasetError(f"{path} is {how}: it has {size:,} bytes of {entry['bytes']:,}; copy or save it again")
+    if _crc32(path) != entry["crc32"]:
+        raise DatasetError(f"{path} has changed since it was saved: its checksum differs; copy or save it again")
+
+
+def _map(path: Path, entry: dict[str, Any]) -> Tensor:
+    try:
+        # Copy-on-write, so that torch gets memory it may write to while the file stays as it is.
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
+    stored = "int16" if entry["dtype"] == "bfloat16" else entry["dtype"]
+    if str(array.dtype) != stored or list(array.shape) != entry["shape"]:
+        raise DatasetError(
+            f"{path} holds {array.dtype} of shape {array.shape}, not {stored} of shape {tuple(entry['shape'])}"
+        )
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
+
+
+def _crc32(path: Path) -> str:
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return f"{crc:08x}"
+
+
+# -- the stamp ------------------------------------------------------------------------------------------------------
+
+
+def _stamp(path: Path, header: dict[str, Any]) -> dict[str, list[int]] | None:
+    """Size and times of every file; the change time is the kernel's own, so no archive can bring a stamp that fits."""
+    names = [HEADER, *(f"{name}.npy" for name in header["arrays"])]
+    try:
+        stats = {name: (path / name).stat() for name in names}
+    except OSError:
+        return None
+    return {name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()}
+
+
+def _read_stamp(path: Path) -> Any:
+    try:
+        return json.loads((path / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _write_stamp(path: Path, stamp: dict[str, list[int]] | None) -> None:
+    aside = path / f".{STAMP}-{secrets.token_hex(4)}"
+    try:
+        aside.write_text(json.dumps(stamp), encoding="utf-8")
+        os.replace(aside, path / STAMP)
+    except OSError:  # A folder that cannot be written to is verified at each opening.
+        with suppress(OSError):
+            aside.unlink()

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import handful.storage as storage
+from handful.errors import DatasetError, GraphError
+from handful.graph import MASKS, Graph
+from handful.storage import ARRAYS, open_graph, save
+
+EDGES = np.array([[0, 1, 2, 3, 3, 0], [1, 2, 3, 0, 3, 2]])
+
+
+def a_graph(**fields: object) -> Graph:
+    rng = np.random.default_rng(0)
+    defaults = {
+        "x": torch.from_numpy(rng.normal(size=(5, 3)).astype(np.float32)),
+        "y": [0, 1, 2, 1, -1],
+        "train_mask": [0, 2],
+        "val_mask": [1],
+        "test_mask": [3],
+        "edge_weight": np.arange(6, dtype=np.float32) + 0.5,
+        "class_names": ("a", "b", "ç"),
+        "name": "små graf",
+    }
+    return Graph.from_edge_index(EDGES, 5, **defaults | fields)  # type: ignore[arg-type]
+
+
+def assert_same(a: Graph, b: Graph) -> None:
+    for name in ARRAYS:
+        left, right = getattr(a, name), getattr(b, name)
+        assert (left is None) == (right is None), name
+        if left is not None:
+            assert left.dtype == right.dtype, name
+            assert torch.equal(left, right), name
+    for name in storage.FIELDS:
+        assert getattr(a, name) == getattr(b, name), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_opens_what_was_saved(tmp_path: Path, dtype: torch.dtype) -> None:
+    graph = a_graph()
+    assert graph.x is not None
+    graph = graph.replace(x=graph.x.to(dtype))
+    assert_same(graph, open_graph(save(graph, tmp_path / "deep" / "er" / "g")))
+    assert sorted(p.name for p in (tmp_path / "deep" / "er").iterdir()) == ["g"]
+
+
+def test_topology_alone_and_an_empty_graph(tmp_path: Path) -> None:
+    for name, graph in {
+        "topology": Graph.from_edge_index(EDGES),
+        "no-edges": Graph.from_edge_index(np.empty((2, 0), int), 4),
+        "nothing": Graph.from_edge_index(np.empty((2, 0), int), 0),
+    }.items():
+        assert_same(graph, open_graph(save(graph, tmp_path / name), verify=True))
+
+
+def test_open_maps_memory_and_never_writes_to_the_file(tmp_path: Path) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    before = (path / "x.npy").read_bytes()
+    graph = open_graph(path)
+    assert graph.x is not None
+    graph.x.zero_()
+    assert (path / "x.npy").read_bytes() == before
+    assert_same(a_graph(), open_graph(path))
+
+
+def test_a_stamped_folder_is_opened_without_reading_its_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    read: list[str] = []
+    crc32 = storage._crc32
+    monkeypatch.setattr(storage, "_crc32", lambda file: (read.append(file.name), crc32(file))[1])
+    open_graph(path)
+    assert read == []
+    open_graph(path, verify=True)
+    assert len(read) == len(ARRAYS)
+
+
+def test_a_copied_folder_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(save(a_graph(), tmp_path / "g"), copy)  # Keeps the time of change of contents, as archives do.
+    count = [0]
+    verify = storage._verify
+    monkeypatch.setattr(storage, "_verify", lambda *args: (count.__setitem__(0, count[0] + 1), verify(*args))[1])
+    assert_same(open_graph(copy), a_graph())
+    assert count[0] == len(ARRAYS)
+    open_graph(copy)
+    assert count[0] == len(ARRAYS)
+
+
+def test_a_folder_that_cannot_be_written_to_is_still_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    (path / storage.STAMP).unlink()
+
+    def refuse(*args: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", refuse)
+    assert_same(open_graph(path), a_graph())
+    assert storage.STAMP not in os.listdir(path)
+    assert not [name for name in os.listdir(path) if name.startswith(".")]
+
+
+def test_a_saved_graph_is_replaced_and_anything_else_is_not(tmp_path: Path) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    other = a_graph(name="other")
+    assert_same(other, open_graph(save(other, path)))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["g"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(DatasetError, match="not a saved graph"):
+        save(other, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_a_failed_save_leaves_nothing_and_keeps_the_old_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(a_graph(), tmp_path / "g")
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", fail)
+        with pytest.raises(OSError, match="disk full"):
+            save(a_graph(name="new"), path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["g"]
+    assert_same(open_graph(path), a_graph())
+
+
+def edit_header(path: Path, **changes: object) -> None:
+    header = json.loads((path / storage.HEADER).read_text())
+    (path / storage.HEADER).write_text(json.dumps(header | changes))
+
+
+def test_broken_folders(tmp_path: Path) -> None:
+    def fresh() -> Path:
+        return save(a_graph(), tmp_path / "g")
+
+    with pytest.raises(DatasetError, match="is not a saved graph"):
+        open_graph(tmp_path / "nowhere")
+    (fresh() / "y.npy").unlink()
+    with pytest.raises(DatasetError, match=r"y\.npy is missing"):
+        open_graph(tmp_path / "g")
+    path = fresh()
+    (path / "x.npy").write_bytes((path / "x.npy").read_bytes()[:-5])
+    with pytest.raises(DatasetError, match=r"x\.npy is cut short: it has 183 bytes of 188"):
+        open_graph(path)
+    path = fresh()
+    time.sleep(0.02)
+    content = bytearray((path / "indices.npy").read_bytes())
+    content[-1] ^= 1
+    (path / "indices.npy").write_bytes(content)
+    with pytest.raises(DatasetError, match=r"indices\.npy has changed"):
+        open_graph(path)
+    edit_header(fresh(), version=99)
+    with pytest.raises(DatasetError, match="version 99"):
+        open_graph(path)
+    edit_header(fresh(), format="something")
+    with pytest.raises(DatasetError, match="not the header"):
+        open_graph(path)
+    (fresh() / storage.HEADER).write_text("{")
+    with pytest.raises(DatasetError, match="not the header"):
+        open_graph(path)
+    edit_header(fresh(), arrays={"../../x": {}})
+    with pytest.raises(DatasetError, match="not the header"):
+        open_graph(path)
+
+
+def forge(path: Path, name: str, array: np.ndarray, *, pickled: bool = False) -> None:
+    """Put another array in a saved graph, with a header that agrees, as an attacker would."""
+    np.save(path / f"{name}.npy", array, allow_pickle=pickled)
+    header = json.loads((path / storage.HEADER).read_text())
+    file = path / f"{name}.npy"
+    entry = {"dtype": str(array.dtype), "shape": list(array.shape)}
+    header["arrays"][name] = entry | {"bytes": file.stat().st_size, "crc32": storage._crc32(file)}
+    (path / storage.HEADER).write_text(json.dumps(header))
+
+
+def test_a_forged_folder_does_not_get_past_the_door(tmp_path: Path) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    forge(path, "indices", np.array([0, 1, 2, 3, 3, 7], np.int32))
+    with pytest.raises(GraphError, match="source 7"):
+        open_graph(path)
+    path = save(a_graph(), tmp_path / "g")
+    forge(path, "y", np.array([0, 1, 2, None, "x"], object), pickled=True)
+    with pytest.raises(DatasetError, match=r"y\.npy is not a readable \.npy file"):
+        open_graph(path)
+
+
+def test_masks_are_saved_as_booleans(tmp_path: Path) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    for mask in MASKS:
+        assert np.load(path / f"{mask}.npy").dtype == bool
