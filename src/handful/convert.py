@@ -1,0 +1,235 @@
+"""Graphs from and to PyG, scipy and networkx.
+
+What a ``Graph`` has no place for is left behind, and each function says what that is. Edges come back sorted by
+target, then by source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.errors import GraphError
+from handful.graph import MASKS, Graph
+
+if TYPE_CHECKING:
+    import networkx
+    import scipy.sparse
+    from torch_geometric.data import Data
+
+SPLIT_KEYS = {
+    "train_mask": ("train_mask", "train_idx", "train_index", "train"),
+    "val_mask": ("val_mask", "valid_mask", "val_idx", "valid_idx", "val_index", "valid_index", "val", "valid"),
+    "test_mask": ("test_mask", "test_idx", "test_index", "test"),
+}
+
+
+def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
+    """The split in ``source`` as fields of ``Graph``: boolean masks or node ids, under any of their usual names.
+
+    Where masks are matrices with one column a split, ``fold`` says which column; a plain mask beside them serves all.
+    """
+    out: dict[str, Any] = {}
+    folded = False
+    for field, keys in SPLIT_KEYS.items():
+        found = [key for key in keys if source.get(key) is not None]
+        if len(found) > 1:
+            raise GraphError(f"both {found[0]} and {found[1]} are given: leave one of them out")
+        if not found:
+            continue
+        mask = source[found[0]]
+        if np.ndim(mask) == 2:
+            mask, folded = _column(mask, found[0], fold), True
+        out[field] = mask
+    if fold is not None and not folded:
+        raise GraphError(f"fold={fold} chooses a column of mask matrices, and this graph has none: leave it out")
+    return out
+
+
+def _column(mask: Any, name: str, fold: int | None) -> Any:
+    columns = mask.shape[1]
+    if columns == 1 and fold is None:
+        fold = 0
+    if fold is None:
+        raise GraphError(f"{name} holds {columns} splits, one a column: choose one with fold=0 to fold={columns - 1}")
+    if not 0 <= fold < columns:
+        raise GraphError(f"fold={fold} is not among the {columns} splits of {name}: choose from 0 to {columns - 1}")
+    return mask[:, fold]
+
+
+def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: Any) -> Graph:
+    """A graph from named arrays or tensors: ``edge_index``, and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
+    ``num_classes``, ``class_names`` and a split (see ``split_fields``). ``fields`` go before those of ``store``.
+    """
+    if store.get("edge_index") is None:
+        raise GraphError(f"there is no edge_index among {', '.join(sorted(map(str, store))) or 'nothing'}")
+    split = store.get("split_idx")
+    found = split_fields(store if split is None else split, fold)
+    found |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
+    found |= {key: int(store[key]) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
+    if store.get("class_names") is not None:
+        found["class_names"] = tuple(str(name) for name in store["class_names"])
+    return Graph.from_edge_index(store["edge_index"], **found | fields)
+
+
+# -- PyG ------------------------------------------------------------------------------------------------------------
+
+
+def from_pyg(data: Data, fold: int | None = None, split_idx: Mapping[str, Any] | None = None, **fields: Any) -> Graph:
+    """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``x``, ``y`` and the split.
+
+    The split is taken from boolean masks, from index tensors (``train_idx`` …), or from a ``split_idx`` dictionary
+    such as OGB's; ``fold`` chooses among the columns of mask matrices; ``fields`` are as for ``Graph`` and go before
+    those of ``data``. Lost: ``edge_attr``, ``pos`` and any attribute that is not named here, and the edges' order.
+    """
+    if hasattr(data, "node_types"):
+        raise GraphError("a graph with several node types cannot be used: give a homogeneous Data (to_homogeneous())")
+    store = {key: value for key, value in data.to_dict().items() if value is not None}
+    if "edge_index" not in store:
+        store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
+    if split_idx is not None:
+        store["split_idx"] = split_idx
+    return from_mapping(store | {"num_nodes": data.num_nodes}, fold, **fields)
+
+
+def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
+    """Edges of a transposed sparse adjacency: rows are targets."""
+    if not isinstance(adj_t, Tensor) or adj_t.layout is torch.strided:
+        raise GraphError("this Data has neither edge_index nor a torch.sparse adj_t: give it an edge_index")
+    coo = adj_t.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
+    targets, sources = coo.indices()
+    weight = coo.values().to(torch.float32)
+    return torch.stack([sources, targets]), None if bool((weight == 1).all()) else weight
+
+
+def to_pyg(graph: Graph) -> Data:
+    """A PyG ``Data`` that shares the graph's tensors. Lost: the name, the class names and the metric."""
+    try:
+        from torch_geometric.data import Data
+    except ImportError:
+        raise GraphError("PyG is not installed: pip install torch_geometric") from None
+    names = ("x", "y", "edge_weight", *MASKS)
+    fields = {n: t for n in names if (t := getattr(graph, n)) is not None}
+    return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, **fields)
+
+
+# -- scipy ----------------------------------------------------------------------------------------------------------
+
+
+def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: Any) -> Graph:
+    """A graph from a square sparse matrix whose entry ``[u, v]`` is the edge from ``u`` to ``v``.
+
+    Every stored entry is an edge: repeated ones stay repeated, and a stored zero is an edge of weight 0. The values
+    become ``edge_weight`` unless all are 1 (or true). ``fields`` are as for ``Graph``. Nothing is lost.
+    """
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
+    coo = matrix.tocoo()
+    if coo.data.dtype.kind not in "biuf":
+        raise GraphError(f"an adjacency matrix must hold real numbers, got {coo.data.dtype}")
+    if not (coo.data == 1).all():
+        fields = {"edge_weight": coo.data.astype(np.float32)} | fields
+    return Graph.from_edge_index(np.stack([coo.row, coo.col]), matrix.shape[0], **fields)
+
+
+def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
+    """The float32 adjacency matrix, entry ``[u, v]`` for the edge from ``u`` to ``v``. Lost: all but the edges."""
+    from scipy.sparse import csc_array
+
+    indptr, indices = graph.topology
+    n = graph.num_nodes
+    weight = graph.edge_weight
+    values = np.ones(len(indices), np.float32) if weight is None else weight.cpu().numpy()
+    return csc_array((values, indices, indptr), shape=(n, n)).tocsr()
+
+
+# -- networkx -------------------------------------------------------------------------------------------------------
+
+
+def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str = "weight", **fields: Any) -> Graph:
+    """A graph from networkx, its nodes numbered in the order of ``graph.nodes``.
+
+    An undirected networkx graph gives both directions of each edge; parallel edges of a multigraph stay. ``x``, ``y``
+    and ``weight`` name the attributes that hold a node's features (a number or a vector), its label, and an edge's
+    weight; ``train_mask``, ``val_mask`` and ``test_mask`` are taken too. Labels that are not integers are numbered
+    in sorted order and become ``class_names``. Lost: node names and every other attribute.
+    """
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    edges = list(graph.edges(data=True))
+    ends = np.array([(place[u], place[v]) for u, v, _ in edges], np.int64).reshape(-1, 2).T
+    found: dict[str, Any] = {}
+    weights = _attribute([(f"edge {u!r} to {v!r}", data) for u, v, data in edges], weight)
+    if weights is not None:
+        found["edge_weight"] = np.array(weights, np.float32)
+    if not graph.is_directed():
+        back = np.flatnonzero(ends[0] != ends[1])
+        ends = np.concatenate([ends, ends[::-1, back]], axis=1)
+        if weights is not None:
+            found["edge_weight"] = np.concatenate([found["edge_weight"], found["edge_weight"][back]])
+    nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
+    features = _attribute(nodes, x)
+    if features is not None:
+        found["x"] = _rows(features, nodes, x)
+    labels = _attribute(nodes, y)
+    if labels is not None:
+        found |= label_fields(labels)
+    for name in MASKS:
+        mask = _attribute(nodes, name)
+        if mask is not None:
+            found[name] = np.array(mask, bool)
+    return Graph.from_edge_index(ends, len(place), **found | fields)
+
+
+def label_fields(labels: list[Any]) -> dict[str, Any]:
+    """``y`` and, where labels are not integers, ``class_names`` in sorted order."""
+    if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
+        return {"y": np.array(labels, np.int64)}
+    names = [str(label) for label in labels]
+    classes = sorted(set(names))
+    code = {name: i for i, name in enumerate(classes)}
+    return {"y": np.array([code[name] for name in names], np.int64), "class_names": tuple(classes)}
+
+
+def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] | None:
+    """The attribute of every item, or ``None`` where no item has it."""
+    lacking = next((what for what, data in items if key not in data), None)
+    if lacking is None and items:
+        return [data[key] for _, data in items]
+    if any(key in data for _, data in items):
+        raise GraphError(f"{lacking} has no '{key}', and others have: give it to all or to none")
+    return None
+
+
+def _rows(features: list[Any], nodes: list[tuple[str, dict[str, Any]]], key: str) -> np.ndarray:
+    rows = [np.atleast_1d(np.asarray(row, np.float32)) for row in features]
+    for (what, _), row in zip(nodes, rows, strict=True):
+        if row.shape != rows[0].shape or row.ndim != 1:
+            raise GraphError(f"'{key}' of {what} has shape {row.shape}, and that of the first node {rows[0].shape}")
+    return np.stack(rows)
+
+
+def to_networkx(graph: Graph) -> networkx.Graph:
+    """A networkx graph: undirected if this one is, a multigraph if it has repeated edges.
+
+    Nodes are numbered and carry ``x`` (a list), ``y`` and the masks where the graph has them, edges ``weight``. Lost:
+    the graph's class names and metric.
+    """
+    try:
+        import networkx as nx
+    except ImportError:
+        raise GraphError("networkx is not installed: pip install 'handful[networkx]'") from None
+    repeated = graph.coalesce().num_edges < graph.num_edges
+    directed, undirected = (nx.MultiDiGraph, nx.MultiGraph) if repeated else (nx.DiGraph, nx.Graph)
+    out = undirected(name=graph.name) if graph.undirected else directed(name=graph.name)
+    columns = {n: t.tolist() for n in ("x", "y", *MASKS) if (t := getattr(graph, n)) is not None}
+    out.add_nodes_from((v, {n: values[v] for n, values in columns.items()}) for v in range(graph.num_nodes))
+    sources, targets = graph.edge_index.tolist()
+    weights = None if graph.edge_weight is None else graph.edge_weight.tolist()
+    for e, (u, v) in enumerate(zip(sources, targets, strict=True)):
+        if u <= v or not graph.undirected:
+            out.add_edge(u, v, **({} if weights is None else {"weight": weights[e]}))
+    return out

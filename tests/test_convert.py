@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data, HeteroData
+
+from handful.convert import from_networkx, from_pyg, from_scipy, split_fields, to_networkx, to_pyg, to_scipy
+from handful.errors import GraphError
+from handful.graph import MASKS, Graph
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    n = draw(st.integers(1, 8))
+    pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
+    edges = draw(st.lists(pair, max_size=20))
+    weight = draw(st.none() | st.lists(st.integers(1, 9), min_size=len(edges), max_size=len(edges)))
+    edge_index = np.array(edges, np.int64).reshape(-1, 2).T
+    weights = None if weight is None else np.array(weight, np.float32)
+    graph = Graph.from_edge_index(edge_index, n, edge_weight=weights)
+    return graph.to_undirected() if draw(st.booleans()) else graph
+
+
+def assert_same_topology(a: Graph, b: Graph) -> None:
+    assert torch.equal(a.indptr, b.indptr)
+    assert torch.equal(a.indices, b.indices)
+    assert a.undirected == b.undirected
+    if a.edge_weight is None or bool((a.edge_weight == 1).all()):
+        assert b.edge_weight is None or bool((b.edge_weight == 1).all())
+        return
+    assert b.edge_weight is not None
+    assert np.array_equal(_sorted_weights(a), _sorted_weights(b))
+
+
+def _sorted_weights(graph: Graph) -> np.ndarray:
+    """Weights by (target, source, weight): copies of one edge have no order among themselves."""
+    assert graph.edge_weight is not None
+    weight = graph.edge_weight.numpy()
+    return weight[np.lexsort((weight, *graph.edge_index.numpy()))]
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs())
+def test_round_trips_of_the_topology(graph: Graph) -> None:
+    assert_same_topology(graph, from_pyg(to_pyg(graph)))
+    assert_same_topology(graph, from_scipy(to_scipy(graph)))
+    back = from_networkx(to_networkx(graph))
+    assert back.num_nodes == graph.num_nodes
+    assert_same_topology(graph, back)
+
+
+# -- PyG ------------------------------------------------------------------------------------------------------------
+
+EDGE_INDEX = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 2]])
+X = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+Y = torch.tensor([0, 1, 1, 0])
+
+
+def test_pyg_fields_come_and_go() -> None:
+    masks = {name: torch.tensor([i == k for i in range(4)]) for k, name in enumerate(MASKS)}
+    weight = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    data = Data(x=X, y=Y[:, None], edge_index=EDGE_INDEX, edge_weight=weight, **masks)
+    graph = from_pyg(data, name="tiny")
+    assert graph.name == "tiny"
+    assert graph.indices.tolist() == [2, 0, 1, 2]
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [3, 1, 2, 4]
+    back = to_pyg(graph)
+    assert torch.equal(back.x, X)
+    assert torch.equal(back.y, Y)
+    for name, mask in masks.items():
+        assert torch.equal(back[name], mask)
+    assert back.validate()
+
+
+def test_pyg_keeps_isolated_nodes() -> None:
+    assert from_pyg(Data(edge_index=EDGE_INDEX, num_nodes=9)).num_nodes == 9
+
+
+@pytest.mark.parametrize(
+    "split",
+    [
+        {"train_idx": torch.tensor([0]), "val_idx": torch.tensor([1]), "test_idx": torch.tensor([3, 2])},
+        {"train_idx": torch.tensor([0]), "valid_idx": torch.tensor([1]), "test_idx": torch.tensor([3, 2])},
+        {"split_idx": {"train": torch.tensor([0]), "valid": torch.tensor([1]), "test": torch.tensor([2, 3])}},
+        {
+            "train_mask": torch.tensor([1, 0, 0, 0]).bool()[:, None],
+            "val_mask": torch.tensor([0, 1, 0, 0]).bool(),
+            "test_mask": torch.tensor([0, 0, 1, 1]).bool(),
+        },
+    ],
+)
+def test_index_splits(split: dict[str, object]) -> None:
+    graph = from_pyg(Data(x=X, y=Y, edge_index=EDGE_INDEX, **split))
+    assert [getattr(graph, m).nonzero().squeeze(1).tolist() for m in MASKS] == [[0], [1], [2, 3]]
+
+
+def test_split_idx_as_ogb_gives_it() -> None:
+    split = {"train": torch.tensor([3]), "valid": torch.tensor([0]), "test": torch.tensor([1])}
+    graph = from_pyg(Data(x=X, y=Y, edge_index=EDGE_INDEX), split_idx=split)
+    assert graph.train_nodes.tolist() == [3]
+
+
+def test_mask_matrices_need_a_fold() -> None:
+    eye = torch.eye(4).bool()
+    data = Data(
+        x=X, y=Y, edge_index=EDGE_INDEX, train_mask=eye, val_mask=eye.roll(1, 1), test_mask=eye.roll(2, 0)[:, 0]
+    )
+    with pytest.raises(GraphError, match="train_mask holds 4 splits, one a column: choose one with fold=0 to fold=3"):
+        from_pyg(data)
+    with pytest.raises(GraphError, match="fold=4 is not among the 4 splits"):
+        from_pyg(data, fold=4)
+    graph = from_pyg(data, fold=1)
+    assert [getattr(graph, m).nonzero().squeeze(1).tolist() for m in MASKS] == [[1], [0], [2]]
+    with pytest.raises(GraphError, match="has none: leave it out"):
+        split_fields({"train_mask": eye[0]}, fold=0)
+    with pytest.raises(GraphError, match="both train_mask and train_idx"):
+        split_fields({"train_mask": eye[0], "train_idx": eye[0]})
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_adj_t_and_what_cannot_be_used() -> None:
+    adj_t = torch.sparse_coo_tensor(EDGE_INDEX.flip(0), torch.ones(4), (4, 4)).to_sparse_csr()
+    assert_same_topology(from_pyg(Data(x=X, adj_t=adj_t)), from_pyg(Data(x=X, edge_index=EDGE_INDEX)))
+    with pytest.raises(GraphError, match="neither edge_index nor"):
+        from_pyg(Data(x=X))
+    with pytest.raises(GraphError, match="several node types"):
+        from_pyg(HeteroData())
+    with pytest.raises(GraphError, match=r"x\[0, 1\] is nan"):
+        from_pyg(Data(x=torch.tensor([[0.0, torch.nan]]), edge_index=torch.zeros(2, 0).long()))
+
+
+# -- scipy ----------------------------------------------------------------------------------------------------------
+
+
+def test_scipy_rows_are_sources() -> None:
+    matrix = sp.coo_array((np.array([2.0, 0.0]), ([0, 1], [1, 2])), shape=(3, 3))
+    graph = from_scipy(matrix, y=[0, 1, 1])
+    assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [2, 0]
+    assert graph.num_classes == 2
+    assert to_scipy(graph).toarray()[0, 1] == 2
+    assert from_scipy(sp.csr_array(np.eye(3, dtype=bool))).edge_weight is None
+
+
+def test_scipy_refusals() -> None:
+    with pytest.raises(GraphError, match="square"):
+        from_scipy(sp.csr_array((2, 3)))
+    with pytest.raises(GraphError, match="real numbers"):
+        from_scipy(sp.csr_array(np.eye(2) * 1j))
+
+
+# -- networkx -------------------------------------------------------------------------------------------------------
+
+
+def test_networkx_attributes() -> None:
+    source = nx.Graph()
+    source.add_node("b", feat=[1, 2], club="red", train_mask=True)
+    source.add_node("a", feat=[3, 4], club="blue", train_mask=False)
+    source.add_node("c", feat=[5, 6], club="red", train_mask=True)
+    source.add_edge("a", "b", w=2)
+    source.add_edge("c", "c", w=3)
+    graph = from_networkx(source, x="feat", y="club", weight="w", name="club")
+    assert graph.edge_index.tolist() == [[1, 0, 2], [0, 1, 2]]
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [2, 2, 3]
+    assert graph.undirected
+    assert graph.x is not None
+    assert graph.x.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert graph.class_names == ("blue", "red")
+    assert graph.train_mask is not None
+    assert graph.train_mask.tolist() == [True, False, True]
+    back = to_networkx(graph)
+    assert back.nodes[1] == {"x": [3, 4], "y": 0, "train_mask": False, "val_mask": False, "test_mask": False}
+    assert back.edges[2, 2] == {"weight": 3}
+    assert not back.is_directed()
+
+
+def test_networkx_refusals() -> None:
+    source = nx.path_graph(3)
+    source.nodes[0]["y"] = 1
+    with pytest.raises(GraphError, match="node 1 has no 'y'"):
+        from_networkx(source)
+    source = nx.path_graph(2)
+    nx.set_node_attributes(source, {0: [1, 2], 1: [3]}, "x")
+    with pytest.raises(GraphError, match="'x' of node 1 has shape"):
+        from_networkx(source)
+    source = nx.path_graph(3)
+    source.edges[0, 1]["weight"] = 2
+    with pytest.raises(GraphError, match="edge 1 to 2 has no 'weight'"):
+        from_networkx(source)
+    assert from_networkx(nx.Graph()).num_nodes == 0
