@@ -6,6 +6,7 @@ writes, and moves the cursor by the comparison. Only the survivors, one edge in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,37 @@ def part_csr(
     ranges = even_ranges(len(nodes), get_threads() if len(out) > 20_000 else 1)
     run(_renumber, ranges, nodes, survivors.kept, survivors.start, indptr, local, indices, out, edges)
     return indptr, out, edges
+
+
+def parts(
+    indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, with_edges: bool = False
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """The nodes of parts 0 to ``m - 1`` in turn, ascending, and what ``part_csr`` gives of each."""
+    n = len(part)
+    sizes = np.bincount(part, minlength=m)
+    ends = np.cumsum(sizes)
+    order = np.argsort(part, kind="stable")
+    local = np.empty(n, np.int32)
+    local[order] = np.arange(n, dtype=np.int32) - np.repeat(ends - sizes, sizes).astype(np.int32)
+    survivors = keep_inside(indptr, indices, part, with_edges)
+    for p in range(m):
+        nodes = order[ends[p] - sizes[p] : ends[p]]
+        yield nodes, *part_csr(survivors, nodes, local, indices)
+
+
+@kernel
+def _edge_index(lo: int, hi: int, indptr: Any, indices: Any, out: Any) -> None:
+    for v in range(lo, hi):
+        for e in range(indptr[v], indptr[v + 1]):
+            out[0, e] = indices[e]
+            out[1, e] = v
+
+
+def edge_index(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """``(2, E)`` int64 sources and targets of a CSR: the form that PyG has edges in."""
+    out = np.empty((2, len(indices)), np.int64)
+    over_rows(_edge_index, indptr, indices, out)
+    return out
 
 
 @kernel

@@ -123,21 +123,13 @@ def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_
 
 def dealt_subgraphs(graph: Graph, part: np.ndarray, m: int) -> Iterator[tuple[Tensor, Adjacency]]:
     """The induced subgraph of every part in turn, from one pass over the edges of ``graph``."""
-    sizes = np.bincount(part, minlength=m)
-    ends = np.cumsum(sizes)
-    order = np.argsort(part, kind="stable")
     if graph.device.type != "cpu":
         for p in range(m):
-            nodes = order[ends[p] - sizes[p] : ends[p]]
+            nodes = np.flatnonzero(part == p)
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
         return
-    indptr, indices = graph.topology
-    survivors = subgraph.keep_inside(indptr, indices, part, with_edges=graph.edge_weight is not None)
-    local = np.empty(graph.num_nodes, np.int32)
-    local[order] = np.arange(graph.num_nodes, dtype=np.int32) - np.repeat(ends - sizes, sizes).astype(np.int32)
-    for p in range(m):
-        nodes = order[ends[p] - sizes[p] : ends[p]]
-        yield torch.from_numpy(nodes), _adjacency(graph, *subgraph.part_csr(survivors, nodes, local, indices))
+    for nodes, *edges in subgraph.parts(*graph.topology, part, m, with_edges=graph.edge_weight is not None):
+        yield torch.from_numpy(nodes), _adjacency(graph, *edges)
 
 
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:

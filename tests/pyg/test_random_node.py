@@ -1,0 +1,329 @@
+"""``RandomNodeLoader`` in PyG's place: the same subgraphs and attributes, a new deal every epoch, plain messages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.loader import RandomNodeLoader as PyGRandomNodeLoader
+from torch_geometric.utils import subgraph
+
+from handful.errors import GraphError, SamplerError
+from handful.kernels.threads import get_threads, set_threads
+from handful.pyg import RandomNodeLoader
+
+
+def make_data(n: int = 40, edges: int = 300, seed: int = 0) -> Data:
+    """Attributes of every kind that a ``Data`` can carry."""
+    rng = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.randn(n, 5, generator=rng),
+        y=torch.randint(0, 3, (n,), generator=rng),
+        train_mask=torch.rand(n, generator=rng) < 0.5,
+        edge_index=torch.randint(0, n, (2, edges), generator=rng),
+        edge_attr=torch.randn(edges, 2, generator=rng),
+        edge_weight=torch.rand(edges, generator=rng),
+        names=[f"node {i}" for i in range(n)],
+        table=np.arange(2 * n).reshape(n, 2),
+        graph_level=torch.tensor([1.0, 2.0, 3.0]),
+        title="a graph",
+    )
+
+
+def as_edges(batch: Data, *attributes: str) -> list[tuple[Any, ...]]:
+    """The edges with their attributes in an order that does not depend on how they are stored."""
+    columns = [batch.edge_index.T.tolist(), *(batch[key].tolist() for key in attributes)]
+    return sorted(zip(*columns, strict=True))
+
+
+def same(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def test_a_batch_is_pygs_subgraph_with_every_attribute() -> None:
+    data, for_pyg = make_data(), make_data()
+    del for_pyg.table  # numpy arrays are more than PyG's own subgraph takes
+    seen = []
+    for batch in RandomNodeLoader(data, num_parts=3, seed=1):
+        want = for_pyg.subgraph(batch.n_id)
+        batch.validate()
+        assert set(batch.keys()) == {*data.keys(), "n_id", "e_id"}
+        assert as_edges(batch, "edge_attr", "edge_weight") == as_edges(want, "edge_attr", "edge_weight")
+        assert batch.num_nodes == len(batch.n_id) == want.num_nodes
+        for key in ("x", "y", "train_mask", "names", "graph_level", "title"):
+            assert same(batch[key], want[key]), key
+        assert same(batch.table, data.table[batch.n_id.numpy()])
+        assert torch.equal(batch.n_id[batch.edge_index], data.edge_index[:, batch.e_id])
+        assert torch.equal(batch.edge_attr, data.edge_attr[batch.e_id])
+        seen.append(batch.n_id)
+    assert torch.cat(seen).sort().values.tolist() == list(range(40))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Data:
+    """Directed graphs with self-loops, repeated edges and isolated nodes; weighted or not."""
+    n = draw(st.integers(1, 12))
+    node = st.integers(0, n - 1)
+    edges = torch.tensor(draw(st.lists(st.tuples(node, node), max_size=40)), dtype=torch.int64).reshape(-1, 2).T
+    data = Data(edge_index=edges, num_nodes=n)
+    if draw(st.booleans()):
+        data.edge_weight = torch.arange(edges.shape[1])
+    return data
+
+
+@settings(deadline=None)  # the first example compiles
+@given(graphs(), st.integers(1, 12), st.booleans(), st.booleans(), st.integers(0, 1000))
+def test_edges_are_those_of_pygs_subgraph(data: Data, m: int, shuffle: bool, drop_last: bool, seed: int) -> None:
+    m = min(m, data.num_nodes)
+    loader = RandomNodeLoader(data, m, shuffle, drop_last, seed)
+    batches = list(loader)
+    assert len(batches) == len(loader) == m
+    everyone = torch.cat([batch.n_id for batch in batches]).tolist()
+    assert len(set(everyone)) == len(everyone) == (m * (data.num_nodes // m) if drop_last else data.num_nodes)
+    for batch in batches:
+        weight = torch.arange(data.num_edges)
+        edges, kept = subgraph(batch.n_id, data.edge_index, weight, relabel_nodes=True, num_nodes=data.num_nodes)
+        attributes = ("edge_weight",) if "edge_weight" in data else ()
+        want = Data(edge_index=edges, edge_weight=kept)
+        assert as_edges(batch, *attributes) == as_edges(want, *attributes)
+        by_target = (batch.edge_index[1] * data.num_nodes + batch.edge_index[0]).diff()
+        assert (by_target >= 0).all()
+        assert batch.num_nodes == len(batch.n_id)
+        assert ("e_id" in batch) == ("edge_weight" in data)
+
+
+def test_parts_are_even_and_shuffle_false_gives_runs() -> None:
+    data = make_data(n=10)
+    assert [len(batch.n_id) for batch in RandomNodeLoader(data, 4)] == [3, 3, 2, 2]
+    assert [len(batch.n_id) for batch in RandomNodeLoader(data, 4, drop_last=True)] == [2, 2, 2, 2]
+    runs = RandomNodeLoader(data, 4, shuffle=False)
+    for _ in range(2):
+        assert [batch.n_id.tolist() for batch in runs] == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
+
+
+def test_every_pass_is_a_new_epoch_of_the_seed() -> None:
+    def passes(loader: RandomNodeLoader, count: int) -> list[list[list[int]]]:
+        return [[batch.n_id.tolist() for batch in loader] for _ in range(count)]
+
+    data = make_data()
+    first = passes(RandomNodeLoader(data, 4, seed=3), 3)
+    assert first == passes(RandomNodeLoader(data, 4, seed=3), 3)
+    assert first[0] != first[1] != first[2]
+    assert first != passes(RandomNodeLoader(data, 4, seed=4), 3)
+    resumed = RandomNodeLoader(data, 4, seed=3)
+    resumed.epoch = 2
+    assert passes(resumed, 1) == first[2:]
+
+
+def test_without_a_seed_torch_decides() -> None:
+    def deal(seed: int) -> list[list[int]]:
+        torch.manual_seed(seed)
+        return [batch.n_id.tolist() for batch in RandomNodeLoader(make_data(), 4)]
+
+    assert deal(0) == deal(0)
+    assert deal(0) != deal(1)
+
+
+def test_threads_change_nothing() -> None:
+    data, before = make_data(4_000, 100_000), get_threads()
+    try:
+        made = []
+        for threads in (1, 2, 3):
+            set_threads(threads)
+            made.append([(b.n_id, b.edge_index, b.e_id) for b in RandomNodeLoader(data, 3, seed=0)])
+    finally:
+        set_threads(before)
+    for other in made[1:]:
+        assert all(torch.equal(a, b) for x, y in zip(made[0], other, strict=True) for a, b in zip(x, y, strict=True))
+
+
+def test_leaving_a_pass_early_stops_its_thread() -> None:
+    loader = RandomNodeLoader(make_data(), 8)
+    passing = iter(loader)
+    next(passing)
+    passing.close()  # type: ignore[attr-defined]
+    assert not [t for t in threading.enumerate() if t.name == "handful-prefetch"]
+    assert len(list(loader)) == 8
+
+
+def test_the_users_own_ids_are_kept_and_the_data_is_not_touched() -> None:
+    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.zeros(4, 1))
+    data.n_id = torch.tensor([10, 11, 12, 13])
+    data.e_id = torch.tensor([7, 8, 9])
+    keys, loader = set(data.keys()), RandomNodeLoader(data, 1, seed=0)
+    data.x = torch.ones(3, 3)  # what changes after the loader was made does not reach it
+    (batch,) = loader
+    assert batch.n_id.tolist() == [10, 11, 12, 13]
+    assert batch.e_id.tolist() == [9, 7, 8]
+    assert batch.x.shape == (4, 1)
+    assert set(data.keys()) == keys
+
+
+def test_pygs_own_edge_index_class_works() -> None:
+    data = make_data()
+    plain = RandomNodeLoader(data, 2, seed=0)
+    data.edge_index = EdgeIndex(data.edge_index, sparse_size=(40, 40))
+    for a, b in zip(plain, RandomNodeLoader(data, 2, seed=0), strict=True):
+        assert torch.equal(a.edge_index, b.edge_index)
+
+
+# -- heterogeneous ----------------------------------------------------------------------------------------------------
+
+
+def make_hetero(seed: int = 0) -> HeteroData:
+    rng = torch.Generator().manual_seed(seed)
+    data = HeteroData()
+    data["paper"].x = torch.randn(20, 4, generator=rng)
+    data["paper"].y = torch.randint(0, 3, (20,), generator=rng)
+    data["author"].x = torch.randn(15, 2, generator=rng)
+    data["place"].num_nodes = 5
+    for source, relation, target, count in (
+        ("paper", "cites", "paper", 90),
+        ("author", "writes", "paper", 60),
+        ("paper", "at", "place", 40),
+        ("author", "knows", "author", 0),
+    ):
+        sizes = data[source].num_nodes, data[target].num_nodes
+        ends = [torch.randint(0, size, (count,), generator=rng) for size in sizes]
+        data[source, relation, target].edge_index = torch.stack(ends)
+        data[source, relation, target].weight = torch.rand(count, generator=rng)
+    data.title = "a heterogeneous graph"
+    return data
+
+
+@pytest.mark.parametrize("m", [1, 3, 40])
+def test_hetero_data_is_cut_as_pyg_cuts_it(m: int) -> None:
+    data = make_hetero()
+    seen: dict[str, list[int]] = {t: [] for t in data.node_types}
+    edges = 0
+    for batch in RandomNodeLoader(data, m, seed=2):
+        assert isinstance(batch, HeteroData)
+        want = data.subgraph({t: batch[t].n_id for t in data.node_types})
+        assert batch.node_types == data.node_types
+        assert batch.edge_types == data.edge_types
+        assert batch.title == data.title
+        for t in data.node_types:
+            seen[t] += batch[t].n_id.tolist()
+            assert batch[t].num_nodes == want[t].num_nodes
+            for key in ("x", "y"):
+                assert key not in want[t] or torch.equal(batch[t][key], want[t][key])
+        for t in data.edge_types:
+            assert as_edges(batch[t], "weight") == as_edges(want[t], "weight")
+            assert torch.equal(batch[t].weight, data[t].weight[batch[t].e_id])
+            edges += batch[t].num_edges
+    assert {t: sorted(ids) for t, ids in seen.items()} == {t: list(range(data[t].num_nodes)) for t in data.node_types}
+    assert edges == (data.num_edges if m == 1 else edges)
+
+
+def test_hetero_data_deals_all_types_together() -> None:
+    sizes = [batch.num_nodes for batch in RandomNodeLoader(make_hetero(), 7)]
+    assert sizes == [6, 6, 6, 6, 6, 5, 5]
+    pygs = [batch.num_nodes for batch in PyGRandomNodeLoader(make_hetero(), 7, shuffle=True)]
+    assert sum(pygs) == sum(sizes)
+
+
+# -- at the door ------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_data_is_refused() -> None:
+    good = make_data(6, 10)
+    broken = make_data(6, 10)
+    broken.edge_index[0, 3] = 6
+    negative = make_data(6, 10)
+    negative.edge_index[1, 0] = -1
+    flat = make_data(6, 10)
+    flat.edge_index = torch.tensor([1, 2])
+    sparse = make_data(6, 10)
+    sparse.adj_t = torch.eye(6).to_sparse_coo()
+    for data, message in (
+        (broken, "edge 3 has source 6"),
+        (negative, "edge 0 has target -1"),
+        (sparse, "adj_t"),
+        (Data(x=good.x), "no edge_index"),
+        ("cora", "got str"),
+    ):
+        with pytest.raises(GraphError, match=message):
+            RandomNodeLoader(data, 2)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="shape"):
+        RandomNodeLoader(flat, 2)
+    bare = HeteroData()
+    bare["a"].num_nodes = 3
+    bare["a", "to", "a"].weight = torch.ones(2)
+    with pytest.raises(GraphError, match="edge_index"):
+        RandomNodeLoader(bare, 2)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    data = make_data(6, 10)
+    for parts in (0, 7, -1):
+        with pytest.raises(SamplerError, match="num_parts must lie between 1 and the number of nodes, 6"):
+            RandomNodeLoader(data, parts)
+    with pytest.raises(SamplerError, match="seed="):
+        RandomNodeLoader(data, 2, generator=torch.Generator())
+    with pytest.raises(SamplerError, match="did you mean num_workers"):
+        RandomNodeLoader(data, 2, num_worker=3)
+
+
+def test_options_of_a_data_loader_are_accepted_and_named() -> None:
+    data = make_data(6, 10)
+    with pytest.warns(UserWarning, match=r"ignores num_workers, pin_memory") as caught:
+        RandomNodeLoader(data, 2, num_workers=4, pin_memory=True)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RandomNodeLoader(data, 2, num_workers=0, pin_memory=False)
+
+
+# -- in Lightning -----------------------------------------------------------------------------------------------------
+
+
+def test_trains_in_lightning() -> None:
+    lightning = pytest.importorskip("lightning")
+    from torch_geometric.nn import SAGEConv
+
+    data = make_data()
+    seen: list[tuple[int, ...]] = []
+
+    class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = SAGEConv(5, 3)
+
+        def training_step(self, batch: Data, _: int) -> torch.Tensor:
+            seen.append(tuple(batch.n_id.tolist()))
+            out = self.conv(batch.x, batch.edge_index)
+            return torch.nn.functional.cross_entropy(out[batch.train_mask], batch.y[batch.train_mask])
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
+    model = Model()
+    before = model.conv.lin_l.weight.detach().clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lightning.Trainer(max_epochs=2, enable_model_summary=False, **quiet).fit(
+            model, RandomNodeLoader(data, 4, seed=0)
+        )
+    assert len(seen) == 8
+    assert len(set(seen)) == 8
+    for half in (seen[:4], seen[4:]):
+        assert sorted(node for part in half for node in part) == list(range(40))
+    assert not torch.equal(before, model.conv.lin_l.weight)
+
+
+def test_without_pyg_the_import_says_what_to_install() -> None:
+    code = "import sys; sys.modules['torch_geometric'] = None; import handful; import handful.pyg"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "pip install 'handful[pyg]'" in result.stderr
