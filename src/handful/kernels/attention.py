@@ -22,6 +22,7 @@ from torch.nn.functional import leaky_relu
 
 from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
 from handful.kernels.threads import kernel, over_rows
+from handful.kernels.twin import twin_gradients
 
 if TYPE_CHECKING:
     from handful.adjacency import Adjacency
@@ -115,13 +116,11 @@ class _Attention(torch.autograd.Function):
         x, a_src, a_dst, out, positive, rows = ctx.saved_tensors
         adj, slope, first = ctx.adj, ctx.slope, ctx.first
         if torch.is_grad_enabled():  # create_graph=True: the twin can be differentiated again
-            inputs = [t for t in (x, a_src, a_dst) if t.requires_grad]
-            found = iter(
-                torch.autograd.grad(
-                    attention_torch(adj, x, a_src, a_dst, slope, first), inputs, grads[0], create_graph=True
-                )
-            )
-            return *(next(found) if t.requires_grad else None for t in (x, a_src, a_dst)), None, None, None
+
+            def twin(x: Tensor, a_src: Tensor, a_dst: Tensor) -> Tensor:
+                return attention_torch(adj, x, a_src, a_dst, slope, first)
+
+            return *twin_gradients(twin, (x, a_src, a_dst), grads[0]), None, None, None
         wide, grad = rows.dtype, array(grads[0])
         inner = torch.empty_like(rows[0])
         grad_dst = torch.empty_like(rows[0])

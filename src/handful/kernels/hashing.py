@@ -1,0 +1,94 @@
+"""Random bits without a generator's state: a hash of (seed, row, column), the same on any device and thread.
+
+A row's 64-bit key is the splitmix64 finaliser of seed and row; a column mixes the two halves of the key with its number
+through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be had alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.kernels.threads import even_ranges, get_threads, kernel, run
+
+GOLDEN = 0x9E3779B97F4A7C15
+MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+WEYL = 0x9E3779B9
+MIX32 = (0x7FEB352D, 0x846CA68B)
+
+_GOLDEN, _MIX_A, _MIX_B = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
+_WEYL, _MIX32_A, _MIX32_B = np.uint32(WEYL), np.uint32(MIX32[0]), np.uint32(MIX32[1])
+
+
+@kernel
+def _mix64(z: Any) -> Any:
+    z = (z ^ (z >> np.uint64(30))) * _MIX_A
+    z = (z ^ (z >> np.uint64(27))) * _MIX_B
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def row_key(seed: Any, row: int) -> Any:
+    """The 64-bit key of a row; ``seed`` is a uint64."""
+    return _mix64(_mix64(seed) + (np.uint64(row) + np.uint64(1)) * _GOLDEN)
+
+
+@kernel
+def column_bits(key: Any, column: int) -> Any:
+    """32 random bits for a column of the row with this key."""
+    # Every step is cast back: numba widens 32-bit arithmetic to 64 bits, which has no fast vector multiply.
+    z = np.uint32(np.uint32(column) * _WEYL + np.uint32(key))
+    z = np.uint32((z ^ (z >> np.uint32(16))) * _MIX32_A)
+    z = np.uint32(z ^ np.uint32(key >> np.uint64(32)))
+    z = np.uint32((z ^ (z >> np.uint32(15))) * _MIX32_B)
+    return np.uint32(z ^ (z >> np.uint32(16)))
+
+
+@kernel
+def _fill(lo: int, hi: int, seed: Any, out: Any) -> None:
+    for i in range(lo, hi):
+        key = row_key(seed, i)
+        for j in range(out.shape[1]):
+            out[i, j] = column_bits(key, j)
+
+
+def bits(seed: int, rows: int, columns: int) -> Tensor:
+    """``(rows, columns)`` uniform integers in [0, 2³²), as int64."""
+    out = torch.empty(rows, columns, dtype=torch.int64)
+    run(_fill, even_ranges(rows, get_threads()), np.uint64(seed), out.numpy())
+    return out
+
+
+def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str = "cpu") -> Tensor:
+    """The same integers in plain torch, on any device. int64 products wrap, so their low bits are right."""
+    key = _mix64_torch(torch.tensor([_signed(seed)], device=device))
+    key = _mix64_torch(key + (torch.arange(rows, device=device) + 1) * _signed(GOLDEN))[:, None]
+    low, high = key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF
+    z = (torch.arange(columns, device=device)[None] * WEYL + low) & 0xFFFFFFFF
+    z = (((z ^ (z >> 16)) * MIX32[0]) & 0xFFFFFFFF) ^ high
+    z = ((z ^ (z >> 15)) * MIX32[1]) & 0xFFFFFFFF
+    return z ^ (z >> 16)
+
+
+def _mix64_torch(z: Tensor) -> Tensor:
+    z = (z ^ _shift(z, 30)) * _signed(MIX[0])
+    z = (z ^ _shift(z, 27)) * _signed(MIX[1])
+    return z ^ _shift(z, 31)
+
+
+def _shift(z: Tensor, by: int) -> Tensor:
+    """Logical shift to the right: int64's own drags the sign along."""
+    return (z >> by) & ((1 << (64 - by)) - 1)
+
+
+def _signed(value: int) -> int:
+    """The int64 with the same bits as this uint64."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def threshold(p: float) -> int:
+    """Bits below this are dropped: the share ``p`` of all 32-bit values."""
+    return min(round(p * 2**32), 2**32 - 1)

@@ -1,0 +1,14 @@
+"""How a kernel is differentiated twice: its twin in plain torch takes over when a graph of gradients is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> list[Tensor | None]:
+    """The gradients of ``twin(*inputs)``, themselves differentiable; ``None`` for inputs that need none."""
+    found = iter(torch.autograd.grad(twin(*inputs), [t for t in inputs if t.requires_grad], grad, create_graph=True))
+    return [next(found) if t.requires_grad else None for t in inputs]

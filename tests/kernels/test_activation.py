@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import BatchNorm1d, LayerNorm
+
+from handful.errors import HandfulError
+from handful.kernels.activation import (
+    BLOCK,
+    act,
+    act_torch,
+    batch_norm_act,
+    batch_norm_act_torch,
+    dropout,
+    dropout_torch,
+    layer_norm_act,
+    layer_norm_act_torch,
+)
+from handful.kernels.threads import get_threads, set_threads
+
+SEED = 2**62 + 12345
+
+
+def batch_norm_on(function: Callable[..., Tensor], training: bool, p: float) -> Callable[..., Tensor]:
+    """With fresh running statistics, so that it can be called again."""
+
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        mean = torch.linspace(-1, 1, x.shape[1], dtype=weight.dtype)
+        return function(x, weight, bias, mean, mean.exp(), training, p=p, seed=SEED)
+
+    return call
+
+
+def layer_norm_on(function: Callable[..., Tensor], training: bool, p: float) -> Callable[..., Tensor]:
+    return lambda x, weight, bias: function(x, weight, bias, p=p, training=training, seed=SEED)
+
+
+def plain_on(function: Callable[..., Tensor], training: bool, p: float) -> Callable[..., Tensor]:
+    return lambda x, weight, bias: function(x * weight + bias, p, training, SEED)
+
+
+PAIRS: dict[str, Any] = {
+    "batch": (batch_norm_on, batch_norm_act, batch_norm_act_torch),
+    "layer": (layer_norm_on, layer_norm_act, layer_norm_act_torch),
+    "act": (plain_on, act, act_torch),
+    "dropout": (plain_on, dropout, dropout_torch),
+}
+every = pytest.mark.parametrize("name", PAIRS)
+
+
+def inputs(rows: int, columns: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, ...]:
+    gen = torch.Generator().manual_seed(seed)
+    x, weight, bias = (
+        torch.randn(*shape, generator=gen, dtype=torch.float64) for shape in ((rows, columns), (columns,), (columns,))
+    )
+    affine = torch.float32 if dtype == torch.bfloat16 else dtype
+    return (3 * x + 1).to(dtype).requires_grad_(), weight.to(affine).requires_grad_(), bias.to(affine).requires_grad_()
+
+
+def results(call: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    out = call(*tensors)
+    seed = torch.randn(out.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(out.dtype)
+    return [out, *torch.autograd.grad(out, tensors, seed)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(list(PAIRS)),
+    rows=st.integers(2, 3 * BLOCK),
+    columns=st.integers(1, 40),
+    training=st.booleans(),
+    p=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+)
+def test_equals_the_torch_twin(name: str, rows: int, columns: int, training: bool, p: float) -> None:
+    make, mine, twin = PAIRS[name]
+    tensors = inputs(rows, columns, seed=rows)
+    for a, b in zip(results(make(mine, training, p), tensors), results(make(twin, training, p), tensors), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7 if rows > 2 else 1e-4)
+
+
+@every
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 1.5e-2)])
+def test_equals_the_torch_twin_in_short_floats(name: str, dtype: torch.dtype, tolerance: float) -> None:
+    make, mine, twin = PAIRS[name]
+    tensors = inputs(5000, 65, dtype)
+    double = tuple(t.detach().double().requires_grad_() for t in tensors)
+    for a, b in zip(results(make(mine, True, 0.5), tensors), results(make(twin, True, 0.5), double), strict=True):
+        assert (a.double() - b).norm() < tolerance * b.norm()
+    assert make(mine, True, 0.5)(*tensors).dtype == (dtype if name in ("batch", "layer") else tensors[1].dtype)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_is_the_mathematics_of_torch_modules(training: bool) -> None:
+    x = inputs(700, 20)[0].detach()
+    batch = BatchNorm1d(20).double().train(training)
+    ours = BatchNorm1d(20).double()
+    for _ in range(3):
+        expected = batch(x).relu()
+        got = batch_norm_act(
+            x, ours.weight, ours.bias, ours.running_mean, ours.running_var, training, ours.momentum or 0.0, ours.eps
+        )
+        torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(ours.running_mean, batch.running_mean)
+    torch.testing.assert_close(ours.running_var, batch.running_var)
+    layer = LayerNorm(20).double()
+    torch.testing.assert_close(layer_norm_act(x, layer.weight, layer.bias, layer.eps), layer(x).relu())
+    torch.testing.assert_close(act(x), x.relu())
+
+
+@every
+@pytest.mark.parametrize("training", [True, False])
+def test_gradcheck(name: str, training: bool) -> None:
+    make, mine, _ = PAIRS[name]
+    assert torch.autograd.gradcheck(make(mine, training, 0.5), inputs(9, 4))
+
+
+@every
+def test_can_be_differentiated_twice(name: str) -> None:
+    make, mine, _ = PAIRS[name]
+    assert torch.autograd.gradgradcheck(make(mine, True, 0.5), inputs(6, 3))
+
+
+def test_a_second_derivative_leaves_the_running_statistics_alone() -> None:
+    x, weight, bias = inputs(50, 3)
+    mean, var = torch.zeros(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    out = batch_norm_act(x, weight, bias, mean, var, True)
+    before = mean.clone(), var.clone()
+    torch.autograd.grad(out.square().sum(), x, create_graph=True)
+    assert torch.equal(mean, before[0])
+    assert torch.equal(var, before[1])
+
+
+@every
+def test_results_do_not_depend_on_the_number_of_threads(name: str) -> None:
+    make, mine, _ = PAIRS[name]
+    tensors = inputs(5 * BLOCK + 17, 33, torch.float32)
+    before, seen = get_threads(), []
+    try:
+        for count in (1, 2, 5):
+            set_threads(count)
+            seen.append(results(make(mine, True, 0.5), tensors))
+    finally:
+        set_threads(before)
+    for other in seen[1:]:
+        for a, b in zip(seen[0], other, strict=True):
+            assert torch.equal(a, b)
+
+
+def test_variance_survives_a_large_mean() -> None:
+    x = (torch.randn(4000, 8, generator=torch.Generator().manual_seed(0)) + 1000).float()
+    mean, var = torch.zeros(8), torch.ones(8)
+    batch_norm_act(x, torch.ones(8), torch.zeros(8), mean, var, True, momentum=1.0)
+    torch.testing.assert_close(mean.double(), x.double().mean(0), rtol=1e-6, atol=0)
+    torch.testing.assert_close(var.double(), x.double().var(0), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
+def test_dropout_keeps_the_mean(p: float) -> None:
+    x = torch.ones(2000, 200)
+    for function in (dropout, act):
+        out = function(x, p, True, SEED)
+        kept = out > 0
+        torch.testing.assert_close(out[kept], torch.full_like(out[kept], 1 / (1 - p)))
+        assert abs(float(kept.double().mean()) - (1 - p)) < 5 * math.sqrt(p * (1 - p) / x.numel())
+        assert torch.equal(function(x, p, False, SEED), x)
+
+
+def test_seeds_make_masks() -> None:
+    x = torch.ones(100, 50)
+    assert torch.equal(dropout(x, 0.5, True, 1), dropout(x, 0.5, True, 1))
+    assert not torch.equal(dropout(x, 0.5, True, 1), dropout(x, 0.5, True, 2))
+
+
+def test_nan_is_not_hidden() -> None:
+    x = torch.tensor([[1.0, math.nan], [2.0, 3.0]])
+    one, zero = torch.ones(2), torch.zeros(2)
+    assert act(x)[0, 1].isnan()
+    assert layer_norm_act(x, one, zero)[0].isnan().all()
+    assert batch_norm_act(x, one, zero, None, None, True)[:, 1].isnan().all()
+    assert act(x.bfloat16())[0, 1].isnan()
+
+
+@pytest.mark.parametrize("function", [act, dropout])
+def test_an_empty_batch_is_empty(function: Callable[..., Tensor]) -> None:
+    assert function(torch.empty(0, 3), 0.5, True, 0).shape == (0, 3)
+    assert layer_norm_act(torch.empty(0, 3), torch.ones(3), torch.zeros(3)).shape == (0, 3)
+
+
+def test_says_what_is_wrong() -> None:
+    with pytest.raises(HandfulError, match="at least two nodes"):
+        batch_norm_act(torch.ones(1, 3), torch.ones(3), torch.zeros(3), None, None, True)
+    with pytest.raises(HandfulError, match="between 0 and 1"):
+        act(torch.ones(2, 2), 1.5)
+    with pytest.raises(ValueError, match="rows, columns"):
+        act(torch.ones(2))
