@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import os
+
+# Torch's idle OpenMP threads would spin on the cores that our kernels and the sampler ahead of them work on; read once,
+# when torch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import DatasetError, GraphError, HandfulError, RunError, SamplerError
 from handful.graph import Graph
+from handful.nn import GAT, GCN, SAGE, make_model
+from handful.samplers import FullGraph, RandomNodes, Sampler, make_sampler, register
+from handful.training import Callback, Run, Settings, fit, infer, load_weights
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GAT",
+    "GCN",
+    "SAGE",
     "Adjacency",
     "Batch",
+    "Callback",
     "DatasetError",
+    "FullGraph",
     "Graph",
     "GraphError",
     "HandfulError",
+    "RandomNodes",
+    "Run",
     "RunError",
+    "Sampler",
     "SamplerError",
+    "Settings",
     "__version__",
+    "fit",
+    "infer",
+    "load_weights",
+    "make_model",
+    "make_sampler",
+    "register",
 ]

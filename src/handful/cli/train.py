@@ -1,0 +1,157 @@
+"""``handful train``: one configuration over the seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from handful.cli.app import (
+    PAPER_SEEDS,
+    DeviceOption,
+    GraphArgument,
+    JsonOption,
+    RootOption,
+    SeedsOption,
+    SplitOption,
+    ThreadsOption,
+    app,
+    emit_json,
+    integers,
+    out,
+)
+
+if TYPE_CHECKING:
+    from handful.training.fit import Run
+
+
+@app.command()
+def train(
+    graph: GraphArgument,
+    split: SplitOption = None,
+    root: RootOption = None,
+    model: Annotated[str, typer.Option(help="gcn, sage or gat.")] = "sage",
+    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
+    layers: Annotated[int, typer.Option(help="Number of convolutions.", min=1)] = 4,
+    norm: Annotated[str, typer.Option(help="bn, ln or none.")] = "bn",
+    residual: Annotated[bool, typer.Option(help="Add a Linear of each layer's input to its output.")] = True,
+    input_projection: Annotated[bool, typer.Option(help="A Linear before the first layer.")] = False,
+    output_projection: Annotated[bool, typer.Option(help="A Linear after the last layer.")] = False,
+    dropout: Annotated[float, typer.Option(help="Share of activations dropped in training.")] = 0.5,
+    heads: Annotated[int | None, typer.Option(help="Attention heads (gat).")] = None,
+    sampler: Annotated[
+        str, typer.Option(help="Where batches come from: rns, full, neighbor, cluster, saint, ladies.")
+    ] = "rns",
+    parts: Annotated[int | None, typer.Option(help="m, the number of parts of rns.")] = None,
+    sampler_option: Annotated[
+        list[str] | None, typer.Option("--sampler-option", "-s", help="Any option of the sampler, as name=value.")
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over the batches.", min=1)] = 100,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.0,
+    optimizer: Annotated[str, typer.Option(help="adam, adamw, sgd or sgdm.")] = "adam",
+    momentum: Annotated[float, typer.Option(help="Momentum of sgdm.")] = 0.9,
+    update: Annotated[str, typer.Option(help="One optimiser step a batch (step) or an epoch (epoch).")] = "step",
+    precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
+    evaluate_every: Annotated[int, typer.Option(help="Epochs between evaluations.", min=1)] = 1,
+    evaluation: Annotated[str, typer.Option(help="exact (full graph) or sampled (neighbor's own way).")] = "exact",
+    patience: Annotated[int | None, typer.Option(help="Stop after this many evaluations without progress.")] = None,
+    seeds: SeedsOption = PAPER_SEEDS,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    out_dir: Annotated[
+        str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the runs in --out.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a node classifier; mean ± 95% CI over the seeds, at the best validation epoch of each."""
+    from handful.cli.options import parse_options, run_folder
+    from handful.cli.progress import EpochProgress
+    from handful.errors import HandfulError
+    from handful.kernels.threads import set_threads
+    from handful.samplers import make_sampler
+    from handful.training.protocol import train_seeds
+
+    if threads is not None:
+        set_threads(threads)
+    if resume and out_dir is None:
+        raise HandfulError("--resume needs --out, the folder of the runs to go on with")
+    options = parse_options(sampler_option or [])
+    if parts is not None:
+        options["parts"] = parts
+    chosen = make_sampler(sampler, **options)
+    architecture: dict[str, Any] = {
+        "hidden": hidden,
+        "layers": layers,
+        "norm": norm,
+        "residual": residual,
+        "input_projection": input_projection,
+        "output_projection": output_projection,
+        "dropout": dropout,
+    }
+    if heads is not None:
+        architecture["heads"] = heads
+    settings: dict[str, Any] = {
+        "epochs": epochs,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "optimizer": optimizer,
+        "momentum": momentum,
+        "update": update,
+        "precision": precision,
+        "evaluate_every": evaluate_every,
+        "evaluation": evaluation,
+        "patience": patience,
+    }
+    seed_list = integers(seeds, "--seeds")
+    folder = run_folder(out_dir, f"{graph}-{model}-{sampler}")
+    with EpochProgress(epochs, len(seed_list)) as progress:
+        summary = train_seeds(
+            graph,
+            model,
+            architecture,
+            chosen,
+            settings,
+            seeds=seed_list,
+            split=split,
+            root=root,
+            device=device,
+            out=folder,
+            resume=resume,
+            callbacks=[progress],
+        )
+    if as_json:
+        emit_json(summary.to_json())
+    else:
+        show(summary.runs, summary.to_json(), folder)
+
+
+def show(runs: list[Run], summary: dict[str, Any], folder: Path) -> None:
+    """The result for people."""
+    table = Table(title=f"{summary['graph']} · {summary['model']} · {summary['sampler']}", title_justify="left")
+    for column in ("seed", "val", "test", "best epoch", "epochs", "steps", "seconds", "peak RAM"):
+        table.add_column(column, justify="right")
+    for run in runs:
+        table.add_row(
+            str(run.seed),
+            f"{100 * run.val:.2f}",
+            f"{100 * run.test:.2f}",
+            str(run.best_epoch),
+            str(run.epochs),
+            str(run.steps),
+            f"{run.seconds:.1f}",
+            f"{run.peak_ram_bytes / 2**30:.2f} GiB",
+        )
+    out.print(table)
+    test, val = summary["test"], summary["val"]
+    interval = f" ± {100 * test['ci95']:.2f}" if len(runs) > 1 else ""
+    out.print(
+        f"test {summary['metric']} [bold]{100 * test['mean']:.2f}{interval} %[/]  (val {100 * val['mean']:.2f} %)"
+    )
+    skipped = sum(run.skipped for run in runs)
+    if skipped:
+        out.print(f"{skipped} batches had no training node and made no step")
+    out.print(f"records: {folder}")

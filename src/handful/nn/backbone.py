@@ -1,0 +1,136 @@
+"""What the message-passing backbones share: a stack of layers on ``Batch.layers``, with projections around it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch
+from handful.errors import HandfulError
+from handful.nn.activation import NormAct, dropout
+from handful.random import derived_seed
+
+
+class Conv(nn.Module, ABC):
+    """A graph convolution from all sources of an adjacency to its targets, plus an optional linear skip."""
+
+    @abstractmethod
+    def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
+        """``conv(h) [+ skip(h of the targets)]``; ``h`` has a row for every source."""
+
+
+class Backbone(nn.Module, ABC):
+    """A stack of ``layers`` convolutions.
+
+    A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection the last
+    convolution gives the classes, with nothing after it; with one, every convolution is followed by norm, ReLU and
+    dropout, and a Linear gives the classes. An input projection is a Linear and dropout before the first layer.
+
+    Args:
+        in_features: the number of features.
+        out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one a class.
+        hidden: the width of the layers.
+        layers: how many convolutions.
+        dropout: the share of activations that a training step drops.
+        norm: ``bn`` (BatchNorm), ``ln`` (LayerNorm) or ``none``.
+        residual: add a Linear of the layer's input to its convolution.
+        input_projection, output_projection: see above.
+    """
+
+    takes_batch = True
+    """Tells the training loop to call this module with a ``Batch``, not with ``(x, edge_index)``."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        hidden: int = 256,
+        layers: int = 4,
+        *,
+        dropout: float = 0.5,
+        norm: str = "bn",
+        residual: bool = False,
+        input_projection: bool = False,
+        output_projection: bool = False,
+    ) -> None:
+        super().__init__()
+        for what, value in (("in_features", in_features), ("out_features", out_features), ("hidden", hidden)):
+            if value < 1:
+                raise HandfulError(f"{what} must be at least 1, got {value}")
+        if layers < 1:
+            raise HandfulError(f"layers must be at least 1, got {layers}")
+        if not 0 <= dropout < 1:
+            raise HandfulError(f"dropout must lie in [0, 1), got {dropout}")
+        self.dropout = dropout
+        self.step_seed = 0
+        """Set by the training loop before each step: all dropout of the step comes from it."""
+        first = hidden if input_projection else in_features
+        last = hidden if output_projection else out_features
+        widths = [first, *[hidden] * (layers - 1), last]
+        self.input_projection = nn.Linear(in_features, hidden) if input_projection else None
+        self.output_projection = nn.Linear(hidden, out_features) if output_projection else None
+        self.convs = nn.ModuleList()
+        self.skips = nn.ModuleList()
+        self.acts = nn.ModuleList()
+        for i in range(layers):
+            final = i == layers - 1 and not output_projection
+            self.convs.append(self.make_conv(widths[i], widths[i + 1], final))
+            if residual:
+                self.skips.append(nn.Linear(widths[i], widths[i + 1]))
+            if not final:
+                self.acts.append(NormAct(norm, widths[i + 1], dropout))
+        self.norm = norm
+
+    @abstractmethod
+    def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
+        """The convolution of one layer; ``final`` where its output is the logits."""
+
+    @property
+    def depth(self) -> int:
+        """How many hops the output sees."""
+        return len(self.convs)
+
+    @property
+    def trimmable(self) -> bool:
+        """Whether a node that the loss cannot see changes nothing: BatchNorm's statistics see every node."""
+        return self.norm != "bn"
+
+    def embed(self, x: Tensor) -> Tensor:
+        """The features as the first layer takes them."""
+        x = x.to(next(self.parameters()).dtype)
+        if self.input_projection is None:
+            return x
+        return dropout(self.input_projection(x), self.dropout, self.training, derived_seed(self.step_seed, 0))
+
+    def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
+        """Layer ``i``, from a row for every source of ``adj`` to a row for every target."""
+        h = self.convs[i](adj, h, self.skips[i] if len(self.skips) else None)
+        if i < len(self.acts):
+            h = self.acts[i](h, derived_seed(self.step_seed, i + 1))
+        return h
+
+    def head(self, h: Tensor) -> Tensor:
+        """The logits from the last layer's output."""
+        return h if self.output_projection is None else self.output_projection(h)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The logits of the last layer's targets; of all nodes where the layers are square."""
+        stack = batch.stack(self.depth)
+        h = self.embed(batch.x[: stack[0].num_sources])
+        for i, adj in enumerate(stack):
+            h = self.layer(i, adj, h)
+        return self.head(h)
+
+
+def multiply_first(adj: Adjacency, in_features: int, out_features: int) -> bool:
+    """Whether A(XW) is cheaper than (AX)W. A gathered number costs about as much as eight of a matrix product."""
+    before = adj.num_sources * in_features * out_features + 8 * adj.num_edges * out_features
+    after = adj.num_targets * in_features * out_features + 8 * adj.num_edges * in_features
+    return before < after
+
+
+def parameter_count(model: nn.Module) -> int:
+    """The number of trained numbers."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)

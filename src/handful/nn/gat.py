@@ -1,0 +1,56 @@
+"""GAT (Veličković et al., 2018)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from handful.adjacency import Adjacency
+from handful.errors import HandfulError
+from handful.kernels.attention import attention
+from handful.nn.backbone import Backbone, Conv
+
+
+class GATConv(Conv):
+    """h'_v = Σ_u α_vu W h_u + b over u → v and v itself, α_vu = softmax_u(leaky_relu(a_s · W h_u + a_t · W h_v, 0.2)).
+
+    Heads are concatenated, or averaged where ``average`` is set.
+    """
+
+    def __init__(self, in_features: int, out_features: int, heads: int = 1, average: bool = False) -> None:
+        super().__init__()
+        if not average and out_features % heads:
+            raise HandfulError(f"hidden ({out_features}) must be a multiple of heads ({heads})")
+        self.heads, self.average = heads, average
+        self.channels = out_features if average else out_features // heads
+        self.linear = nn.Linear(in_features, heads * self.channels, bias=False)
+        self.source = nn.Parameter(torch.empty(heads, self.channels))
+        self.target = nn.Parameter(torch.empty(heads, self.channels))
+        self.bias = nn.Parameter(torch.zeros(out_features))
+        for weight in (self.linear.weight, self.source, self.target):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
+        z = self.linear(h).view(len(h), self.heads, self.channels)
+        a_source = (z * self.source).sum(-1)
+        a_target = (adj.own(z) * self.target).sum(-1)
+        out = attention(adj, z, a_source, a_target, first=adj.offset)
+        out = (out.mean(1) if self.average else out.flatten(1)) + self.bias
+        return out if skip is None else out + skip(adj.own(h))
+
+
+class GAT(Backbone):
+    """GAT; see ``Backbone`` for the arguments. ``heads`` share the hidden width; the last layer averages them."""
+
+    def __init__(
+        self, in_features: int, out_features: int, hidden: int = 256, layers: int = 4, *, heads: int = 1, **options: Any
+    ) -> None:
+        if heads < 1:
+            raise HandfulError(f"heads must be at least 1, got {heads}")
+        self.heads = heads
+        super().__init__(in_features, out_features, hidden, layers, **options)
+
+    def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
+        return GATConv(in_features, out_features, self.heads, average=final)

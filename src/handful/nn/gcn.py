@@ -1,0 +1,34 @@
+"""GCN (Kipf and Welling, 2017)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from handful.adjacency import Adjacency
+from handful.nn.backbone import Backbone, Conv, multiply_first
+
+
+class GCNConv(Conv):
+    """H' = D^(-1/2) (A + I) D^(-1/2) H W + b, degrees being those of the sampled graph."""
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
+        weight, bias = self.linear.weight, self.linear.bias
+        if multiply_first(adj, self.linear.in_features, self.linear.out_features):
+            out = adj.gcn(F.linear(h, weight)) + bias
+        else:
+            out = F.linear(adj.gcn(h), weight, bias)
+        return out if skip is None else out + skip(adj.own(h))
+
+
+class GCN(Backbone):
+    """GCN; see ``Backbone`` for the arguments."""
+
+    def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
+        return GCNConv(in_features, out_features)

@@ -1,0 +1,36 @@
+"""Peak memory of the training itself, not of what came before it in the same process."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+from pathlib import Path
+
+import torch
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start measuring anew. Where the system cannot (outside Linux), the peak is that of the whole process."""
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_ram() -> int:
+    """The largest resident size since the last reset, in bytes."""
+    if _STATUS.exists():
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def peak_gpu(device: torch.device) -> int | None:
+    """The largest memory that torch held on this device since the last reset, in bytes; ``None`` without a GPU."""
+    return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else None

@@ -1,0 +1,51 @@
+"""What a run is judged by: accuracy, and average precision or ROC-AUC for two classes."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import rankdata
+from torch import Tensor
+
+from handful.graph import Metric
+
+
+def accuracy(logits: Tensor, y: Tensor) -> float:
+    """The share of nodes whose largest logit (or the sign of the only one) is their class."""
+    predicted = (logits.squeeze(1) > 0).to(y.dtype) if logits.shape[1] == 1 else logits.argmax(1)
+    return float((predicted == y).double().mean())
+
+
+def _scores(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    score = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+    return score.double().cpu().numpy(), y.cpu().numpy() == 1
+
+
+def average_precision(logits: Tensor, y: Tensor) -> float:
+    """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives."""
+    score, positive = _scores(logits, y)
+    order = np.argsort(-score, kind="stable")
+    score, positive = score[order], positive[order]
+    hits = np.cumsum(positive)
+    if len(hits) == 0 or hits[-1] == 0:
+        return float("nan")
+    last_of_tie = np.append(score[1:] != score[:-1], True)
+    hits, seen = hits[last_of_tie], np.flatnonzero(last_of_tie) + 1
+    return float(np.sum(np.diff(hits, prepend=0) / hits[-1] * hits / seen))
+
+
+def roc_auc(logits: Tensor, y: Tensor) -> float:
+    """The chance that a positive node scores above a negative one, ties counting half; NaN if one kind is missing."""
+    score, positive = _scores(logits, y)
+    count = int(positive.sum())
+    if count in (0, len(positive)):
+        return float("nan")
+    ranks = rankdata(score)[positive].sum()
+    return float((ranks - count * (count + 1) / 2) / (count * (len(positive) - count)))
+
+
+METRIC_FUNCTIONS = {"accuracy": accuracy, "average_precision": average_precision, "roc_auc": roc_auc}
+
+
+def measure(metric: Metric, logits: Tensor, y: Tensor) -> float:
+    """``metric`` of these logits; NaN where there is no node."""
+    return METRIC_FUNCTIONS[metric](logits, y) if len(y) else float("nan")

@@ -1,0 +1,25 @@
+"""Fixtures that several tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphs import make_graph
+from handful import Graph
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return make_graph()
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The real graphs beside the checkout; without them the test is skipped."""
+    if not SHARED_DATA.exists():
+        pytest.skip("no shared data beside the checkout")
+    return SHARED_DATA

@@ -1,0 +1,41 @@
+"""Layer-wise inference in chunks equals a direct forward pass."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.nn import GraphSAGE
+
+import handful as hf
+from graphs import make_graph
+from handful.nn.backbone import Backbone
+from handful.training.inference import infer
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 10_000])
+@pytest.mark.parametrize("cls", [hf.SAGE, hf.GCN, hf.GAT])
+@pytest.mark.parametrize("kind", ["undirected", "directed", "weighted", "looped"])
+def test_chunks_equal_a_direct_forward(cls: type[Backbone], kind: str, chunk: int) -> None:
+    graph = make_graph(60, undirected=kind == "undirected", weighted=kind == "weighted")
+    if kind == "looped":
+        loops = torch.arange(0, 60, 2).repeat(2, 1)
+        graph = hf.Graph.from_edge_index(
+            torch.cat([graph.edge_index, loops], 1),
+            x=graph.x, y=graph.y, train_mask=graph.train_mask, val_mask=graph.val_mask, test_mask=graph.test_mask,
+        )  # fmt: skip
+    model = cls(graph.num_features, graph.num_classes, hidden=8, layers=3, residual=True, output_projection=True)
+    for act in model.acts:
+        act.norm.running_mean.normal_()
+        act.norm.running_var.uniform_(0.5, 2)
+    model.eval()
+    direct = model(next(iter(hf.FullGraph().epoch(graph, 0, 0))))
+    model.train()
+    torch.testing.assert_close(infer(model, graph, chunk), direct.detach(), rtol=1e-4, atol=1e-5)
+    assert model.training
+
+
+def test_a_pyg_module_is_run_on_the_whole_graph() -> None:
+    graph = make_graph(60)
+    model = GraphSAGE(graph.num_features, 8, 2, graph.num_classes, dropout=0.5).eval()
+    expected = model(graph.x, graph.edge_index).detach()
+    torch.testing.assert_close(infer(model.train(), graph), expected)
