@@ -1,0 +1,246 @@
+"""What a sampler makes SGD minimise (paper, Eq. "mini-batch-gnn-loss"): L̄ + α/4·‖∇L̄‖² + α/4·R, term by term.
+
+    L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
+
+All are taken at fixed weights over the first ``batches`` batches that make a step. Dropout is off, as in the paper;
+everything else is as in a training step. BatchNorm in particular normalises by the statistics of the batch, and for
+L_full by those of the whole graph: L̂_k is then the loss that a step really descends, and one part (m = 1) has no bias.
+The model is left as it was found, running statistics and gradients included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from handful.batch import Batch
+from handful.errors import SamplerError
+from handful.graph import Graph
+from handful.random import derived_seed
+from handful.samplers.base import Sampler
+from handful.samplers.full import FullGraph
+from handful.samplers.prefetch import prefetch
+from handful.training.callbacks import Callback
+from handful.training.fit import batch_loss
+
+if TYPE_CHECKING:
+    from handful.training.fit import Loop
+
+BATCHES, REPEATS = 50, 100
+"""The paper's numbers."""
+
+
+@dataclass(frozen=True)
+class ImplicitTerms:
+    """The terms of the implicit objective at one point, and how large the batches were on average."""
+
+    full_loss: float
+    mean_loss: float
+    bias: float
+    loss_variance: float
+    R: float
+    grad_norm_sq: float
+    batches: int
+    nodes: float
+    targets: float
+
+
+@dataclass
+class Welford:
+    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of two vectors.
+
+    ``variance`` is (1/n)·Σ‖g_k − ḡ‖². Sums are in float64: R may be a millionth of ‖ḡ‖².
+
+    >>> running = Welford()
+    >>> for value in ([1.0, 0.0], [3.0, 0.0]):
+    ...     running.add(torch.tensor(value))
+    >>> running.mean.tolist(), running.variance
+    ([2.0, 0.0], 1.0)
+    """
+
+    count: int = 0
+    mean: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    spread: float = 0.0
+
+    def add(self, vector: Tensor) -> None:
+        """Take one vector more."""
+        vector = vector.to(torch.float64)
+        if self.count == 0:
+            self.mean = torch.zeros_like(vector)
+        self.count += 1
+        off = vector - self.mean
+        self.mean += off / self.count
+        self.spread += float(off.square().sum()) * (self.count - 1) / self.count
+
+    @property
+    def variance(self) -> float:
+        return self.spread / self.count if self.count else float("nan")
+
+
+@contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """Training mode with every dropout at 0; the model is put back as it was, buffers and modes included."""
+    modes = [(module, module.training) for module in model.modules()]
+    rates = [
+        (module, name, rate)
+        for module in model.modules()
+        for name in ("p", "dropout")
+        if isinstance(rate := getattr(module, name, None), float)
+    ]
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    model.train()
+    for module, name, _ in rates:
+        setattr(module, name, 0.0)
+    try:
+        yield
+    finally:
+        for module, name, rate in rates:
+            setattr(module, name, rate)
+        for module, training in modes:
+            module.training = training
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                buffer.copy_(buffers[name])
+
+
+def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
+    """The first ``batches`` batches with training nodes, from as many epochs as that takes; others are passed over."""
+    left = batches
+    for epoch in count():
+        found = left
+        for batch in prefetch(sampler.epoch(graph, seed, epoch)):
+            if len(batch.targets):
+                yield batch
+                left -= 1
+                if left == 0:
+                    return
+        if left == found:
+            raise SamplerError(f"an epoch of {sampler} has no training node in any batch: make its batches larger")
+
+
+def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
+    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` is not touched."""
+    weights = [p for p in model.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+    found = zip(gradients, weights, strict=True)
+    return torch.cat([(torch.zeros_like(w) if g is None else g).flatten() for g, w in found])
+
+
+def full_loss(model: nn.Module, graph: Graph) -> float:
+    """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph."""
+    with without_dropout(model), torch.no_grad():
+        return float(batch_loss(model, next(FullGraph().epoch(graph, 0, 0))))
+
+
+def implicit_terms(
+    model: nn.Module,
+    graph: Graph,
+    sampler: Sampler,
+    batches: int = BATCHES,
+    seed: int = 42,
+    on_batch: Callable[[Batch], None] | None = None,
+) -> ImplicitTerms:
+    """Every term of the implicit objective at the weights that ``model`` has now, from one pass over the batches.
+
+    ``on_batch`` sees each batch as it goes by.
+
+    >>> import handful as hf
+    >>> ring = [[0, 1, 2, 3], [1, 2, 3, 0]]
+    >>> graph = Graph.from_edge_index(torch.tensor(ring), x=torch.eye(4), y=[0, 1, 0, 1], train_mask=range(4))
+    >>> terms = implicit_terms(hf.SAGE(4, 1, hidden=8, layers=2), graph, FullGraph(), batches=3)
+    >>> terms.bias, terms.R
+    (0.0, 0.0)
+    """
+    losses, gradients = Welford(), Welford()
+    nodes = targets = 0
+    reference = full_loss(model, graph)
+    with without_dropout(model):
+        for batch in first_batches(graph, sampler, batches, seed):
+            loss = batch_loss(model, batch)
+            gradients.add(flat_gradient(loss, model))
+            losses.add(loss.detach().reshape(1))
+            nodes, targets = nodes + batch.num_nodes, targets + len(batch.targets)
+            if on_batch is not None:
+                on_batch(batch)
+    mean = float(losses.mean)
+    return ImplicitTerms(
+        full_loss=reference,
+        mean_loss=mean,
+        bias=abs(reference - mean),
+        loss_variance=losses.variance,
+        R=gradients.variance,
+        grad_norm_sq=float(gradients.mean.square().sum()),
+        batches=batches,
+        nodes=nodes / batches,
+        targets=targets / batches,
+    )
+
+
+def repeated_terms(
+    make_model: Callable[[], nn.Module],
+    graph: Graph,
+    sampler: Sampler,
+    batches: int = BATCHES,
+    repeats: int = REPEATS,
+    seed: int = 42,
+    on_batch: Callable[[Batch], None] | None = None,
+) -> Iterator[ImplicitTerms]:
+    """The terms at random initialisation, once for every repeat, each with its own weights and its own batches.
+
+    Repeat r starts from the same weights whatever the sampler, so that samplers are compared at the same points.
+    """
+    for repeat in range(repeats):
+        own = derived_seed(seed, repeat)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(own)
+            model = make_model().to(graph.device)
+        yield implicit_terms(model, graph, sampler, batches, own, on_batch)
+
+
+def regulariser_coefficient(step: float, momentum: float = 0.0) -> float:
+    """What multiplies ‖∇L̄‖² + R in the modified loss: α/4, and α/4·(1+β)/(1−β) with heavy-ball momentum β.
+
+    ``step`` is the size of one step, not of an epoch. With momentum it is the effective one, lr/(1−β): weights that
+    see a constant gradient g move by lr/(1−β)·g a step. The factor is that of Ghosh et al. (2023), which the paper
+    quotes; it is proved for gradients of one loss, and carried over to R here as the paper does.
+
+    >>> regulariser_coefficient(0.1), round(regulariser_coefficient(0.1, momentum=0.9), 6)
+    (0.025, 0.475)
+    """
+    if not 0 <= momentum < 1:
+        raise ValueError(f"momentum must lie in [0, 1), got {momentum}")
+    return step / 4 * (1 + momentum) / (1 - momentum)
+
+
+def modified_loss(terms: ImplicitTerms, step: float, momentum: float = 0.0) -> float:
+    """L̃ = L̄ + c·‖∇L̄‖² + c·R, with c from ``regulariser_coefficient``: what training with this step size minimises."""
+    return terms.mean_loss + regulariser_coefficient(step, momentum) * (terms.grad_norm_sq + terms.R)
+
+
+class ImplicitWatch(Callback):
+    """Measures the terms while training goes on, before the first epoch and after every ``every`` epochs.
+
+    ``history`` holds (epoch, terms). Training is not disturbed: a run with a watch ends bit for bit like one without.
+    """
+
+    def __init__(self, every: int = 1, batches: int = BATCHES, seed: int = 42) -> None:
+        self.every, self.batches, self.seed = every, batches, seed
+        self.history: list[tuple[int, ImplicitTerms]] = []
+
+    def on_start(self, loop: Loop) -> None:
+        self._measure(loop, loop.epoch)
+
+    def on_epoch(self, loop: Loop) -> None:
+        # The loop counts the epoch only after its last hook.
+        if (loop.epoch + 1) % self.every == 0:
+            self._measure(loop, loop.epoch + 1)
+
+    def _measure(self, loop: Loop, epoch: int) -> None:
+        seed = derived_seed(self.seed, epoch)
+        self.history.append((epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import handful as hf
+from handful.samplers.full import FullGraph
+from handful.samplers.random_node import RandomNodes
+from handful.theory.backward_error import flow, modified_field, slope
+from handful.theory.implicit import (
+    ImplicitWatch,
+    Welford,
+    first_batches,
+    full_loss,
+    implicit_terms,
+    modified_loss,
+    regulariser_coefficient,
+    repeated_terms,
+    without_dropout,
+)
+from handful.training.fit import batch_loss
+
+
+def small_graph(n: int = 90, classes: int = 3, train: float = 0.6, seed: int = 0) -> hf.Graph:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    x = (rng.normal(size=(n, 5)) + y[:, None]).astype(np.float32)
+    kind = rng.random(n)
+    masks = {"train_mask": kind < train, "val_mask": (kind >= train) & (kind < 0.9), "test_mask": kind >= 0.9}
+    graph = hf.Graph.from_edge_index(rng.integers(0, n, (2, 5 * n)), n, x=x, y=y, num_classes=classes, **masks)
+    return graph.to_undirected().without_loops()
+
+
+def model_of(graph: hf.Graph, norm: str = "bn", seed: int = 0, **options: object) -> hf.SAGE:
+    torch.manual_seed(seed)
+    return hf.SAGE(graph.num_features, graph.num_outputs, hidden=8, layers=2, norm=norm, **options)
+
+
+@given(st.integers(1, 30), st.integers(1, 6), st.floats(-1e4, 1e4), st.integers(0, 2**31))
+@settings(max_examples=60, deadline=None)
+def test_welford_against_stacking(count: int, width: int, shift: float, seed: int) -> None:
+    values = np.random.default_rng(seed).normal(shift, 1, (count, width))
+    running = Welford()
+    for row in values:
+        running.add(torch.from_numpy(row))
+    assert np.allclose(running.mean.numpy(), values.mean(0), rtol=1e-12, atol=1e-12)
+    assert running.variance == pytest.approx(((values - values.mean(0)) ** 2).sum(1).mean(), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["bn", "ln", "none"])
+def test_against_stacked_gradients(norm: str) -> None:
+    graph = small_graph()
+    model = model_of(graph, norm, dropout=0.5)
+    found = implicit_terms(model, graph, RandomNodes(4), batches=10, seed=3)
+    plain = model_of(graph, norm, dropout=0.0).train()
+    losses, gradients = [], []
+    for epoch in range(3):
+        for batch in RandomNodes(4).epoch(graph, 3, epoch):
+            plain.zero_grad()
+            loss = batch_loss(plain, batch)
+            loss.backward()
+            losses.append(float(loss.detach()))
+            gradients.append(torch.cat([p.grad.flatten() for p in plain.parameters()]).double())
+    losses, stacked = np.array(losses[:10]), torch.stack(gradients[:10])
+    assert found.mean_loss == pytest.approx(losses.mean(), rel=1e-6)
+    assert found.loss_variance == pytest.approx(losses.var(), rel=1e-5)
+    assert found.grad_norm_sq == pytest.approx(float(stacked.mean(0).square().sum()), rel=1e-5)
+    assert pytest.approx(float((stacked - stacked.mean(0)).square().sum(1).mean()), rel=1e-5) == found.R
+    whole = float(batch_loss(plain, next(FullGraph().epoch(graph, 0, 0))))
+    assert found.bias == pytest.approx(abs(whole - losses.mean()), abs=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["bn", "ln", "none"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_part_is_the_full_graph(norm: str, classes: int) -> None:
+    graph = small_graph(classes=classes)
+    found = implicit_terms(model_of(graph, norm), graph, RandomNodes(1), batches=4)
+    assert found.bias == pytest.approx(0, abs=1e-6)
+    assert found.loss_variance == pytest.approx(0, abs=1e-12)
+    assert pytest.approx(0, abs=1e-12) == found.R
+    assert found.grad_norm_sq > 1e-4
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    graph = small_graph()
+    model = torch.nn.Sequential(model_of(graph, "bn", dropout=0.4), torch.nn.Dropout(0.3))
+    model.takes_batch = True
+    model[0].eval()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    modes = [module.training for module in model.modules()]
+    batch = next(FullGraph().epoch(graph, 0, 0))
+    with without_dropout(model):
+        assert torch.equal(batch_loss(model, batch), batch_loss(model, batch))
+    implicit_terms(model, graph, RandomNodes(3), batches=3)
+    assert modes == [module.training for module in model.modules()]
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert model[1].p == 0.3
+    model.train()
+    assert not torch.equal(batch_loss(model, batch), batch_loss(model, batch))
+
+
+def test_batches_run_over_epochs_and_pass_over_those_without_a_step() -> None:
+    graph = small_graph(60, train=0.05)
+    batches = list(first_batches(graph, RandomNodes(20), 30, seed=1))
+    assert len(batches) == 30
+    assert all(len(batch.targets) for batch in batches)
+    kept = [b.nodes.tolist() for e in range(20) for b in RandomNodes(20).epoch(graph, 1, e) if len(b.targets)]
+    assert [b.nodes.tolist() for b in batches] == kept[:30]
+
+
+def test_repeats_start_every_sampler_from_the_same_weights() -> None:
+    graph = small_graph()
+    make = partial(hf.SAGE, 5, 3, hidden=8, layers=2)
+    torch.manual_seed(0)
+    state = torch.random.get_rng_state()
+    seen: list[int] = []
+    one = list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7, lambda batch: seen.append(batch.num_nodes)))
+    other = list(repeated_terms(make, graph, RandomNodes(5), 4, 3, 7))
+    assert [t.full_loss for t in one] == [t.full_loss for t in other]
+    assert len({t.full_loss for t in one}) == 3
+    assert len(seen) == 12
+    assert one[0].nodes == 45
+    assert one == list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7))
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_smaller_batches_have_more_variance() -> None:
+    graph = small_graph(600)
+    model = model_of(graph)
+    few, many = (implicit_terms(model, graph, RandomNodes(m), batches=40) for m in (2, 20))
+    assert many.R > 5 * few.R
+    assert many.loss_variance > 5 * few.loss_variance
+
+
+def test_modified_loss() -> None:
+    graph = small_graph()
+    terms = implicit_terms(model_of(graph), graph, RandomNodes(4), batches=8)
+    expected = terms.mean_loss + 0.1 / 4 * terms.grad_norm_sq + 0.1 / 4 * terms.R
+    assert modified_loss(terms, 0.1) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="momentum"):
+        regulariser_coefficient(0.1, 1.0)
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.8])
+def test_momentum_factor_by_measurement(beta: float) -> None:
+    """A heavy-ball step from two points on the modified flow stays on it to third order; without the factor, to second."""
+    losses = [lambda w: (torch.sin(w) + torch.exp(0.3 * w)).sum() + w.prod()]
+    w = torch.tensor([0.4, -0.3], dtype=torch.float64)
+    steps = [0.02 * 2.0**-k for k in range(4)]
+    errors: dict[str, list[float]] = {"right": [], "plain": []}
+    for step in steps:
+        for name, factor in (("right", beta), ("plain", 0.0)):
+            field = partial(modified_field, losses, coefficient=regulariser_coefficient(step, factor))
+            before, after = flow(field, w, -step), flow(field, w, step)
+            lr = step * (1 - beta)
+            walked = w + lr * modified_field(losses, w, 0.0) + beta * (w - before)
+            errors[name].append(float((walked - after).norm()))
+    assert slope(steps, errors["right"]) == pytest.approx(3, abs=0.1)
+    assert slope(steps, errors["plain"]) == pytest.approx(2, abs=0.1)
+
+
+def test_a_watch_does_not_disturb_training() -> None:
+    graph = small_graph()
+    options = {"epochs": 4, "lr": 0.01, "seed": 5}
+    watched, alone = model_of(graph, dropout=0.5), model_of(graph, dropout=0.5)
+    watch = ImplicitWatch(every=2, batches=6)
+    hf.fit(watched, graph, RandomNodes(3), callbacks=[watch], **options)
+    hf.fit(alone, graph, RandomNodes(3), **options)
+    assert [epoch for epoch, _ in watch.history] == [0, 2, 4]
+    assert all(
+        torch.equal(a, b) for a, b in zip(watched.state_dict().values(), alone.state_dict().values(), strict=True)
+    )
+    fresh = model_of(graph, dropout=0.5)
+    assert watch.history[0][1].full_loss == pytest.approx(full_loss(fresh, graph))
+    assert watch.history[-1][1].full_loss < watch.history[0][1].full_loss
