@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from handful.kernels.aggregate import spmm, spmm_numba, spmm_torch
+from handful.kernels.csr import coo_to_csr
+from handful.kernels.threads import get_threads, set_threads
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = get_threads()
+    yield
+    set_threads(before)
+
+
+def random_csr(rng: np.random.Generator, rows: int, cols: int, edges: int) -> tuple[Tensor, Tensor]:
+    i, j = rng.integers(0, rows, edges), rng.integers(0, cols, edges)
+    indptr, indices, _ = coo_to_csr(i, j, rows, cols)
+    return torch.from_numpy(indptr), torch.from_numpy(indices)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 7), st.integers(1, 7), st.integers(0, 25), st.integers(0, 4), st.tuples(*[st.booleans()] * 3),
+    st.sampled_from([torch.float32, torch.float64]), st.integers(0, 1000),
+)  # fmt: skip
+def test_numba_torch_and_dense_agree(
+    rows: int, cols: int, edges: int, features: int, used: tuple[bool, bool, bool], dtype: torch.dtype, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    indptr, indices = random_csr(rng, rows, cols, edges)
+    sizes = (edges, rows, cols)
+    weight, left, right = (
+        torch.from_numpy(rng.normal(size=size)).to(torch.float32) if use else None
+        for size, use in zip(sizes, used, strict=True)
+    )
+    x = torch.from_numpy(rng.normal(size=(cols, features))).to(dtype)
+    matrix = torch.zeros(rows, cols, dtype=torch.float64)
+    values = torch.ones(edges) if weight is None else weight
+    for v in range(rows):
+        for e in range(int(indptr[v]), int(indptr[v + 1])):
+            matrix[v, indices[e]] += values[e].double()
+    if left is not None:
+        matrix = left.double()[:, None] * matrix
+    if right is not None:
+        matrix = matrix * right.double()
+    expected = (matrix @ x.double()).to(dtype)
+    tight = {"rtol": 1e-4, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    for product in (spmm_numba, spmm_torch, spmm):
+        out = product(indptr, indices, weight, left, right, x)
+        assert out.dtype == dtype
+        torch.testing.assert_close(out, expected, **tight)
+
+
+def test_a_strided_input_and_one_that_requires_grad() -> None:
+    rng = np.random.default_rng(0)
+    indptr, indices = random_csr(rng, 5, 6, 20)
+    wide = torch.from_numpy(rng.normal(size=(6, 8)).astype(np.float32))
+    torch.testing.assert_close(
+        spmm_numba(indptr, indices, None, None, None, wide[:, ::2]),
+        spmm_torch(indptr, indices, None, None, None, wide[:, ::2].contiguous()),
+    )
+
+
+@pytest.mark.usefixtures("threads")
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
+    rng = np.random.default_rng(1)
+    indptr, indices = random_csr(rng, 4000, 4000, 60_000)
+    weight = torch.from_numpy(rng.normal(size=60_000).astype(np.float32))
+    x = torch.from_numpy(rng.normal(size=(4000, 7)).astype(np.float32))
+    results = []
+    for count in (1, 2, 3, 8):
+        set_threads(count)
+        results.append(spmm_numba(indptr, indices, weight, None, None, x))
+    assert all(torch.equal(results[0], other) for other in results[1:])

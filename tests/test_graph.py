@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handful.errors import GraphError
+from handful.graph import MASKS, Graph
+
+EDGES = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
+GOOD: dict[str, Any] = {
+    "x": np.eye(4, 2, dtype=np.float32),
+    "y": np.array([0, 1, 0, 1]),
+    "train_mask": np.array([True, True, False, False]),
+    "val_mask": np.array([False, False, True, False]),
+    "test_mask": np.array([False, False, False, True]),
+}
+
+
+def make(edges: Any = EDGES, num_nodes: int | None = 4, **fields: Any) -> Graph:
+    return Graph.from_edge_index(edges, num_nodes, **GOOD | fields)
+
+
+@st.composite
+def edge_lists(draw: st.DrawFn) -> tuple[int, np.ndarray, np.ndarray]:
+    """A number of nodes, edges with loops and repetitions, and integer weights, which floats add up exactly."""
+    n = draw(st.integers(1, 9))
+    pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
+    edges = draw(st.lists(pair, max_size=30))
+    weights = draw(st.lists(st.integers(-4, 9), min_size=len(edges), max_size=len(edges)))
+    return n, np.array(edges, np.int64).reshape(-1, 2).T, np.array(weights, np.float32)
+
+
+def dense(n: int, edges: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Entry [u, v] is the sum of the values of the edges from u to v."""
+    return sp.coo_array((values, (edges[0], edges[1])), shape=(n, n)).toarray()
+
+
+def dense_of(graph: Graph, values: torch.Tensor | None = None) -> np.ndarray:
+    values = torch.ones(graph.num_edges) if values is None else values
+    return dense(graph.num_nodes, graph.edge_index.numpy(), values.numpy())
+
+
+# -- making ---------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=100)
+@given(edge_lists())
+def test_the_csr_holds_every_edge_with_its_weight(case: tuple[int, np.ndarray, np.ndarray]) -> None:
+    n, edges, weights = case
+    graph = Graph.from_edge_index(edges, n, edge_weight=weights)
+    order = np.lexsort((edges[0], edges[1]))  # Stable: copies of an edge keep their order.
+    assert graph.edge_index.numpy().tolist() == edges[:, order].tolist()
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == weights[order].tolist()
+    assert graph.in_degree.tolist() == np.bincount(edges[1], minlength=n).tolist()
+    assert graph.has_loops == bool((edges[0] == edges[1]).any())
+    assert graph.indices.dtype == torch.int32
+    assert (graph.num_nodes, graph.num_edges) == (n, edges.shape[1])
+
+
+@settings(deadline=None, max_examples=100)
+@given(edge_lists())
+def test_undirected_is_found_out(case: tuple[int, np.ndarray, np.ndarray]) -> None:
+    n, edges, _ = case
+    matrix = dense(n, edges, np.ones(edges.shape[1]))
+    assert Graph.from_edge_index(edges, n).undirected == bool((matrix == matrix.T).all())
+
+
+@settings(deadline=None, max_examples=100)
+@given(edge_lists())
+def test_simplifying(case: tuple[int, np.ndarray, np.ndarray]) -> None:
+    n, edges, weights = case
+    graph = Graph.from_edge_index(edges, n, edge_weight=weights)
+    loops = edges[0] == edges[1]
+    bare = graph.without_loops()
+    assert np.array_equal(dense_of(bare), dense(n, edges[:, ~loops], np.ones((~loops).sum())))
+    assert np.array_equal(dense_of(bare, bare.edge_weight), dense(n, edges[:, ~loops], weights[~loops]))
+    assert not bare.has_loops
+    merged = graph.coalesce()
+    assert np.array_equal(dense_of(merged), dense(n, edges, np.ones(edges.shape[1])) > 0)
+    assert np.array_equal(dense_of(merged, merged.edge_weight), dense(n, edges, weights))
+    for simple in (bare, merged):
+        checked = Graph(simple.indptr, simple.indices, edge_weight=simple.edge_weight)
+        assert checked.undirected or not simple.undirected
+        assert torch.equal(checked.indices, simple.indices)
+
+
+@settings(deadline=None, max_examples=100)
+@given(edge_lists(), st.booleans())
+def test_to_undirected(case: tuple[int, np.ndarray, np.ndarray], weighted: bool) -> None:
+    n, edges, weights = case
+    graph = Graph.from_edge_index(edges, n, edge_weight=weights if weighted else None)
+    out = graph.to_undirected()
+    count = dense(n, edges, np.ones(edges.shape[1]))
+    if graph.undirected:
+        assert out is graph
+        return
+    assert np.array_equal(dense_of(out), (count + count.T) > 0)
+    assert out.undirected
+    assert Graph(out.indptr, out.indices, edge_weight=out.edge_weight).undirected
+    if weighted:
+        total = dense(n, edges, weights)
+        with np.errstate(invalid="ignore"):
+            mean = np.nan_to_num((total + total.T) / (count + count.T))
+        np.testing.assert_allclose(dense_of(out, out.edge_weight), mean, rtol=1e-6)
+
+
+def test_loops_and_repeated_edges_stay_until_told() -> None:
+    graph = Graph.from_edge_index(np.array([[0, 0, 1, 1], [1, 1, 1, 1]]), 2)
+    assert graph.edge_index.tolist() == [[0, 0, 1, 1], [1, 1, 1, 1]]
+    assert graph.coalesce().edge_index.tolist() == [[0, 1], [1, 1]]
+    assert graph.without_loops().edge_index.tolist() == [[0, 0], [1, 1]]
+    assert graph.to_undirected().edge_index.tolist() == [[1, 0, 1], [0, 1, 1]]
+    same = graph.without_loops()
+    assert same.without_loops() is same
+
+
+def test_simplifying_keeps_the_rest() -> None:
+    graph = make(np.array([[0, 0, 1], [0, 1, 2]]), name="g", class_names=("a", "b")).without_loops()
+    assert graph.train_nodes.tolist() == [0, 1]
+    assert (graph.name, graph.class_names, graph.num_features) == ("g", ("a", "b"), 2)
+
+
+def test_number_of_nodes() -> None:
+    assert Graph.from_edge_index(EDGES).num_nodes == 4
+    assert Graph.from_edge_index(EDGES[:, :1], x=np.zeros((6, 1))).num_nodes == 6
+    assert Graph.from_edge_index(EDGES[:, :1], y=np.zeros(5, int)).num_nodes == 5
+    empty = Graph.from_edge_index(np.empty((2, 0), np.int64))
+    assert (empty.num_nodes, empty.num_edges, empty.undirected) == (0, 0, True)
+    assert Graph.from_edge_index(np.empty((2, 0), np.int64), 3).coalesce().to_undirected().num_nodes == 3
+
+
+def test_inputs_of_many_kinds() -> None:
+    graph = make(torch.from_numpy(EDGES).to(torch.int32), x=[[1, 2]] * 4, y=torch.tensor([[0.0], [1], [-1], [1]]),
+                 val_mask=None, train_mask=[0, 3], test_mask=torch.tensor([0, 1, 0, 0], dtype=torch.uint8))  # fmt: skip
+    assert graph.x is not None
+    assert graph.x.dtype == torch.float32
+    assert graph.y is not None
+    assert graph.y.tolist() == [0, 1, -1, 1]
+    assert [getattr(graph, m).nonzero().squeeze(1).tolist() for m in MASKS] == [[0, 3], [], [1]]
+    for dtype in (torch.float16, torch.bfloat16):
+        x = make(x=torch.zeros(4, 1, dtype=dtype)).x
+        assert x is not None
+        assert x.dtype == dtype
+
+
+def test_a_csr_with_unsorted_rows_is_sorted() -> None:
+    graph = Graph(torch.tensor([0, 3, 3, 4]), torch.tensor([2, 0, 1, 1]))
+    assert graph.indices.tolist() == [0, 1, 2, 1]
+    with pytest.raises(GraphError, match="must ascend in a weighted CSR"):
+        Graph(torch.tensor([0, 2, 2]), torch.tensor([1, 0]), edge_weight=torch.ones(2))
+
+
+def test_what_a_graph_says_of_itself() -> None:
+    graph = make(num_classes=2, name="g")
+    assert repr(graph) == "Graph(g: directed, 4 nodes, 4 edges, 2 features, 2 classes)"
+    assert (graph.num_outputs, make(num_classes=3).num_outputs) == (1, 3)
+    assert graph.checksum == make(x=None).checksum
+    assert graph.checksum != make(EDGES[::-1]).checksum
+    assert graph.to("cpu") is graph
+    assert graph.replace(name="h").name == "h"
+    with pytest.raises(GraphError, match="overlap"):
+        graph.replace(test_mask=graph.train_mask)
+    with pytest.raises(GraphError, match="it has no x, y, train_mask, val_mask, test_mask"):
+        _ = Graph.from_edge_index(EDGES).train_nodes
+
+
+# -- the door -------------------------------------------------------------------------------------------------------
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"edges": np.array([[0, 1], [1, 4]])}, "edge 1 has target 4, which is not below the number of nodes, 4"),
+    ({"edges": np.array([[0, 9], [1, 1]])}, "edge 1 has source 9, which is not below"),
+    ({"edges": np.array([[0, 1], [-1, 1]])}, "edge 0 has target -1, which is negative"),
+    ({"edges": np.array([[0, -3], [1, 1]])}, "edge 1 has source -3, which is negative"),
+    ({"edges": np.array([[0, 2**40], [1, 1]])}, "edge 1 has source 1099511627776"),
+    ({"edges": np.array([[0, 2**63 + 1], [1, 1]], np.uint64)}, "edge 1 has source 9223372036854775809"),
+    ({"edges": np.zeros((3, 2), int)}, r"edge_index must have shape \(2, E\), got \(3, 2\)"),
+    ({"edges": np.zeros(4, int)}, r"edge_index must have shape \(2, E\), got \(4,\)"),
+    ({"edges": np.zeros((2, 3))}, "edge_index must hold integers, got float64"),
+    ({"edges": np.zeros((2, 3), bool)}, "edge_index must hold integers, got bool"),
+    ({"x": np.zeros((3, 2))}, r"x must have shape \(4, features\), one row a node, got \(3, 2\)"),
+    ({"x": np.zeros(4)}, r"x must have shape \(4, features\)"),
+    ({"x": [[1, 2], [3]]}, "x is not an array of numbers"),
+    ({"x": np.zeros((4, 1), complex)}, "x must be real"),
+    ({"x": np.array([[0, 0], [0, np.nan], [0, 0], [0, 0]])}, r"x\[1, 1\] is nan: fill or drop"),
+    ({"x": np.array([[0], [0], [0], [-np.inf]])}, r"x\[3, 0\] is -inf"),
+    ({"x": np.array([[0], [1e39], [0], [0]])}, r"x\[1, 0\] is inf"),
+    ({"y": np.zeros(3, int)}, r"y must have shape \(4,\), one label a node, got \(3,\)"),
+    ({"y": np.zeros((4, 2), int)}, r"y must have shape \(4,\)"),
+    ({"y": [0, 1, 2, 1.5]}, "y must hold whole numbers"),
+    ({"y": [0, 1, np.nan, 1]}, "y must hold whole numbers"),
+    ({"y": [0, 1, 5, 1], "num_classes": 3}, r"y\[2\] is 5: labels run from 0 to 2"),
+    ({"y": [0, -7, 0, 1]}, r"y\[1\] is -7"),
+    ({"y": [-1, 1, 0, 1]}, r"node 0 is in train_mask but has no label"),
+    ({"y": [0, 1, 0, -1]}, r"node 3 is in test_mask but has no label"),
+    ({"train_mask": np.ones(4, bool)}, "train_mask and val_mask overlap in 1 nodes, the first being 2"),
+    ({"test_mask": GOOD["val_mask"]}, "val_mask and test_mask overlap"),
+    ({"train_mask": np.zeros(4, bool)}, "train_mask is empty"),
+    ({"train_mask": None}, "train_mask is empty"),
+    ({"train_mask": np.zeros(5, bool)}, "train_mask has 5 values for 4 nodes"),
+    ({"train_mask": np.zeros((4, 3), bool)}, "train_mask must be a vector"),
+    ({"train_mask": np.zeros(4)}, "train_mask must be boolean or hold node ids"),
+    ({"train_mask": [0, 4]}, r"train_mask\[1\] is node 4: node ids run from 0 to 3"),
+    ({"train_mask": [0, -1]}, r"train_mask\[1\] is node -1"),
+    ({"edge_weight": np.ones(3)}, "edge_weight has 3 values for 4 edges"),
+    ({"edge_weight": np.ones((4, 2))}, r"edge_weight must have shape \(4,\)"),
+    ({"edge_weight": [1, 2, np.inf, 1]}, "edge_weight.* is not finite"),
+    ({"metric": "f1"}, "metric 'f1' is unknown"),
+    ({"metric": "roc_auc", "num_classes": 3}, "metric 'roc_auc' is for two classes"),
+    ({"class_names": ("a",)}, "1 class names for 2 classes"),
+    ({"undirected": True}, "said to be undirected, but an edge lacks its reverse"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD, ids=[m[:36] for _, m in BAD])
+def test_nothing_bad_gets_past_the_door(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError, match=message) as caught:
+        make(**changes)
+    assert "\n" not in str(caught.value)
+
+
+BAD_CSR: list[tuple[Any, Any, str]] = [
+    ([], [], "indptr is empty"),
+    ([0, 1], [[0]], "indices must be a vector of integers"),
+    ([0.0, 1.0], [0], "indptr must be a vector of integers"),
+    ([0, 1, 3], [0, 1], "indptr must rise from 0 to the number of edges, 2"),
+    ([1, 2], [0, 0], "indptr must rise from 0"),
+    ([0, 2, 1, 3], [0, 0, 0], "indptr must rise from 0"),
+    ([0, 1], [1], "edge 0 has source 1: node ids run from 0 to 0"),
+    ([0, 1], [-1], "edge 0 has source -1"),
+]
+
+
+@pytest.mark.parametrize(("indptr", "indices", "message"), BAD_CSR, ids=[m[:36] for *_, m in BAD_CSR])
+def test_a_bad_csr(indptr: Any, indices: Any, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        Graph(*(np.array(a, None if a else int) for a in (indptr, indices)))  # type: ignore[arg-type]
+
+
+def test_many_features_are_checked_to_the_last() -> None:
+    x = np.zeros((70_000, 1), np.float32)
+    x[-1] = np.nan
+    with pytest.raises(GraphError, match=r"x\[69999, 0\] is nan"):
+        Graph.from_edge_index(np.empty((2, 0), int), x=x)
