@@ -1,0 +1,135 @@
+"""GraphSAINT with random walks: a step trains on what a handful of walks has visited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch, make_batch
+from handful.graph import Graph
+from handful.kernels.csr import row_of_edge
+from handful.kernels.subgraph import induced
+from handful.kernels.walks import walk
+from handful.random import derived_seed, generator
+from handful.samplers.base import Sampler, register
+from handful.samplers.options import at_least
+from handful.samplers.random_node import induced_adjacency
+
+_known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
+
+
+@register("saint")
+@dataclass(frozen=True)
+class RandomWalks(Sampler):
+    """GraphSAINT-RW (paper, appendix): the subgraph induced by S random walks of length L from uniform roots.
+
+    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Walks go from a node to those it receives messages from, along each edge
+    with the same probability whatever its weight. The loss is the mean over the training nodes that were visited.
+
+    Args:
+        roots: S, how many walks a batch has; their roots are drawn with replacement.
+        length: L, how many steps a walk takes.
+        normalize: weigh edges and losses so that one layer of mean aggregation and the loss over it are unbiased, as
+            in the original; see ``normalized``.
+        coverage: pre-sample until every node has been visited this often on average. Only with ``normalize``.
+    """
+
+    roots: int = 6000
+    length: int = 2
+    normalize: bool = False
+    coverage: int = 50
+
+    def __post_init__(self) -> None:
+        at_least(1, roots=self.roots, length=self.length, coverage=self.coverage)
+
+    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
+        graph.require_training()
+        counts = self.counts(graph, seed) if self.normalize else None
+        for step in range(self.steps(graph)):
+            nodes = self.visited(graph, seed, epoch, step)
+            if counts is None:
+                ids = torch.from_numpy(nodes).to(graph.device)
+                yield make_batch(graph, ids, (induced_adjacency(graph, nodes),))
+            else:
+                yield normalized(graph, nodes, counts)
+
+    def steps(self, graph: Graph) -> int:
+        """How many steps an epoch has."""
+        return max(1, graph.num_nodes // (self.roots * self.length))
+
+    def visited(self, graph: Graph, *keys: int) -> np.ndarray:
+        """The distinct nodes, ascending, that the walks of these keys have visited."""
+        roots = generator(*keys).integers(0, graph.num_nodes, self.roots)
+        return np.unique(walk(*graph.topology, roots, self.length, derived_seed(*keys)))
+
+    def counts(self, graph: Graph, seed: int) -> Counts:
+        """What pre-sampling has seen, made once for a graph and a seed."""
+        key = (self, seed)
+        if graph not in _known or _known[graph][0] != key:
+            _known[graph] = key, presample(self, graph, seed)
+        return _known[graph][1]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """In how many of ``subgraphs`` pre-sampled subgraphs each node (C_v) and each edge (C_uv) appeared."""
+
+    subgraphs: int
+    nodes: np.ndarray
+    edges: np.ndarray
+
+
+def pre_sampled(sampler: RandomWalks, graph: Graph, seed: int, k: int) -> np.ndarray:
+    """The nodes of the k-th pre-sampled subgraph; its keys are none of an epoch's."""
+    return sampler.visited(graph, seed, k, 0, 1)
+
+
+def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
+    """Count nodes and edges in subgraphs until ``coverage`` · |V| visits have been seen."""
+    node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
+    seen = subgraphs = 0
+    while seen < sampler.coverage * graph.num_nodes:
+        nodes = pre_sampled(sampler, graph, seed, subgraphs)
+        node_count[nodes] += 1
+        edge_count[induced(*graph.topology, nodes, with_edges=True)[2]] += 1
+        seen += len(nodes)
+        subgraphs += 1
+    return Counts(subgraphs, node_count, edge_count)
+
+
+def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Batch:
+    """The subgraph of ``nodes`` with GraphSAINT's aggregator and loss normalisation.
+
+        weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu the edge's weight (1 without), d_v the degree in G
+        loss      = Σ_v ℓ_v / (|V_train| · p_v),  p_v = C_v / subgraphs
+
+    α_vu estimates the probability that u is there when v is, so the weighted sum over v's edges has the mean
+    aggregation of the whole graph as its expectation; p_v estimates that of v, so the loss has L_full (paper, Eq. 1).
+    What pre-sampling never saw counts as seen once.
+    """
+    indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
+    rows = nodes[row_of_edge(indptr)]
+    degree = np.diff(graph.topology[0])
+    seen_node, seen_edge = np.maximum(counts.nodes[rows], 1), np.maximum(counts.edges[edges], 1)
+    weight = torch.from_numpy((seen_node / (seen_edge * degree[rows])).astype(np.float32))
+    if graph.edge_weight is not None:
+        weight *= graph.edge_weight.cpu()[torch.from_numpy(edges)]
+    adjacency = Adjacency(
+        torch.from_numpy(indptr),
+        torch.from_numpy(indices),
+        len(nodes),
+        weight,
+        has_loops=graph.has_loops,
+        normalized=True,
+    )
+    probability = np.maximum(counts.nodes[nodes], 1) / counts.subgraphs
+    loss_weight = torch.from_numpy((1.0 / (len(graph.train_nodes) * probability)).astype(np.float32)).to(graph.device)
+    ids = torch.from_numpy(nodes).to(graph.device)
+    assert graph.train_mask is not None
+    targets = graph.train_mask[ids].nonzero().squeeze(1)
+    return make_batch(graph, ids, (adjacency.to(graph.device),), targets, loss_weight[targets])

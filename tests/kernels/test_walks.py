@@ -1,0 +1,49 @@
+from itertools import pairwise
+
+import numpy as np
+
+from handful import Graph
+from handful.kernels.threads import get_threads, set_threads
+from handful.kernels.walks import walk
+
+
+def lollipop() -> Graph:
+    """A hub 0 that receives from 1 to 5 (from 5 twice), all of which receive from 0; 6 receives from nobody."""
+    pairs = [(u, 0) for u in (1, 2, 3, 4, 5, 5)] + [(0, v) for v in range(1, 6)] + [(6, 1)]
+    return Graph.from_edge_index(np.array(pairs).T, 7)
+
+
+def test_steps_take_every_edge_of_the_row_equally_often() -> None:
+    graph = lollipop()
+    walks = walk(*graph.topology, np.zeros(60_000, np.int64), 2, 3)
+    assert (walks[:, 0] == 0).all()
+    first = np.bincount(walks[:, 1], minlength=7)
+    expected = 10_000 * np.array([0, 1, 1, 1, 1, 2, 0])
+    assert np.abs(first - expected).max() < 5 * np.sqrt(10_000)
+    from_one = walks[walks[:, 1] == 1, 2]  # node 1 receives from 0 and 6
+    assert set(from_one) == {0, 6}
+    assert abs((from_one == 6).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(from_one))
+    # The two steps of a walk are independent: the second from 1 does not know where its walker stood in the array.
+    assert abs(np.corrcoef(from_one == 6, np.arange(len(from_one)))[0, 1]) < 0.05
+
+
+def test_every_step_follows_an_edge_or_stays_where_there_is_none() -> None:
+    graph = lollipop()
+    edges = {(u, v) for u, v in graph.edge_index.T.tolist()}
+    for row in walk(*graph.topology, np.arange(7), 6, 0).tolist():
+        for v, u in pairwise(row):
+            assert (u, v) in edges or (v == u == 6)
+
+
+def test_the_number_of_threads_does_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph.from_edge_index(rng.integers(0, 500, (2, 4000)), 500)
+    roots = rng.integers(0, 500, 6000)
+    before = get_threads()
+    try:
+        set_threads(1)
+        alone = walk(*graph.topology, roots, 3, 9)
+        set_threads(3)
+        assert np.array_equal(walk(*graph.topology, roots, 3, 9), alone)
+    finally:
+        set_threads(before)
