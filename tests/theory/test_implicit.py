@@ -71,7 +71,7 @@ def test_against_stacked_gradients(norm: str) -> None:
     assert found.loss_variance == pytest.approx(losses.var(), rel=1e-5)
     assert found.grad_norm_sq == pytest.approx(float(stacked.mean(0).square().sum()), rel=1e-5)
     assert pytest.approx(float((stacked - stacked.mean(0)).square().sum(1).mean()), rel=1e-5) == found.R
-    whole = float(batch_loss(plain, next(FullGraph().epoch(graph, 0, 0))))
+    whole = float(batch_loss(plain, next(FullGraph().epoch(graph, 0, 0))).detach())
     assert found.bias == pytest.approx(abs(whole - losses.mean()), abs=1e-6)
 
 
@@ -149,7 +149,7 @@ def test_modified_loss() -> None:
 
 @pytest.mark.parametrize("beta", [0.5, 0.8])
 def test_momentum_factor_by_measurement(beta: float) -> None:
-    """A heavy-ball step from two points on the modified flow stays on it to third order; without the factor, to second."""
+    """A heavy-ball step that starts on the modified flow leaves it at third order; without the factor, at second."""
     losses = [lambda w: (torch.sin(w) + torch.exp(0.3 * w)).sum() + w.prod()]
     w = torch.tensor([0.4, -0.3], dtype=torch.float64)
     steps = [0.02 * 2.0**-k for k in range(4)]

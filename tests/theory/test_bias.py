@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import handful as hf
+from handful.batch import Batch
+from handful.samplers.base import Sampler
+from handful.samplers.cluster import Clusters
+from handful.samplers.random_node import RandomNodes, dealt_subgraphs, make_batch
+from handful.theory.bias import (
+    bias_bound,
+    bias_split,
+    edge_removal_sensitivity,
+    full_logits,
+    lipschitz_constant,
+    no_target_probability,
+)
+from handful.training.loss import node_losses
+
+N, M = 8, 2
+EDGES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 0), (0, 4), (1, 5)]
+
+
+def tiny() -> hf.Graph:
+    rng = np.random.default_rng(4)
+    return hf.Graph.from_edge_index(
+        np.array(EDGES).T,
+        N,
+        x=rng.normal(size=(N, 3)).astype(np.float32),
+        y=[0, 1, 2, 0, 1, 2, 0, 1],
+        train_mask=[0, 1, 2, 4, 7],
+    ).to_undirected()
+
+
+def model_of(graph: hf.Graph, **options: object) -> hf.SAGE:
+    torch.manual_seed(1)
+    return hf.SAGE(graph.num_features, graph.num_outputs, hidden=6, layers=2, dropout=0.0, norm="ln", **options)
+
+
+@dataclass(frozen=True)
+class EveryPartition(Sampler):
+    """Epoch i deals the i-th of all ordered splits of N nodes into two equal blocks: expectations become sums."""
+
+    name = "every-partition"
+
+    def epoch(self, graph: hf.Graph, seed: int, epoch: int) -> Iterator[Batch]:
+        part = np.ones(N, np.uint8)
+        part[list(list(combinations(range(N), N // M))[epoch])] = 0
+        for nodes, adjacency in dealt_subgraphs(graph, part, M):
+            yield make_batch(graph, nodes, (adjacency,))
+
+
+PARTITIONS = comb(N, N // M)
+
+
+def by_definition(graph: hf.Graph, model: hf.SAGE) -> tuple[float, dict[int, dict[int, list[float]]], float]:
+    """E[L̂ | ℰ] over every block, δ_v by node and t, and L_full, straight from the definitions."""
+    whole = full_logits(model, graph)
+    delta: dict[int, dict[int, list[float]]] = {}
+    losses = []
+    for block in combinations(range(N), N // M):
+        nodes = np.array(block)
+        keep = [(u, v) for u, v in EDGES if u in block and v in block]
+        place = {v: i for i, v in enumerate(block)}
+        edges = np.array([(place[u], place[v]) for u, v in keep]).reshape(-1, 2).T
+        if not graph.train_mask[nodes].any():
+            continue
+        fields = {"x": graph.x[nodes], "y": graph.y[nodes], "train_mask": graph.train_mask[nodes]}
+        logits = full_logits(model, hf.Graph.from_edge_index(edges.astype(int), len(block), **fields).to_undirected())
+        targets = [v for v in block if graph.train_mask[v]]
+        at = [place[v] for v in targets]
+        losses.append(float(node_losses(logits[at], graph.y[targets]).mean()))
+        for v in targets:
+            off = float((logits[place[v]] - whole[v]).norm())
+            delta.setdefault(v, {}).setdefault(len(targets), []).append(off)
+    full = float(node_losses(whole[graph.train_mask], graph.y[graph.train_mask]).mean())
+    return float(np.mean(losses)), delta, full
+
+
+def test_exact_expectations_on_every_partition() -> None:
+    graph = tiny()
+    model = model_of(graph)
+    expected, delta, full = by_definition(graph, model)
+    sigma, losses = edge_removal_sensitivity(model, graph, EveryPartition(), PARTITIONS)
+    assert np.mean(losses) == pytest.approx(expected, rel=1e-5)
+    # The paper's σ(w): the worst node and the worst t. Ours averages over t, and lies below.
+    worst = max(float(np.mean(values)) for by_t in delta.values() for values in by_t.values())
+    assert sigma.max() <= worst
+    bias, constant = abs(expected - full), lipschitz_constant(3)
+    assert 0 < bias <= constant * float(sigma.mean()) <= constant * float(sigma.max()) <= constant * worst
+    # σ_v by hand: E over t, as t falls for a random block, of the mean distance given t.
+    sizes = {t: comb(5, t) * comb(3, 4 - t) / comb(8, 4) for t in range(1, 5)}
+    for value, v in zip(sigma, sorted(delta), strict=True):
+        assert float(value) == pytest.approx(sum(sizes[t] * np.mean(delta[v][t]) for t in delta[v]), rel=1e-5)
+
+
+def test_term_one_vanishes_exactly_over_every_partition() -> None:
+    graph = tiny()
+    model = model_of(graph)
+    expected, _, full = by_definition(graph, model)
+    split = bias_split(model, graph, EveryPartition(), batches=2 * PARTITIONS)
+    assert split.node_subsampling["mean"] == pytest.approx(0, abs=1e-7)
+    assert split.edge_removal["mean"] == pytest.approx(expected - full, abs=1e-6)
+    assert split.total["mean"] == pytest.approx(expected - full, abs=1e-6)
+
+
+def test_monte_carlo_meets_the_exact_value() -> None:
+    graph = tiny()
+    model = model_of(graph)
+    exact, _ = edge_removal_sensitivity(model, graph, EveryPartition(), PARTITIONS)
+    expected, _, full = by_definition(graph, model)
+    (found,) = bias_bound(model, graph, [M], epochs=200)
+    assert found.sigma_average == pytest.approx(float(exact.mean()), rel=0.04)
+    assert found.sigma_max == pytest.approx(float(exact.max()), rel=0.1)
+    assert found.bias == pytest.approx(abs(expected - full), abs=3 * found.bias_ci95)
+    assert found.bound == pytest.approx(sqrt(2) * found.sigma_max)
+
+
+def ordered_graph(n: int = 600) -> hf.Graph:
+    """A ring lattice along which labels become rarer and training nodes scarcer: its clusters are all different."""
+    rng = np.random.default_rng(0)
+    edges = np.array([(v, (v + d) % n) for v in range(n) for d in (1, 2, 3)]).T
+    where = np.arange(n) / n
+    y = (rng.random(n) < where**2).astype(int) + (rng.random(n) < where**3)
+    x = rng.normal(size=(n, 4)).astype(np.float32)
+    x[:, 0] += 3 * (y - 1)
+    train = rng.random(n) < 0.9 - 0.8 * where
+    return hf.Graph.from_edge_index(edges, n, x=x, y=y, num_classes=3, train_mask=train).to_undirected()
+
+
+def test_term_one_is_zero_for_random_nodes_and_not_for_clusters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HANDFUL_HOME", str(tmp_path))
+    graph = ordered_graph()
+    model = model_of(graph)
+    ours = bias_split(model, graph, RandomNodes(12), batches=360).node_subsampling
+    theirs = bias_split(model, graph, Clusters(clusters=12, per_batch=1), batches=360).node_subsampling
+    assert abs(ours["mean"]) < 3 * ours["ci95"]
+    assert abs(theirs["mean"]) > 3 * theirs["ci95"]
+    assert abs(theirs["mean"]) > 10 * abs(ours["mean"])
+
+
+def test_bound_for_growing_m() -> None:
+    graph = ordered_graph(300)
+    found = bias_bound(model_of(graph), graph, [1, 2, 4, 8], epochs=10)
+    assert found[0].bias == pytest.approx(0, abs=1e-6)
+    assert found[0].sigma_max == pytest.approx(0, abs=1e-5)
+    assert all(row.bias <= row.average_bound + row.bias_ci95 <= row.bound + row.bias_ci95 for row in found)
+    averages = [row.sigma_average for row in found]
+    assert averages == sorted(averages)
+
+
+@given(st.integers(1, 6), st.integers(0, 2**31), st.floats(0.1, 100))
+@settings(max_examples=150, deadline=None)
+def test_lipschitz_constant_holds(outputs: int, seed: int, scale: float) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    a, b = (torch.randn(50, outputs, generator=rng, dtype=torch.float64) * scale for _ in range(2))
+    y = torch.randint(0, max(2, outputs), (50,), generator=rng)
+    change = (node_losses(a, y) - node_losses(b, y)).abs()
+    assert bool((change <= lipschitz_constant(outputs) * (a - b).norm(dim=1) + 1e-9).all())
+
+
+def test_lipschitz_constant_is_approached() -> None:
+    """Almost all mass on one wrong class, and a move from it towards the label."""
+    z = torch.tensor([[40.0, 0.0, 0.0]], dtype=torch.float64)
+    move = torch.tensor([[1.0, -1.0, 0.0]], dtype=torch.float64) / sqrt(2)
+    change = node_losses(z + 1e-3 * move, torch.tensor([1])) - node_losses(z, torch.tensor([1]))
+    assert float(change) / 1e-3 == pytest.approx(sqrt(2), rel=1e-6)
+
+
+def test_probability_of_a_block_without_targets() -> None:
+    blocks = list(combinations(range(7), 3))
+    empty = sum(not set(block) & {0, 1} for block in blocks)
+    assert no_target_probability(7, 2, 3) == pytest.approx(empty / len(blocks))
+    assert no_target_probability(7, 5, 3) == 0
