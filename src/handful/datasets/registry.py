@@ -1,0 +1,169 @@
+"""Graphs by name: ``load("debian")``, ``load("synthetic?nodes=100000")``, ``load("pyg:Planetoid/Cora")``, a path.
+
+A source of graphs is a module of this package with a tuple ``SOURCES``, named in ``MODULES``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+from urllib.parse import parse_qsl
+
+from handful.datasets.splits import drawn_split, is_drawn
+from handful.errors import DatasetError, unknown
+from handful.graph import Graph, Metric
+
+MODULES = ("debian",)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a loader is asked for."""
+
+    name: str
+    """The name as the user wrote it."""
+    rest: str
+    """What follows the colon: ``Planetoid/Cora`` of ``pyg:Planetoid/Cora``; empty for a plain name."""
+    split: str | None
+    """One of the source's splits, its default if the user did not choose; ``None`` where it has no named splits."""
+    home: Path
+    """Where data sets are kept."""
+    seed: int
+    """For splits that are drawn anew for every run."""
+    options: Any
+    """An instance of the source's ``options``, or ``None`` if it takes none."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set, or one family of them (``scheme:rest``), and what is known of it without loading it."""
+
+    name: str
+    description: str
+    load: Callable[[Request], Graph]
+    splits: tuple[str, ...] = ()
+    """The first is the default."""
+    task: str = ""
+    metric: Metric = "accuracy"
+    nodes: int | None = None
+    edges: int | None = None
+    """Directed edges of the graph as it is loaded: an undirected edge counts twice."""
+    features: int | None = None
+    classes: int | None = None
+    options: type | None = None
+    """A dataclass whose fields are what may follow the question mark."""
+    scheme: bool = False
+    """Whether the name is followed by ``:rest``."""
+    on_disk: Callable[[Path], bool] | None = None
+    """Whether the data are below this home; ``None`` if they need no file (embedded or generated)."""
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """All that can be loaded by name."""
+    found = [source for module in MODULES for source in import_module(f"handful.datasets.{module}").SOURCES]
+    return {source.name: source for source in found}
+
+
+def home(root: str | os.PathLike[str] | None = None) -> Path:
+    """Where data sets are kept: ``root``, else ``$HANDFUL_HOME``, else a folder in the user's cache."""
+    chosen = root or os.environ.get("HANDFUL_HOME")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "handful"
+    cache_home = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
+    return (Path(cache_home) if cache_home else Path.home() / ".cache") / "handful"
+
+
+def load(
+    name: str | os.PathLike[str],
+    split: str | None = None,
+    root: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+) -> Graph:
+    """A graph by name or path.
+
+    Args:
+        name: a data set (``debian``), one with options (``synthetic?nodes=100000&degree=20``), one of a family
+            (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name wins over a path: write ``./debian``
+            for a folder of that name.
+        split: one of the data set's own splits (the first if ``None``), or one to draw, for any labelled graph:
+            ``random:60/20/20`` or ``stratified:60/20/20``; for a path also ``rh`` (50/25/25) and ``rl`` (10/10/80).
+        root: where data sets are kept, else ``$HANDFUL_HOME``, else the user's cache.
+        seed: for splits that are drawn: the same seed gives the same split.
+
+    Raises:
+        DatasetError: there is no such data set, split, option or file.
+    """
+    text = os.fspath(name)
+    base, _, query = text.partition("?")
+    kind, colon, rest = base.partition(":")
+    source = sources().get(kind)
+    if source is None or (colon and not source.scheme):
+        return _from_path(text, split, seed)
+    if source.scheme and not rest:
+        raise DatasetError(f"'{text}' is not complete: write {kind}:NAME, {source.description}")
+    own = split if split is not None and not is_drawn(split) else None
+    if own is not None and source.splits and own not in source.splits:
+        raise DatasetError(f"data set '{kind}': " + unknown("split", own, source.splits))
+    request = Request(
+        name=text,
+        rest=rest,
+        split=own or (source.splits[0] if source.splits else None),
+        home=home(root),
+        seed=seed,
+        options=_options(source, query),
+    )
+    graph = source.load(request)
+    return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
+
+
+def _from_path(text: str, split: str | None, seed: int) -> Graph:
+    if not Path(text).expanduser().exists():
+        names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
+        raise DatasetError(unknown("data set or file", text, names))
+    from handful.datasets.files import read_graph
+
+    graph = read_graph(Path(text).expanduser())
+    return graph if split is None else graph.replace(**drawn_split(graph, split, seed))
+
+
+def _options(source: Source, query: str) -> Any:
+    """The options after the question mark as an instance of the source's dataclass."""
+    pairs = dict(parse_qsl(query, keep_blank_values=True))
+    if source.options is None:
+        if query:
+            raise DatasetError(f"data set '{source.name}' takes no options, got '{query}'")
+        return None
+    assert is_dataclass(source.options)
+    hints = get_type_hints(source.options)
+    known = [f.name for f in fields(source.options)]
+    if query and not pairs:
+        raise DatasetError(f"data set '{source.name}': '{query}' is not of the form option=value&option=value")
+    for key in pairs:
+        if key not in known:
+            raise DatasetError(f"data set '{source.name}': " + unknown("option", key, known))
+    return source.options(**{key: _converted(source.name, key, text, hints[key]) for key, text in pairs.items()})
+
+
+def _converted(source: str, key: str, text: str, hint: Any) -> Any:
+    kind = next((t for t in get_args(hint) if t is not type(None)), hint)
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        if kind is int:
+            value = float(text.replace("_", ""))
+            if value != int(value):
+                raise ValueError
+            return int(value)
+        return kind(text)
+    except (ValueError, KeyError, OverflowError):
+        wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, kind.__name__)
+        raise DatasetError(f"data set '{source}': option {key} takes {wanted}, got '{text}'") from None
