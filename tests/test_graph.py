@@ -167,6 +167,11 @@ def test_what_a_graph_says_of_itself() -> None:
     assert graph.replace(name="h").name == "h"
     with pytest.raises(GraphError, match="overlap"):
         graph.replace(test_mask=graph.train_mask)
+    with pytest.raises(GraphError, match="1 class names"):
+        graph.replace(class_names=("a",))
+    other = graph.replace(train_mask=[2], val_mask=None, test_mask=[0, 1])
+    assert [getattr(other, m).nonzero().squeeze(1).tolist() for m in MASKS] == [[2], [], [0, 1]]
+    assert graph.replace(train_mask=None, val_mask=None, test_mask=None).train_mask is None
     with pytest.raises(GraphError, match="it has no x, y, train_mask, val_mask, test_mask"):
         _ = Graph.from_edge_index(EDGES).train_nodes
 

@@ -155,8 +155,13 @@ class Graph:
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
-        """The same graph with some fields exchanged, checked again unless they are names alone."""
-        return replace(self, checked=set(fields) <= {"name", "class_names"}, **fields)
+        """The same graph with some fields exchanged, and checked again: the masks alone if nothing else changed."""
+        if not set(fields) <= {"name", *MASKS}:
+            return replace(self, checked=False, **fields)
+        out = replace(self, **fields)
+        for key, value in _checked_masks(out, self.num_nodes, self.y).items():
+            object.__setattr__(out, key, value)
+        return out
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph on another device."""
@@ -202,15 +207,15 @@ class Graph:
         """
         if self.undirected:
             return self
-        sources, targets = self.edge_index.cpu().numpy()
-        both = np.concatenate([sources, targets]), np.concatenate([targets, sources])
-        n = self.num_nodes
-        indptr, indices, order = csr.coo_to_csr(both[1], both[0], n, n, self.edge_weight is not None)
+        weighted = self.edge_weight is not None
+        t_indptr, t_indices, t_order = csr.transpose(*self.topology, self.num_nodes, weighted)
+        indptr, indices, order = csr.merge(*self.topology, t_indptr, t_indices, weighted)
         merged_indptr, merged, keep = csr.simplify(indptr, indices, drop_loops=False, merge=True)
         weight = None
         if self.edge_weight is not None:
             group = torch.from_numpy(np.cumsum(keep) - 1)
-            values = self.edge_weight.cpu().repeat(2)[torch.from_numpy(order)]
+            values = self.edge_weight.cpu()
+            values = torch.cat([values, values[torch.from_numpy(t_order)]])[torch.from_numpy(order)]
             total = torch.zeros(len(merged)).index_add_(0, group, values)
             weight = total / torch.bincount(group, minlength=len(merged))
         topology = torch.from_numpy(merged_indptr), torch.from_numpy(merged)

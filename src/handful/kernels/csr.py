@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.threads import kernel
+from handful.kernels.threads import kernel, over_rows
 
 IntArray = np.ndarray
 
@@ -82,6 +82,37 @@ def transpose(
     order = np.empty(len(indices) if with_order else 0, np.int64)
     _scatter_rows(indptr, indices, t_indptr, np.empty(num_cols, np.int64), out, order)
     return t_indptr, out, order
+
+
+@kernel
+def _merge_rows(
+    lo: int, hi: int, indptr: Any, a_indptr: Any, a: Any, b_indptr: Any, b: Any, out: Any, order: Any
+) -> None:
+    keep_order = order.shape[0] > 0
+    for v in range(lo, hi):
+        i, a_end, j, b_end = a_indptr[v], a_indptr[v + 1], b_indptr[v], b_indptr[v + 1]
+        for e in range(indptr[v], indptr[v + 1]):
+            if j == b_end or (i < a_end and a[i] <= b[j]):
+                out[e] = a[i]
+                if keep_order:
+                    order[e] = i
+                i += 1
+            else:
+                out[e] = b[j]
+                if keep_order:
+                    order[e] = a.shape[0] + j
+                j += 1
+
+
+def merge(
+    a_indptr: IntArray, a_indices: IntArray, b_indptr: IntArray, b_indices: IntArray, with_order: bool = False
+) -> tuple[IntArray, IntArray, IntArray]:
+    """All edges of two CSRs with sorted rows, those of both twice; each one's place in the two, a before b."""
+    indptr = a_indptr + b_indptr
+    out = np.empty(int(indptr[-1]), a_indices.dtype)
+    order = np.empty(len(out) if with_order else 0, np.int64)
+    over_rows(_merge_rows, indptr, a_indptr, a_indices, b_indptr, b_indices, out, order)
+    return indptr, out, order
 
 
 @kernel
