@@ -6,9 +6,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,38 +14,11 @@ from hypothesis import strategies as st
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import RandomNodeLoader as PyGRandomNodeLoader
-from torch_geometric.utils import subgraph
 
 from handful.errors import GraphError, SamplerError
 from handful.kernels.threads import get_threads, set_threads
 from handful.pyg import RandomNodeLoader
-
-
-def make_data(n: int = 40, edges: int = 300, seed: int = 0) -> Data:
-    """Attributes of every kind that a ``Data`` can carry."""
-    rng = torch.Generator().manual_seed(seed)
-    return Data(
-        x=torch.randn(n, 5, generator=rng),
-        y=torch.randint(0, 3, (n,), generator=rng),
-        train_mask=torch.rand(n, generator=rng) < 0.5,
-        edge_index=torch.randint(0, n, (2, edges), generator=rng),
-        edge_attr=torch.randn(edges, 2, generator=rng),
-        edge_weight=torch.rand(edges, generator=rng),
-        names=[f"node {i}" for i in range(n)],
-        table=np.arange(2 * n).reshape(n, 2),
-        graph_level=torch.tensor([1.0, 2.0, 3.0]),
-        title="a graph",
-    )
-
-
-def as_edges(batch: Data, *attributes: str) -> list[tuple[Any, ...]]:
-    """The edges with their attributes in an order that does not depend on how they are stored."""
-    columns = [batch.edge_index.T.tolist(), *(batch[key].tolist() for key in attributes)]
-    return sorted(zip(*columns, strict=True))
-
-
-def same(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+from pyg_data import any_data, assert_carried, assert_induced, edges_of, make_data
 
 
 def test_a_batch_is_pygs_subgraph_with_every_attribute() -> None:
@@ -55,34 +26,18 @@ def test_a_batch_is_pygs_subgraph_with_every_attribute() -> None:
     del for_pyg.table  # numpy arrays are more than PyG's own subgraph takes
     seen = []
     for batch in RandomNodeLoader(data, num_parts=3, seed=1):
+        assert_carried(data, batch)
         want = for_pyg.subgraph(batch.n_id)
-        batch.validate()
-        assert set(batch.keys()) == {*data.keys(), "n_id", "e_id"}
-        assert as_edges(batch, "edge_attr", "edge_weight") == as_edges(want, "edge_attr", "edge_weight")
+        assert edges_of(batch, "edge_attr", "edge_weight") == edges_of(want, "edge_attr", "edge_weight")
+        assert torch.equal(batch.x, want.x)
+        assert batch.names == want.names
         assert batch.num_nodes == len(batch.n_id) == want.num_nodes
-        for key in ("x", "y", "train_mask", "names", "graph_level", "title"):
-            assert same(batch[key], want[key]), key
-        assert same(batch.table, data.table[batch.n_id.numpy()])
-        assert torch.equal(batch.n_id[batch.edge_index], data.edge_index[:, batch.e_id])
-        assert torch.equal(batch.edge_attr, data.edge_attr[batch.e_id])
         seen.append(batch.n_id)
     assert torch.cat(seen).sort().values.tolist() == list(range(40))
 
 
-@st.composite
-def graphs(draw: st.DrawFn) -> Data:
-    """Directed graphs with self-loops, repeated edges and isolated nodes; weighted or not."""
-    n = draw(st.integers(1, 12))
-    node = st.integers(0, n - 1)
-    edges = torch.tensor(draw(st.lists(st.tuples(node, node), max_size=40)), dtype=torch.int64).reshape(-1, 2).T
-    data = Data(edge_index=edges, num_nodes=n)
-    if draw(st.booleans()):
-        data.edge_weight = torch.arange(edges.shape[1])
-    return data
-
-
 @settings(deadline=None)  # the first example compiles
-@given(graphs(), st.integers(1, 12), st.booleans(), st.booleans(), st.integers(0, 1000))
+@given(any_data(), st.integers(1, 12), st.booleans(), st.booleans(), st.integers(0, 1000))
 def test_edges_are_those_of_pygs_subgraph(data: Data, m: int, shuffle: bool, drop_last: bool, seed: int) -> None:
     m = min(m, data.num_nodes)
     loader = RandomNodeLoader(data, m, shuffle, drop_last, seed)
@@ -91,14 +46,9 @@ def test_edges_are_those_of_pygs_subgraph(data: Data, m: int, shuffle: bool, dro
     everyone = torch.cat([batch.n_id for batch in batches]).tolist()
     assert len(set(everyone)) == len(everyone) == (m * (data.num_nodes // m) if drop_last else data.num_nodes)
     for batch in batches:
-        weight = torch.arange(data.num_edges)
-        edges, kept = subgraph(batch.n_id, data.edge_index, weight, relabel_nodes=True, num_nodes=data.num_nodes)
-        attributes = ("edge_weight",) if "edge_weight" in data else ()
-        want = Data(edge_index=edges, edge_weight=kept)
-        assert as_edges(batch, *attributes) == as_edges(want, *attributes)
+        assert_induced(data, batch)
         by_target = (batch.edge_index[1] * data.num_nodes + batch.edge_index[0]).diff()
         assert (by_target >= 0).all()
-        assert batch.num_nodes == len(batch.n_id)
         assert ("e_id" in batch) == ("edge_weight" in data)
 
 
@@ -218,7 +168,7 @@ def test_hetero_data_is_cut_as_pyg_cuts_it(m: int) -> None:
             for key in ("x", "y"):
                 assert key not in want[t] or torch.equal(batch[t][key], want[t][key])
         for t in data.edge_types:
-            assert as_edges(batch[t], "weight") == as_edges(want[t], "weight")
+            assert edges_of(batch[t], "weight") == edges_of(want[t], "weight")
             assert torch.equal(batch[t].weight, data[t].weight[batch[t].e_id])
             edges += batch[t].num_edges
     assert {t: sorted(ids) for t, ids in seen.items()} == {t: list(range(data[t].num_nodes)) for t in data.node_types}

@@ -10,6 +10,9 @@ try:
 except ImportError as error:
     raise ImportError("handful.pyg needs PyG: pip install 'handful[pyg]'") from error
 
+from handful.pyg.cluster import ClusterData, ClusterLoader
+from handful.pyg.neighbor import NeighborLoader
 from handful.pyg.random_node import RandomNodeLoader
+from handful.pyg.saint import GraphSAINTRandomWalkSampler
 
-__all__ = ["RandomNodeLoader"]
+__all__ = ["ClusterData", "ClusterLoader", "GraphSAINTRandomWalkSampler", "NeighborLoader", "RandomNodeLoader"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,19 @@ from handful.kernels import csr, subgraph
 from handful.samplers.prefetch import prefetch
 
 _IGNORED = (
+    "filename",
     "filter_per_worker",
     "in_order",
     "is_sorted",
     "log",
     "multiprocessing_context",
+    "num_workers",
     "persistent_workers",
     "pin_memory",
     "pin_memory_device",
     "prefetch_factor",
-    "num_workers",
+    "save_dir",
+    "sparse_format",
     "timeout",
     "worker_init_fn",
 )
@@ -42,8 +46,8 @@ class Loader(ABC):
     ``epoch`` is the number of the next pass: set it to repeat an epoch, or to go on where a run stopped.
     """
 
-    def __init__(self, seed: int | None, options: dict[str, Any]) -> None:
-        _check_options(type(self).__name__, options)
+    def __init__(self, seed: int | None, options: Mapping[str, Any], fixed: Mapping[str, Any] | None = None) -> None:
+        check_options(type(self).__name__, options, fixed or {})
         # Without a seed, torch.manual_seed decides, as it does for PyG's loaders.
         self.seed = int(torch.randint(2**62, ())) if seed is None else seed
         self.epoch = 0
@@ -63,55 +67,92 @@ class Loader(ABC):
         return f"{type(self).__name__}({len(self)} batches)"
 
 
-def _check_options(loader: str, options: dict[str, Any]) -> None:
-    for name in options:
-        if name == "generator":
-            raise SamplerError(f"{loader} takes seed=, a whole number, in place of generator=")
-        if name not in _IGNORED:
-            raise SamplerError(f"{loader}: " + unknown("option", name, ("seed", *_IGNORED)))
-    ignored = [name for name, value in options.items() if value]
+def check_options(name: str, options: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Refuse what ``name`` cannot do, and say what it ignores. An option in ``fixed`` has that value and no other."""
+    ignored = []
+    for option, value in options.items():
+        if option == "generator":
+            raise SamplerError(f"{name} takes seed=, a whole number, in place of generator=")
+        if option in fixed:
+            if value != fixed[option]:
+                raise SamplerError(f"{name} knows {option}={fixed[option]!r} alone, got {value!r}")
+        elif option not in _IGNORED:
+            raise SamplerError(f"{name}: " + unknown("option", option, ("seed", *fixed, *_IGNORED)))
+        elif value:
+            ignored.append(option)
     if ignored:
-        warnings.warn(
-            f"{loader} prepares the next batch on a thread of this process and ignores {', '.join(ignored)}",
-            stacklevel=4,
-        )
+        message = f"{name} makes its batches on a thread of this process and ignores {', '.join(ignored)}"
+        warnings.warn(message, stacklevel=4)
 
 
-def require_data(loader: str, data: Any) -> Data:
-    """``data``, if it is a PyG ``Data`` with edges in ``edge_index``, as a copy that later changes do not reach."""
+# -- cutting batches out of a Data ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A ``Data`` and its compressed edges: what batches are cut from."""
+
+    data: Any
+    graph: Graph
+    order: Tensor
+    """For each edge of ``graph`` its place in ``edge_index``; empty unless ``with_edges``."""
+    with_edges: bool
+    by_source: bool = False
+    """Whether rows are the sources of their edges and not, as everywhere else in handful, the targets."""
+
+    def cut(self, nodes: np.ndarray, indptr: np.ndarray, indices: np.ndarray, places: np.ndarray) -> Any:
+        """The batch with these nodes and, in a CSR of its own numbering, these edges of ``graph``."""
+        edges = self.order[torch.from_numpy(places)] if self.with_edges else None
+        return self.batch(torch.from_numpy(nodes), self.coo(indptr, indices), edges)
+
+    def coo(self, indptr: np.ndarray, indices: np.ndarray) -> Tensor:
+        """A CSR as an ``edge_index``, row after row."""
+        edge_index = torch.from_numpy(subgraph.edge_index(indptr, indices))
+        return edge_index.flip(0) if self.by_source else edge_index
+
+    def batch(self, nodes: Tensor, edge_index: Tensor, edges: Tensor | None) -> Any:
+        """The part of ``data`` that these node and edge ids pick out."""
+        out = copy.copy(self.data)
+        out.edge_index = edge_index.to(self.data.edge_index.device)
+        carry(self.data, self.data._store, out._store, nodes, edges)
+        return out
+
+    def parts(self, part: np.ndarray, m: int) -> Iterator[Any]:
+        """The batches that parts 0 to ``m - 1`` induce, from one pass over the edges."""
+        for nodes, *edges in subgraph.parts(*self.graph.topology, part, m, self.with_edges):
+            yield self.cut(nodes, *edges)
+
+    def induced(self, nodes: np.ndarray) -> Any:
+        """The batch that ``nodes`` (distinct ids) induce."""
+        return self.cut(nodes, *subgraph.induced(*self.graph.topology, nodes, self.with_edges))
+
+
+def make_source(name: str, data: Any, with_edges: bool = False, by_source: bool = False) -> Source:
+    """Check and compress ``data``; edges are told apart if asked for, or if an attribute of theirs needs it."""
     if isinstance(data, HeteroData):
-        raise GraphError(f"{loader} takes a Data and got a HeteroData: convert it with data.to_homogeneous()")
+        raise GraphError(f"{name} takes a Data and got a HeteroData: convert it with data.to_homogeneous()")
     if not isinstance(data, Data):
-        raise GraphError(f"{loader} takes a torch_geometric.data.Data, got {type(data).__name__}")
+        raise GraphError(f"{name} takes a torch_geometric.data.Data, got {type(data).__name__}")
     if "adj_t" in data or "adj" in data:
-        raise GraphError(f"{loader} reads edge_index alone, and this Data has its edges in a sparse matrix (adj_t)")
+        raise GraphError(f"{name} reads edge_index alone, and this Data has its edges in a sparse matrix (adj_t)")
     if data.edge_index is None:
-        raise GraphError(f"{loader} needs edges, and this Data has no edge_index")
-    return copy.copy(data)
+        raise GraphError(f"{name} needs edges, and this Data has no edge_index")
+    data = copy.copy(data)  # so that later changes do not reach the loader
+    with_edges |= any(key != "edge_index" and data.is_edge_attr(key) for key, _ in data)
+    graph, order = compressed(data.edge_index, int(data.num_nodes or 0), with_edges, by_source)
+    return Source(data, graph, order, with_edges, by_source)
 
 
-def compressed(edge_index: Tensor, num_nodes: int, with_order: bool) -> tuple[Graph, Tensor]:
+def compressed(edge_index: Tensor, num_nodes: int, with_order: bool, by_source: bool = False) -> tuple[Graph, Tensor]:
     """The topology of ``edge_index``, and for each edge of it the place in ``edge_index`` if ``with_order``."""
     edges = edge_index.detach().cpu().numpy()
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {edges.dtype} {edges.shape}")
     check_edges(edges, num_nodes)
-    indptr, indices, order = csr.coo_to_csr(edges[1], edges[0], num_nodes, num_nodes, with_order)
+    rows, columns = edges if by_source else edges[::-1]
+    indptr, indices, order = csr.coo_to_csr(rows, columns, num_nodes, num_nodes, with_order)
     graph = Graph(torch.from_numpy(indptr), torch.from_numpy(indices), undirected=False, checked=True)
     return graph, torch.from_numpy(order)
-
-
-def has_edge_attributes(data: Data) -> bool:
-    """Whether anything but ``edge_index`` has a value for every edge."""
-    return any(key != "edge_index" and data.is_edge_attr(key) for key in data.keys())  # noqa: SIM118
-
-
-def cut(data: Data, nodes: Tensor, edge_index: Tensor, edges: Tensor | None) -> Data:
-    """The part of ``data`` that ``nodes`` and ``edges`` (ids, or none where no attribute needs them) pick out."""
-    out = copy.copy(data)
-    out.edge_index = edge_index.to(data.edge_index.device)
-    carry(data, data._store, out._store, nodes, edges)
-    return out
 
 
 def carry(data: Data | HeteroData, store: Any, out: Any, nodes: Tensor | None, edges: Tensor | None) -> None:
@@ -135,8 +176,3 @@ def _pick(value: Any, ids: Any, dim: int) -> Any:
     if isinstance(value, np.ndarray):
         return np.take(value, ids.numpy(), axis=dim)
     return select(value, ids.to(value.device) if isinstance(value, Tensor) else ids, dim)
-
-
-def coo(indptr: np.ndarray, indices: np.ndarray) -> Tensor:
-    """A CSR as an ``edge_index``: edges in order of target, then of source."""
-    return torch.from_numpy(subgraph.edge_index(indptr, indices))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.hetero_data import to_homogeneous_edge_index
 
 from handful.errors import GraphError, SamplerError
-from handful.kernels import subgraph
-from handful.pyg.base import Loader, carry, compressed, coo, cut, has_edge_attributes, require_data
+from handful.pyg.base import Loader, Source, carry, compressed, make_source
 from handful.random import generator
 from handful.samplers.random_node import deal
 
@@ -46,60 +46,66 @@ class RandomNodeLoader(Loader):
         **options: Any,
     ) -> None:
         super().__init__(seed, options)
-        if isinstance(data, HeteroData):
-            self.data: Data | HeteroData = copy.copy(data)
-            edge_index, self.node_slices, self.edge_slices = _joined(data)
-            self._with_edges = True
-        else:
-            self.data = require_data("RandomNodeLoader", data)
-            edge_index, self._with_edges = data.edge_index, has_edge_attributes(data)
+        self.source = make_typed_source(data) if isinstance(data, HeteroData) else make_source("RandomNodeLoader", data)
         self.num_parts, self.shuffle, self.drop_last = num_parts, shuffle, drop_last
-        self.num_nodes = int(data.num_nodes or 0)
-        if not 1 <= num_parts <= max(1, self.num_nodes):
-            raise SamplerError(f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}: {num_parts}")
-        self._graph, self._order = compressed(edge_index, self.num_nodes, self._with_edges)
+        n = self.source.graph.num_nodes
+        if not 1 <= num_parts <= max(1, n):
+            raise SamplerError(f"num_parts must lie between 1 and the number of nodes, {n}, got {num_parts}")
 
     def __len__(self) -> int:
         return self.num_parts
 
     def batches(self, epoch: int) -> Iterator[Data | HeteroData]:
-        part = self._parts(epoch)
-        for nodes, *csr, places in subgraph.parts(*self._graph.topology, part, self.num_parts, self._with_edges):
-            ids, edges = torch.from_numpy(nodes), self._order[torch.from_numpy(places)]
-            if isinstance(self.data, HeteroData):
-                yield self._typed(self.data, ids, coo(*csr), edges)
-            else:
-                yield cut(self.data, ids, coo(*csr), edges if self._with_edges else None)
-
-    def _parts(self, epoch: int) -> np.ndarray:
+        n, m = self.source.graph.num_nodes, self.num_parts
         if self.shuffle:
-            return deal(self.num_nodes, self.num_parts, generator(self.seed, epoch), self.drop_last)
-        size, left = divmod(self.num_nodes, self.num_parts)
-        sizes = [size + (not self.drop_last and p < left) for p in range(self.num_parts)]
-        part = np.full(self.num_nodes, self.num_parts, np.int32)
-        part[: sum(sizes)] = np.repeat(np.arange(self.num_parts), sizes)
-        return part
+            part = deal(n, m, generator(self.seed, epoch), self.drop_last)
+        else:
+            part = runs(n, m, self.drop_last)
+        return self.source.parts(part, m)
 
-    def _typed(self, data: HeteroData, nodes: Tensor, edge_index: Tensor, edges: Tensor) -> HeteroData:
-        """The batch of a heterogeneous graph, from the nodes and edges of all types in one numbering."""
-        out = copy.copy(data)
-        # Ids ascend, so that the nodes of a type are a run of the part; it starts at ``first``.
+
+def runs(n: int, m: int, drop_last: bool) -> np.ndarray:
+    """``deal`` without the dice: consecutive nodes share a part, and those left over come last."""
+    size, left = divmod(n, m)
+    sizes = np.full(m, size)
+    if not drop_last:
+        sizes[:left] += 1
+    part = np.full(n, m, np.min_scalar_type(m))
+    part[: sizes.sum()] = np.repeat(np.arange(m), sizes)
+    return part
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TypedSource(Source):
+    """A ``HeteroData``, its nodes and edges of all types in one numbering."""
+
+    node_slices: dict[str, tuple[int, int]]
+    edge_slices: dict[Any, tuple[int, int]]
+    """Where each type lies in that numbering."""
+
+    def batch(self, nodes: Tensor, edge_index: Tensor, edges: Tensor | None) -> HeteroData:
+        assert edges is not None
+        out = copy.copy(self.data)
+        # Ids ascend, so the nodes of a type are a run of the part, and it starts at ``first``.
         first = {t: int(torch.searchsorted(nodes, lo)) for t, (lo, _) in self.node_slices.items()}
         for t, (lo, hi) in self.node_slices.items():
             ids = nodes[first[t] : int(torch.searchsorted(nodes, hi))] - lo
-            carry(data, data[t], out[t], ids, None)
+            carry(self.data, self.data[t], out[t], ids, None)
         for t, (lo, hi) in self.edge_slices.items():
             own = (edges >= lo) & (edges < hi)
             offset = torch.tensor([[first[t[0]]], [first[t[2]]]])
-            out[t].edge_index = (edge_index[:, own] - offset).to(data[t].edge_index.device)
-            carry(data, data[t], out[t], None, edges[own] - lo)
+            out[t].edge_index = (edge_index[:, own] - offset).to(self.data[t].edge_index.device)
+            carry(self.data, self.data[t], out[t], None, edges[own] - lo)
         return out
 
 
-def _joined(data: HeteroData) -> tuple[Tensor, dict[str, tuple[int, int]], dict[Any, tuple[int, int]]]:
-    """The edges of all types in one numbering of all nodes, and where each type's nodes and edges lie in it."""
+def make_typed_source(data: HeteroData) -> TypedSource:
+    """Check and compress ``data``, all types as one graph, as PyG's loader does."""
     for store in data.edge_stores:
         if "adj_t" in store or "adj" in store or "edge_index" not in store:
             raise GraphError(f"RandomNodeLoader reads edge_index alone, and {store._key} has none or has adj_t too")
-    edge_index, nodes, edges = to_homogeneous_edge_index(data)
-    return torch.empty(2, 0, dtype=torch.int64) if edge_index is None else edge_index, nodes, edges
+    edge_index, node_slices, edge_slices = to_homogeneous_edge_index(data)
+    if edge_index is None:
+        edge_index = torch.empty(2, 0, dtype=torch.int64)
+    graph, order = compressed(edge_index, int(data.num_nodes or 0), with_order=True)
+    return TypedSource(copy.copy(data), graph, order, True, node_slices=node_slices, edge_slices=edge_slices)
