@@ -84,6 +84,18 @@ class Welford:
 
 
 @contextmanager
+def kept_buffers(model: nn.Module) -> Iterator[None]:
+    """Leave running statistics as they are, whatever passes through the model."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                buffer.copy_(buffers[name])
+
+
+@contextmanager
 def without_dropout(model: nn.Module) -> Iterator[None]:
     """Training mode with every dropout at 0; the model is put back as it was, buffers and modes included."""
     modes = [(module, module.training) for module in model.modules()]
@@ -93,20 +105,17 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
         for name in ("p", "dropout")
         if isinstance(rate := getattr(module, name, None), float)
     ]
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     model.train()
     for module, name, _ in rates:
         setattr(module, name, 0.0)
     try:
-        yield
+        with kept_buffers(model):
+            yield
     finally:
         for module, name, rate in rates:
             setattr(module, name, rate)
         for module, training in modes:
             module.training = training
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                buffer.copy_(buffers[name])
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
