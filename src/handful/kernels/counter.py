@@ -11,20 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.hashing import GOLDEN, _mix64, _mix64_torch, _shift, _signed
 from handful.kernels.threads import kernel
 
-GOLDEN = 0x9E3779B97F4A7C15
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _UNIT = 2.0**-53
 
 
 @kernel
 def mix(key: int, counter: int) -> Any:
     """64 random bits for this key and counter; they serve as a key in turn."""
-    z = np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(_FIRST)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(_SECOND)
-    return z ^ (z >> np.uint64(31))
+    return _mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
 
 
 @kernel
@@ -39,17 +35,7 @@ def below(key: int, counter: int, bound: int) -> int:
     return int(uniform(key, counter) * bound)
 
 
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _shifted(z: Tensor, by: int) -> Tensor:
-    return (z >> by) & ((1 << (64 - by)) - 1)  # torch shifts in copies of the sign
-
-
 def uniform_torch(key: int, counter: Tensor) -> Tensor:
     """``uniform`` for every counter (int64); float64."""
-    z = counter * _signed(GOLDEN) + _signed(key % (1 << 64))
-    z = (z ^ _shifted(z, 30)) * _signed(_FIRST)
-    z = (z ^ _shifted(z, 27)) * _signed(_SECOND)
-    return _shifted(z ^ _shifted(z, 31), 11).to(torch.float64) * _UNIT
+    bits = _mix64_torch(counter * _signed(GOLDEN) + _signed(key))
+    return _shift(bits, 11).to(torch.float64) * _UNIT

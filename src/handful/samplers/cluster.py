@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +14,9 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, make_batch
+from handful.datasets.registry import home
 from handful.errors import SamplerError
+from handful.files import write_aside
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.base import Sampler, register
@@ -76,7 +76,7 @@ def partition(graph: Graph, clusters: int) -> np.ndarray:
         raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
     known = _known.setdefault(graph, {})
     if clusters not in known:
-        path = cache_folder() / f"{graph.checksum}-metis-{clusters}.npy"
+        path = home() / "partitions" / f"{graph.checksum}-metis-{clusters}.npy"
         kept = _read(path, graph.num_nodes, clusters)
         if kept is None:
             kept = metis(graph, clusters)
@@ -97,14 +97,6 @@ def metis(graph: Graph, clusters: int) -> np.ndarray:
     return np.asarray(pymetis.part_graph(clusters, pymetis.CSRAdjacency(indptr, indices)).vertex_part, np.int32)
 
 
-def cache_folder() -> Path:
-    """Where partitions are kept: $HANDFUL_HOME, else the user's cache."""
-    base = os.environ.get("HANDFUL_HOME")
-    if base is None:
-        base = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "handful")
-    return Path(base) / "partitions"
-
-
 def _read(path: Path, nodes: int, clusters: int) -> np.ndarray | None:
     """A kept partition, or ``None`` where there is none that fits: it is then made anew."""
     try:
@@ -117,12 +109,10 @@ def _read(path: Path, nodes: int, clusters: int) -> np.ndarray | None:
 
 def _write(path: Path, kept: np.ndarray) -> None:
     """Keep a partition if the disk lets us; it is only a cache."""
-    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:
+            np.save(file, kept, allow_pickle=False)
+
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with aside.open("wb") as file:
-                np.save(file, kept, allow_pickle=False)
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_aside(path, write)
