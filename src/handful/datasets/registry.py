@@ -137,7 +137,6 @@ def _from_path(text: str, split: str | None, seed: int) -> Graph:
 
 def _options(source: Source, query: str) -> Any:
     """The options after the question mark as an instance of the source's dataclass."""
-    pairs = dict(parse_qsl(query, keep_blank_values=True))
     if source.options is None:
         if query:
             raise DatasetError(f"data set '{source.name}' takes no options, got '{query}'")
@@ -145,8 +144,10 @@ def _options(source: Source, query: str) -> Any:
     assert is_dataclass(source.options)
     hints = get_type_hints(source.options)
     known = [f.name for f in fields(source.options)]
-    if query and not pairs:
-        raise DatasetError(f"data set '{source.name}': '{query}' is not of the form option=value&option=value")
+    try:
+        pairs = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+    except ValueError:
+        raise DatasetError(f"data set '{source.name}': '{query}' is not of the form option=value&other=value") from None
     for key in pairs:
         if key not in known:
             raise DatasetError(f"data set '{source.name}': " + unknown("option", key, known))

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handful.datasets.splits import (
+    RANDOM_HIGH,
+    RANDOM_LOW,
+    Masks,
+    drawn_split,
+    random_split,
+    rank_split,
+    sizes,
+    stratified_split,
+)
+from handful.errors import DatasetError
+from handful.graph import MASKS, Graph
+
+shares = st.sampled_from(
+    [RANDOM_HIGH, RANDOM_LOW, (0.08, 0.02, 0.9), (0.2, 0.1, 0.1), (1.0, 0.0, 0.0), (0.0, 0.5, 0.5)]
+)
+
+
+def counts(masks: Masks) -> tuple[int, ...]:
+    return tuple(int(masks[name].sum()) for name in MASKS)
+
+
+def assert_disjoint(masks: Masks) -> None:
+    assert bool((sum(masks[name].int() for name in MASKS) <= 1).all())
+
+
+@given(st.integers(0, 500), shares)
+def test_sizes_are_the_rounded_shares_and_leave_nobody_out_of_a_whole(count: int, shares: tuple[float, ...]) -> None:
+    train, val, test = sizes(count, shares)
+    assert abs(train - count * shares[0]) <= 0.5
+    assert abs(val - count * shares[1]) <= 1
+    assert abs(test - count * shares[2]) <= 1
+    assert train + val + test <= count
+    if sum(shares) == pytest.approx(1):
+        assert train + val + test == count
+
+
+@given(st.integers(1, 300), shares, st.integers(0, 100))
+@settings(max_examples=50)
+def test_random_split_has_exact_sizes(count: int, shares: tuple[float, ...], seed: int) -> None:
+    masks = random_split(count, shares, seed)
+    assert_disjoint(masks)
+    assert counts(masks) == sizes(count, shares)
+
+
+@given(st.lists(st.integers(-1, 6), min_size=1, max_size=300), shares, st.integers(0, 100))
+@settings(max_examples=100)
+def test_stratified_split_gives_every_class_its_share(
+    labels: list[int], shares: tuple[float, float, float], seed: int
+) -> None:
+    y = torch.tensor(labels)
+    masks = stratified_split(y, shares, seed)
+    labelled = int((y >= 0).sum())
+    wanted = sizes(labelled, shares)
+    assert_disjoint(masks)
+    assert counts(masks) == wanted
+    assert not any(bool(masks[name][y < 0].any()) for name in MASKS)
+    for c in range(7):
+        share = int((y == c).sum()) / max(labelled, 1)
+        for name, size, slack in zip(MASKS, wanted, (1, 2, 2), strict=True):
+            assert abs(int(masks[name][y == c].sum()) - share * size) < slack + 1e-9
+
+
+@pytest.mark.parametrize("draw", ["random", "stratified"])
+def test_every_node_has_the_same_chance(draw: str) -> None:
+    y = torch.tensor([0] * 30 + [1] * 9 + [2] * 1)
+    total = torch.zeros(3, 40)
+    repeats = 2000
+    for seed in range(repeats):
+        masks = random_split(40, RANDOM_LOW, seed) if draw == "random" else stratified_split(y, RANDOM_LOW, seed)
+        total += torch.stack([masks[name] for name in MASKS])
+    for row, p in zip(total / repeats, RANDOM_LOW, strict=True):
+        assert bool(((row - p).abs() < 5 * (p * (1 - p) / repeats) ** 0.5).all())
+
+
+def test_the_seed_decides() -> None:
+    y = torch.arange(200) % 5
+    for draw in (lambda s: stratified_split(y, RANDOM_HIGH, s), lambda s: random_split(200, RANDOM_HIGH, s)):
+        assert torch.equal(draw(1)["train_mask"], draw(1)["train_mask"])
+        assert not torch.equal(draw(1)["train_mask"], draw(2)["train_mask"])
+
+
+def test_rank_split_takes_the_lowest_first_and_equals_by_id() -> None:
+    masks = rank_split(torch.tensor([3, 0, 2, 2, 1]), (0.4, 0.2, 0.4))
+    assert [masks[name].nonzero().squeeze(1).tolist() for name in MASKS] == [[1, 4], [2], [0, 3]]
+
+
+def test_random_split_among_some() -> None:
+    among = torch.arange(100) % 2 == 0
+    masks = random_split(100, RANDOM_HIGH, 0, among)
+    assert counts(masks) == sizes(50, RANDOM_HIGH)
+    assert not bool(sum(masks[name].int() for name in MASKS)[~among].any())
+
+
+def test_drawn_split_by_spelling() -> None:
+    y = torch.from_numpy(np.arange(100) % 4)
+    graph = Graph.from_edge_index(np.zeros((2, 0), np.int64), y=y)
+    assert torch.equal(drawn_split(graph, "rh", 3)["val_mask"], stratified_split(y, RANDOM_HIGH, 3)["val_mask"])
+    assert counts(drawn_split(graph, "rl", 0)) == (10, 10, 80)
+    assert counts(drawn_split(graph, "random:60/20/20", 0)) == (60, 20, 20)
+    assert counts(drawn_split(graph, "stratified:50/25/5", 0)) == (50, 25, 5)
+    graph.replace(**drawn_split(graph, "rh", 0))
+    for wrong in ("rx", "random", "random:60/20", "random:a/b/c", "other:60/20/20"):
+        with pytest.raises(DatasetError, match="random:60/20/20"):
+            drawn_split(graph, wrong, 0)
+    with pytest.raises(DatasetError, match="sum to at most 1"):
+        drawn_split(graph, "random:60/30/20", 0)
+    with pytest.raises(DatasetError, match="needs labels"):
+        drawn_split(Graph.from_edge_index(np.zeros((2, 0), np.int64), num_nodes=3), "rh", 0)
