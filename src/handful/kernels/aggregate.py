@@ -9,40 +9,56 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
+from handful.kernels.prefetch import prefetch
 from handful.kernels.threads import kernel, over_rows
 
-_NONE = np.empty(0, np.float32)
+AHEAD = 8
+"""How many edges ahead a source's row is asked for."""
 
 
 @kernel
 def _spmm_rows(
     lo: int, hi: int, indptr: Any, indices: Any, weight: Any, left: Any, right: Any, x: Any, out: Any
 ) -> None:
+    # Written out in full: as functions of their own, prefetching and scaling made this loop 1.4 times slower.
     weighted, scaled_in, scaled_out = weight.shape[0] > 0, right.shape[0] > 0, left.shape[0] > 0
-    one = x.dtype.type(1)
+    width, line, last, one = x.shape[1], 64 // x.itemsize, indices.shape[0] - 1, weight.dtype.type(1)
+    acc = np.empty(width, weight.dtype)
     for v in range(lo, hi):
-        row = out[v]
-        row[:] = 0
-        for e in range(indptr[v], indptr[v + 1]):
-            u = indices[e]
-            if weighted or scaled_in:
-                c = one
-                if weighted:
-                    c *= weight[e]
-                if scaled_in:
-                    c *= right[u]
-                for j in range(row.shape[0]):
-                    row[j] += c * x[u, j]
-            else:
-                for j in range(row.shape[0]):
-                    row[j] += x[u, j]
-        if scaled_out:
-            for j in range(row.shape[0]):
-                row[j] *= left[v]
-
-
-def _vector(value: Tensor | None, x: Tensor) -> np.ndarray:
-    return _NONE.astype(x.numpy().dtype) if value is None else value.to(x.dtype).numpy()
+        acc[:] = 0
+        start, stop = indptr[v], indptr[v + 1]
+        odd = start + (stop - start) % 4
+        for e in range(start, odd):
+            ahead = indices[min(e + AHEAD, last)]
+            for j in range(0, width, line):
+                prefetch(x, ahead, j)
+            u, c = indices[e], one
+            if weighted:
+                c *= weight[e]
+            if scaled_in:
+                c *= right[u]
+            for j in range(width):
+                acc[j] += c * widen(x[u, j])
+        # Four sources at a time: the sums are loaded and stored a quarter as often.
+        for e in range(odd, stop, 4):
+            for k in range(e, e + 4):
+                ahead = indices[min(k + AHEAD, last)]
+                for j in range(0, width, line):
+                    prefetch(x, ahead, j)
+            u0, u1, u2, u3 = indices[e], indices[e + 1], indices[e + 2], indices[e + 3]
+            c0 = c1 = c2 = c3 = one
+            if weighted:
+                c0, c1, c2, c3 = weight[e], weight[e + 1], weight[e + 2], weight[e + 3]
+            if scaled_in:
+                c0, c1, c2, c3 = c0 * right[u0], c1 * right[u1], c2 * right[u2], c3 * right[u3]
+            for j in range(width):
+                a = c0 * widen(x[u0, j]) + c1 * widen(x[u1, j])
+                b = c2 * widen(x[u2, j]) + c3 * widen(x[u3, j])
+                acc[j] += a + b
+        scale = left[v] if scaled_out else one
+        for j in range(width):
+            out[v, j] = narrow(acc[j] * scale, out)
 
 
 def spmm_numba(
@@ -54,10 +70,10 @@ def spmm_numba(
     x: Tensor,
 ) -> Tensor:
     """The product on the CPU, row by row on all threads; no tensor of edges × features is ever made."""
-    x = x.contiguous()
     out = torch.empty(len(indptr) - 1, x.shape[1], dtype=x.dtype)
-    scales = [_vector(value, x) for value in (weight, left, right)]
-    over_rows(_spmm_rows, indptr.numpy(), indices.numpy(), *scales, x.numpy(), out.numpy())
+    none = torch.empty(0, dtype=wide_dtype(x))
+    scales = [array(none if value is None else value.to(none.dtype)) for value in (weight, left, right)]
+    over_rows(_spmm_rows, array(indptr), array(indices), *scales, array(x), array(out))
     return out
 
 
@@ -70,15 +86,20 @@ def spmm_torch(
     x: Tensor,
 ) -> Tensor:
     """The same product in plain torch, for any device."""
-    values = torch.ones(len(indices), dtype=x.dtype, device=x.device) if weight is None else weight.to(x.dtype)
-    source = x if right is None else x * right.to(x.dtype)[:, None]
+    wide = wide_dtype(x)
+    values = torch.ones(len(indices), dtype=wide, device=x.device) if weight is None else weight.to(wide)
+    source = x.to(wide) if right is None else x.to(wide) * right.to(wide)[:, None]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*CSR tensor support is in beta.*")
         matrix = torch.sparse_csr_tensor(
-            indptr.to(torch.int64), indices.to(torch.int64), values, size=(len(indptr) - 1, len(x))
+            indptr.to(torch.int64),
+            indices.to(torch.int64),
+            values,
+            size=(len(indptr) - 1, len(x)),
+            check_invariants=False,  # the graph was checked at the door
         )
         out = matrix @ source
-    return out if left is None else out * left.to(x.dtype)[:, None]
+    return (out if left is None else out * left.to(wide)[:, None]).to(x.dtype)
 
 
 def spmm(
