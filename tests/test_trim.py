@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.graphs import make_graph
 from torch import Tensor, nn
 
+from graphs import make_graph
 from handful import Graph
 from handful.batch import Batch
 from handful.kernels.reach import reach, reach_torch
