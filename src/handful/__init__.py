@@ -10,10 +10,21 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
+from handful.datasets import load
 from handful.errors import DatasetError, GraphError, HandfulError, RunError, SamplerError
 from handful.graph import Graph
 from handful.nn import GAT, GCN, SAGE, make_model
-from handful.samplers import FullGraph, RandomNodes, Sampler, make_sampler, register
+from handful.samplers import (
+    Clusters,
+    FullGraph,
+    Ladies,
+    Neighbors,
+    RandomNodes,
+    RandomWalks,
+    Sampler,
+    make_sampler,
+    register,
+)
 from handful.training import Callback, Run, Settings, fit, infer, load_weights
 
 __version__ = "0.1.0"
@@ -25,12 +36,16 @@ __all__ = [
     "Adjacency",
     "Batch",
     "Callback",
+    "Clusters",
     "DatasetError",
     "FullGraph",
     "Graph",
     "GraphError",
     "HandfulError",
+    "Ladies",
+    "Neighbors",
     "RandomNodes",
+    "RandomWalks",
     "Run",
     "RunError",
     "Sampler",
@@ -39,6 +54,7 @@ __all__ = [
     "__version__",
     "fit",
     "infer",
+    "load",
     "load_weights",
     "make_model",
     "make_sampler",

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from handful.cli.app import app, console
 
-COMMANDS = ("train",)
+COMMANDS = ("bench_loader", "compare", "train")
 
 
 def main() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from handful.cli.app import console
+from handful.studies.jobs import Job
 from handful.training.callbacks import Callback
 from handful.training.fit import Loop
 
@@ -53,3 +55,23 @@ class EpochProgress(Callback):
     def on_end(self, loop: Loop) -> None:
         self.done += self.epochs
         self.bar.update(self.task, completed=self.done)
+
+
+class JobProgress:
+    """A bar over the epochs of all jobs, naming the ones that run; the ``Progress`` that ``run_jobs`` calls."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.bar = progress_bar("epochs")
+        self.task = self.bar.add_task("starting", total=sum(job.epochs for job in jobs))
+        self.done = {job.name: 0 for job in jobs}
+
+    def __enter__(self) -> JobProgress:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, name: str, epochs: int, word: str) -> None:
+        self.done[name] = epochs
+        self.bar.update(self.task, description=f"{name}: {word}", completed=sum(self.done.values()))

@@ -29,7 +29,7 @@ class Sampler(ABC):
         return asdict(self)
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{k}={v}" for k, v in self.options().items())
+        inside = ", ".join(f"{k}={v}" for k, v in self.options().items() if v is not None and v is not False)
         return f"{self.name}({inside})"
 
 

@@ -312,7 +312,8 @@ def _heed_patience(loop: Loop) -> None:
 
 
 def _config(loop: Loop) -> dict[str, Any]:
-    """All that decides how the run goes; a run is resumed only with the same."""
+    """All that decides how the run goes. A run is resumed only with the same; in another environment it still goes on,
+    but sums are rounded in another order."""
     return {
         "graph": loop.graph.name,
         "topology": loop.graph.checksum,
@@ -321,9 +322,11 @@ def _config(loop: Loop) -> dict[str, Any]:
         "model": f"{type(loop.model).__name__}({sum(p.numel() for p in loop.model.parameters())} parameters)",
         "sampler": {"name": loop.sampler.name, **loop.sampler.options()},
         "settings": asdict(loop.settings),
-        "threads": get_threads(),
-        "device": loop.graph.device.type,
-        "torch": torch.__version__,
+        "environment": {
+            "threads": get_threads(),
+            "device": loop.graph.device.type,
+            "torch": torch.__version__,
+        },
     }
 
 

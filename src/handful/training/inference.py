@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from handful.batch import Batch
 from handful.graph import Graph
-from handful.nn.backbone import Backbone
+from handful.nn.network import Network
 from handful.samplers.full import FullGraph, full_adjacency
 from handful.training.module import logits_of
 
@@ -20,34 +20,18 @@ CHUNK_ROWS = 65_536
 def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
     """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them.
 
-    A backbone holds two layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG module, whose
-    layers cannot be seen, runs on the whole graph at once.
+    A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
+    module, whose layers cannot be seen, runs on the whole graph at once.
     """
     was_training = model.training
     model.eval()
     try:
-        if isinstance(model, Backbone):
-            return _layerwise(model, graph, chunk)
+        if isinstance(model, Network):
+            assert graph.x is not None
+            return model.infer(graph.x, full_adjacency(graph), chunk).float()
         return logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float()
     finally:
         model.train(was_training)
-
-
-def _layerwise(model: Backbone, graph: Graph, chunk: int) -> Tensor:
-    assert graph.x is not None
-    adjacency = full_adjacency(graph)
-    spans = [(lo, min(lo + chunk, graph.num_nodes)) for lo in range(0, graph.num_nodes, chunk)]
-    h = torch.cat([model.embed(graph.x[lo:hi]) for lo, hi in spans])
-    for i in range(model.depth):
-        out: Tensor | None = None
-        for lo, hi in spans:
-            rows = model.layer(i, adjacency if len(spans) == 1 else adjacency.rows(lo, hi), h)
-            if out is None:
-                out = rows.new_empty(graph.num_nodes, rows.shape[1])
-            out[lo:hi] = rows
-        assert out is not None
-        h = out
-    return torch.cat([model.head(h[lo:hi]) for lo, hi in spans]).float()
 
 
 @torch.no_grad()

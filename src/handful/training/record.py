@@ -61,7 +61,7 @@ class RunFolder:
         if not resume:
             raise RunError(f"{self.path} already holds a run: go on with it (--resume) or use another --out")
         old = read_json(self.config)
-        for key in sorted(set(old) | set(config)):
+        for key in sorted((set(old) | set(config)) - {"environment"}):
             if old.get(key) != config.get(key):
                 was, now = old.get(key), config.get(key)
                 raise RunError(f"{self.path} cannot be resumed: {key} was {was} and is now {now}; use another --out")
