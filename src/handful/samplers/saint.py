@@ -64,8 +64,12 @@ class RandomWalks(Sampler):
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
         """The distinct nodes, ascending, that the walks of these keys have visited."""
+        return np.unique(self.walks(graph, *keys))
+
+    def walks(self, graph: Graph, *keys: int) -> np.ndarray:
+        """int64 ``(roots, length + 1)``: the walks of these keys, step by step."""
         roots = generator(*keys).integers(0, graph.num_nodes, self.roots)
-        return np.unique(walk(*graph.topology, roots, self.length, derived_seed(*keys)))
+        return walk(*graph.topology, roots, self.length, derived_seed(*keys))
 
     def counts(self, graph: Graph, seed: int) -> Counts:
         """What pre-sampling has seen, made once for a graph and a seed."""
