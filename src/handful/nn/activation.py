@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from handful.errors import HandfulError, unknown
+from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
+
+__all__ = ["NORMS", "NormAct", "dropout"]
 
 NORMS = ("bn", "ln", "none")
 
 
-def dropout(x: Tensor, p: float, training: bool, seed: int) -> Tensor:
-    """Inverted dropout whose mask is a function of ``seed``."""
-    if not training or p == 0:
-        return x
-    keep = torch.rand(x.shape, generator=torch.Generator(x.device).manual_seed(seed), device=x.device) >= p
-    return x * keep / (1 - p)
-
-
 class NormAct(nn.Module):
-    """norm → ReLU → dropout."""
+    """norm → ReLU → dropout, in one pass."""
 
     def __init__(self, norm: str, features: int, p: float) -> None:
         super().__init__()
         if norm not in NORMS:
             raise HandfulError(unknown("norm", norm, NORMS))
         self.p = p
-        self.norm: nn.Module | None = None
+        self.norm: nn.BatchNorm1d | nn.LayerNorm | None = None
         if norm == "bn":
             self.norm = nn.BatchNorm1d(features)
         elif norm == "ln":
             self.norm = nn.LayerNorm(features)
 
     def forward(self, h: Tensor, seed: int) -> Tensor:
-        h = F.relu(h if self.norm is None else self.norm(h))
-        return dropout(h, self.p, self.training, seed)
+        norm = self.norm
+        if norm is None:
+            return act(h, self.p, self.training, seed)
+        if isinstance(norm, nn.LayerNorm):
+            return layer_norm_act(h, norm.weight, norm.bias, norm.eps, self.p, self.training, seed)
+        if self.training and norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(1)
+        return batch_norm_act(
+            h,
+            norm.weight,
+            norm.bias,
+            norm.running_mean,
+            norm.running_var,
+            self.training,
+            norm.momentum or 0.0,
+            norm.eps,
+            self.p,
+            seed,
+        )
