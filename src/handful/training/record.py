@@ -71,7 +71,6 @@ class RunFolder:
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
-            os.fsync(file.fileno())
 
     def lines(self) -> list[dict[str, Any]]:
         """The evaluations so far; a last line that a kill cut short is not one."""
