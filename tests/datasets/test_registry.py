@@ -25,7 +25,7 @@ class Options:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
-    """Two sources that note what they were asked for."""
+    """Sources that note what they were asked for."""
     requests: list[Request] = []
 
     def loader(request: Request) -> Graph:
@@ -35,6 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     known = (
         Source("plain", "a test", loader, splits=("first", "second"), options=Options),
         Source("family", "many tests", loader, scheme=True),
+        Source("bare", "no splits", loader),
     )
     monkeypatch.setattr(registry, "sources", lambda: {s.name: s for s in known})
     return requests
@@ -57,11 +58,19 @@ def test_a_split_to_draw_replaces_the_own_one(asked: list[Request]) -> None:
     assert int(graph.train_mask.sum()) == 2
 
 
+def test_splits_of_families_and_of_sources_without_any(asked: list[Request]) -> None:
+    assert load("family:a", split="geom").train_mask is None
+    mask = load("bare", split="rh").train_mask
+    assert mask is not None
+    assert int(mask.sum()) == 2
+    assert [request.split for request in asked] == ["geom", None]
+
+
 @pytest.mark.parametrize(
     ("name", "split", "message"),
     [
         ("plane", None, "did you mean plain"),
-        ("nothing-like-it", None, "choose from family:…, plain"),
+        ("nothing-like-it", None, "choose from bare, family:…, plain"),
         ("plain:rest", None, "no data set or file 'plain:rest'"),
         ("plain", "third", "no split 'third'"),
         ("plain?sise=3", None, "no option 'sise': did you mean size"),

@@ -19,7 +19,7 @@ from handful.datasets.splits import drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.graph import Graph, Metric
 
-MODULES = ("debian",)
+MODULES = ("debian", "synthetic")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def load(
             (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name wins over a path: write ``./debian``
             for a folder of that name.
         split: one of the data set's own splits (the first if ``None``), or one to draw, for any labelled graph:
-            ``random:60/20/20`` or ``stratified:60/20/20``; for a path also ``rh`` (50/25/25) and ``rl`` (10/10/80).
+            ``random:60/20/20`` or ``stratified:60/20/20``; where there are no own ones also ``rh`` (50/25/25) and
+            ``rl`` (10/10/80), both stratified.
         root: where data sets are kept, else ``$HANDFUL_HOME``, else the user's cache.
         seed: for splits that are drawn: the same seed gives the same split.
 
@@ -110,7 +111,10 @@ def load(
         return _from_path(text, split, seed)
     if source.scheme and not rest:
         raise DatasetError(f"'{text}' is not complete: write {kind}:NAME, {source.description}")
-    own = split if split is not None and not is_drawn(split) else None
+    # A family knows the splits of its members itself; a data set without splits of its own has them drawn.
+    own = split if source.scheme or source.splits else None
+    if own is not None and is_drawn(own):
+        own = None
     if own is not None and source.splits and own not in source.splits:
         raise DatasetError(f"data set '{kind}': " + unknown("split", own, source.splits))
     request = Request(
