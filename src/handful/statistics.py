@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 
 def mean_ci95(values: Sequence[float]) -> dict[str, float]:
     """The mean and the half-width of its 95% interval, t_{0.975, n-1} · s / √n; NaN for the width of one value."""
     array = np.asarray(values, float)
     n = len(array)
-    half = float(stats.t.ppf(0.975, n - 1) * array.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    half = float(stdtrit(n - 1, 0.975) * array.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
     return {"mean": float(array.mean()), "ci95": half}

@@ -100,4 +100,10 @@ def test_compare_writes_the_table_the_picture_and_the_numbers(job: Job, tmp_path
     assert table.count("\n") == 8
     assert "**" in table
     assert (tmp_path / "out" / "curves.svg").read_text().startswith("<?xml")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<tr>") == 7
+    assert "<svg" in page
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["graph"] == "g"

@@ -105,7 +105,7 @@ def compare(
         emit_json(result)
     else:
         out.print(rich_table(f"{result['graph']} · {model} {layers}×{hidden} · {epochs} epochs", *table_cells(result)))
-        out.print(f"table: {folder / 'table.md'}\npicture: {folder / 'curves.svg'}")
+        out.print(f"report: {folder / 'report.html'}\ntable: {folder / 'table.md'}\npicture: {folder / 'curves.svg'}")
     if any("error" in row for row in result["rows"]):
         console.print("some samplers failed; see the rows above and the stderr.txt beside their records")
         raise typer.Exit(1)

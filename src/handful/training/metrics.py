@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
 from torch import Tensor
 
 from handful.graph import Metric
@@ -39,7 +38,8 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
     count = int(positive.sum())
     if count in (0, len(positive)):
         return float("nan")
-    ranks = rankdata(score)[positive].sum()
+    _, tie, sizes = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[tie][positive].sum()
     return float((ranks - count * (count + 1) / 2) / (count * (len(positive) - count)))
 
 

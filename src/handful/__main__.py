@@ -1,0 +1,5 @@
+"""``python -m handful``."""
+
+from handful.cli import main
+
+main()
