@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handful.datasets import importer
+from handful.datasets import importer, tables
 from handful.datasets.importer import Columns, read_tables
 from handful.errors import DatasetError, HandfulError
 from handful.graph import MASKS, Graph
@@ -127,20 +127,20 @@ def test_ids_of_any_type_over_many_blocks(
     nodes = "id,label\n" + "".join(f"{spell(i)},{n % 2}\n" for n, i in enumerate(ids))
     paths = pair(tmp_path_factory.mktemp("g"), "source,target\n" + lines, nodes)
     expected = Graph.from_edge_index(np.array(edges).T, 20)
-    before = importer.BLOCK_BYTES
+    before = tables.BLOCK_BYTES
     try:
-        importer.BLOCK_BYTES = 128
+        tables.BLOCK_BYTES = 128
         graph = read_tables(*paths)
     finally:
-        importer.BLOCK_BYTES = before
+        tables.BLOCK_BYTES = before
     assert graph.edge_index.tolist() == expected.edge_index.tolist()
 
 
 BROKEN = [
     (EDGES.replace("c,b", "c,q"), NODES, r"edges.csv, row 3: target 'q' is not a node of .*nodes\.csv"),
     (EDGES.replace("c,b", "q,b"), NODES, "edges.csv, row 3: source 'q' is not a node"),
-    (EDGES.replace("c,b", "c"), NODES, "edges.csv, row 3: 1 columns where the header has 2"),
-    (EDGES.replace("c,b", "c,b,d"), NODES, "edges.csv, row 3: 3 columns where the header has 2"),
+    (EDGES.replace("c,b", "c"), NODES, "edges.csv, row 3: 1 columns where there should be 2"),
+    (EDGES.replace("c,b", "c,b,d"), NODES, "edges.csv, row 3: 3 columns where there should be 2"),
     (EDGES.replace("c,b", ",b"), NODES, "edges.csv, row 3: the edge has no 'source'"),
     (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: say which it is of start, target"),
     ("source,target\n", NODES, "edges.csv has no rows"),
@@ -195,7 +195,7 @@ def test_broken_files(tmp_path: Path) -> None:
 
 
 def test_the_row_is_right_beyond_the_first_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importer, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 100)
     lines = [f"{i % 3},{(i + 1) % 3}" for i in range(500)]
     nodes = "id,label\n0,0\n1,1\n2,1\n"
     for bad, message in (("9,0", "source '9' is not a node"), ("x,0", "'x' is not a number"), ("0", "1 columns")):

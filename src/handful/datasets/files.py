@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from handful.convert import from_mapping
-from handful.datasets.importer import SUFFIXES, Columns, read_tables
+from handful.datasets.importer import Columns, read_tables
+from handful.datasets.tables import SUFFIXES
 from handful.errors import DatasetError, GraphError
 from handful.graph import Graph
 from handful.storage import is_saved, open_graph
@@ -46,7 +47,7 @@ def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | 
     if not path.exists():
         raise DatasetError(f"{path} does not exist: give {KINDS}")
     if path.suffix == ".npz":
-        store = _read_npz(path)
+        store = read_npz(path)
     elif path.suffix in (".pt", ".pth"):
         store = _read_pt(path)
     elif set(path.suffixes) & set(SUFFIXES):
@@ -70,7 +71,10 @@ def _table(folder: Path, stem: str) -> Path:
     return found[0]
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
+def read_npz(path: Path) -> dict[str, Any]:
+    """All arrays of an archive; Python objects are refused."""
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist")
     try:
         archive = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):

@@ -1,26 +1,22 @@
 """Anybody's own graph: an edge list and a node table, CSV or Parquet, streamed so that the edges may be many.
 
 Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes. Ids may be of
-any type: integers take the fast way, all else is matched as text. Errors name the file and the row; a row of a CSV file
-is its line, the header being row 1.
+any type: integers take the fast way, all else is matched as text.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from handful.datasets.tables import Rows, Table, arrow, first, reading
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
-BLOCK_BYTES = 1 << 25
 MOST_CATEGORIES = 1000
 USUAL = {
     "source": ("source", "src", "src_id", "source_id", "from", "u"),
@@ -83,172 +79,47 @@ def read_tables(
         raise GraphError(f"{edges if nodes is None else nodes}: {error}") from None
 
 
-# -- files ----------------------------------------------------------------------------------------------------------
+def _find(table: Table, role: str, chosen: str | None) -> str | None:
+    """The column that plays ``role``: the chosen one, else the first of the usual names, if any."""
+    if chosen is not None:
+        return table.has(chosen)
+    lower = {name.lower(): name for name in reversed(table.names)}
+    return next((lower[name] for name in USUAL[role] if name in lower), None)
 
 
-def _arrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError:
-        raise DatasetError("CSV and Parquet files are read by pyarrow: pip install 'handful[parquet]'") from None
-    return pyarrow
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn what pyarrow says of a broken file into one line that names the file and the row."""
-    pa = _arrow()
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if not path.exists():
-            raise DatasetError(f"{path} does not exist") from None
-        said = " ".join(str(error).split())
-        row = re.search(r"Row #(\d+): (.*)", said)
-        if row:
-            raise DatasetError(f"{path}, row {row[1]}: {_plainly(row[2])}") from None
-        if "Empty CSV file" in said:
-            raise DatasetError(f"{path} has no rows") from None
-        raise DatasetError(f"{path} cannot be read: {said}") from None
-
-
-def _plainly(said: str) -> str:
-    ragged = re.match(r"Expected (\d+) columns, got (\d+)", said)
-    if ragged:
-        return f"{ragged[2]} columns where the header has {ragged[1]}"
-    value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
-    if value:
-        return f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
-    return said
-
-
-@dataclass(frozen=True)
-class _Table:
-    """One file of rows: its column names, and how to read it in blocks."""
-
-    path: Path
-    names: tuple[str, ...]
-    first_row: int
-    csv: dict[str, Any] | None
-
-    @classmethod
-    def open(cls, path: Path) -> _Table:
-        pa = _arrow()
-        suffix = _suffix(path)
-        if suffix not in SUFFIXES:
-            raise DatasetError(f"{path} is not a table that can be read: it must end in {', '.join(SUFFIXES)} (or .gz)")
-        with _reading(path):
-            if suffix in (".parquet", ".pq"):
-                names = tuple(pa.parquet.read_schema(path).names)
-                return cls(path, names, 1, None)
-            with pa.input_stream(str(path), compression="detect") as stream:
-                head = stream.read(1 << 16).decode("utf-8", errors="replace").splitlines()
-        skip = next((i for i, line in enumerate(head) if not line.startswith("#")), len(head))
-        if skip == len(head):
-            raise DatasetError(f"{path} has no rows")
-        delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
-        cells = [cell.strip().strip('"') for cell in head[skip].split(delimiter)]
-        headless = all(re.fullmatch(r"-?\d+(\.\d+)?", cell) for cell in cells)
-        names = tuple(["source", "target", "weight"][: len(cells)] if headless else cells)
-        read = {"column_names": list(names), "skip_rows": skip + (not headless)}
-        return cls(path, names, skip + 1 + (not headless), {"read": read, "parse": {"delimiter": delimiter}})
-
-    def blocks(self, names: list[str], types: dict[str, Any], multiline: bool = False) -> Iterator[tuple[int, Any]]:
-        """Record batches of the columns ``names``, each with the number of its first row."""
-        row = self.first_row
-        with _reading(self.path):
-            for block in self._batches(names, types, multiline):
-                if len(block):
-                    yield row, block
-                row += len(block)
-
-    def _batches(self, names: list[str], types: dict[str, Any], multiline: bool) -> Iterator[Any]:
-        pa = _arrow()
-        if self.csv is None:
-            yield from pa.parquet.ParquetFile(self.path).iter_batches(1 << 20, columns=names)
-            return
-        # One thread, since only then does pyarrow say which row is wrong; parsing is not what takes the time.
-        read = pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False, **self.csv["read"])
-        convert = pa.csv.ConvertOptions(include_columns=names, column_types=types, strings_can_be_null=True)
-        parse = pa.csv.ParseOptions(newlines_in_values=multiline, **self.csv["parse"])
-        with pa.input_stream(str(self.path), compression="detect") as stream:
-            yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
-
-    def has(self, name: str) -> str:
-        """``name``, if there is a column of that name."""
-        if name not in self.names:
-            raise DatasetError(f"{self.path} has no column '{name}': its columns are {', '.join(self.names)}")
-        return name
-
-    def find(self, role: str, chosen: str | None) -> str | None:
-        """The column that plays ``role``: the chosen one, else the first of the usual names, if any."""
-        if chosen is not None:
-            return self.has(chosen)
-        lower = {name.lower(): name for name in reversed(self.names)}
-        return next((lower[name] for name in USUAL[role] if name in lower), None)
-
-    def need(self, role: str, chosen: str | None) -> str:
-        """The column that plays ``role``, without which there is no graph."""
-        name = self.find(role, chosen)
-        if name is None:
-            raise DatasetError(
-                f"{self.path} has no {role} column (looked for {', '.join(USUAL[role])}): "
-                f"say which it is of {', '.join(self.names)}"
-            )
-        return name
-
-
-def _suffix(path: Path) -> str:
-    suffixes = [s.lower() for s in path.suffixes if s.lower() not in (".gz", ".bz2", ".zst")]
-    return suffixes[-1] if suffixes else ""
+def _need(table: Table, role: str, chosen: str | None) -> str:
+    """The column that plays ``role``, without which there is no graph."""
+    name = _find(table, role, chosen)
+    if name is None:
+        looked = ", ".join(USUAL[role])
+        raise DatasetError(
+            f"{table.path} has no {role} column (looked for {looked}): say which it is of {', '.join(table.names)}"
+        )
+    return name
 
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Nodes:
-    """The whole node table, and the row number of its first row."""
-
-    source: _Table
-    table: Any
-
-    def column(self, name: str) -> Any:
-        return self.table.column(name).combine_chunks()
-
-    def row(self, place: int) -> str:
-        return f"{self.source.path}, row {self.source.first_row + place}"
+def _read_nodes(path: Path, columns: Columns) -> Rows:
+    table = Table.open(path)
+    split = _find(table, "split", columns.split)
+    as_text = (*columns.categorical, *([] if split is None else [split]))
+    return table.read(types=dict.fromkeys(as_text, arrow().string()))
 
 
-def _read_nodes(path: Path, columns: Columns) -> _Nodes:
-    pa = _arrow()
-    source = _Table.open(path)
-    chosen = {
-        name: pa.string()
-        for name in (*columns.categorical, source.find("split", columns.split))
-        if name is not None and source.csv is not None
-    }
-    blocks = [block for _, block in source.blocks(list(source.names), chosen, multiline=True)]
-    if not blocks:
-        raise DatasetError(f"{path} has no rows")
-    return _Nodes(source, pa.Table.from_batches(blocks))
-
-
-def _node_fields(nodes: _Nodes, columns: Columns) -> dict[str, Any]:
+def _node_fields(nodes: Rows, columns: Columns) -> dict[str, Any]:
     source = nodes.source
-    label = source.need("label", columns.label)
-    split = source.find("split", columns.split)
-    used = {source.need("id", columns.id), label, split, *MASKS}
+    label = _need(source, "label", columns.label)
+    split = _find(source, "split", columns.split)
+    used = {_need(source, "id", columns.id), label, split, *MASKS}
     names = columns.features if columns.features is not None else [n for n in source.names if n not in used]
     for name in (*names, *columns.categorical):
         source.has(name)
     fields = _labels(nodes, label) | _split(nodes, split)
     for mask in MASKS:
         if split is None and fields.get(mask) is None and mask in source.names:
-            fields[mask] = _numbers(nodes, mask) != 0
+            fields[mask] = nodes.numbers(mask) != 0
     assigned = np.zeros(len(fields["y"]), bool)
     for mask in MASKS:
         if mask in fields:
@@ -266,8 +137,8 @@ def _node_fields(nodes: _Nodes, columns: Columns) -> dict[str, Any]:
     return fields
 
 
-def _labels(nodes: _Nodes, name: str) -> dict[str, Any]:
-    pa = _arrow()
+def _labels(nodes: Rows, name: str) -> dict[str, Any]:
+    pa = arrow()
     column = nodes.column(name)
     kind = column.type
     if pa.types.is_floating(kind):
@@ -292,13 +163,13 @@ def _labels(nodes: _Nodes, name: str) -> dict[str, Any]:
 
 def _encoded(column: Any) -> tuple[np.ndarray, list[Any]]:
     """Each value's place among the distinct values in sorted order, -1 where it is missing; and those values."""
-    pa = _arrow()
+    pa = arrow()
     classes = sorted(value for value in column.unique().to_pylist() if value is not None)
     codes = pa.compute.index_in(column, value_set=pa.array(classes, column.type))
     return pa.compute.fill_null(codes, -1).to_numpy(zero_copy_only=False), classes
 
 
-def _split(nodes: _Nodes, name: str | None) -> dict[str, Any]:
+def _split(nodes: Rows, name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     values = [None if v is None else str(v).strip().lower() for v in nodes.column(name).to_pylist()]
@@ -309,32 +180,18 @@ def _split(nodes: _Nodes, name: str | None) -> dict[str, Any]:
     return {mask: codes == i for i, mask in enumerate(MASKS)}
 
 
-def _numbers(nodes: _Nodes, name: str) -> np.ndarray:
-    """A column of numbers as float64, refusing what is missing or not finite."""
-    pa = _arrow()
-    column = nodes.column(name)
-    if column.null_count:
-        at = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
-        raise DatasetError(f"{nodes.row(at)}: '{name}' is missing: fill it, or leave the column out of the features")
-    values: np.ndarray = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong):
-        raise DatasetError(f"{nodes.row(wrong[0])}: '{name}' is {values[wrong[0]]}, which is not finite")
-    return values
-
-
-def _features(nodes: _Nodes, name: str, categorical: bool) -> np.ndarray:
-    pa = _arrow()
+def _features(nodes: Rows, name: str, categorical: bool) -> np.ndarray:
+    pa = arrow()
     column = nodes.column(name)
     kind = column.type
     if pa.types.is_null(kind):
         raise DatasetError(f"{nodes.source.path}: column '{name}' is empty: leave it out of the features")
     if not categorical and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        return _numbers(nodes, name).astype(np.float32)[:, None]
+        return nodes.numbers(name).astype(np.float32)[:, None]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _vectors(nodes, name, column)
     if not categorical and name == "feat":  # DGL writes a vector as text: "0.1, 0.2, 0.3".
-        with _reading(nodes.source.path):
+        with reading(nodes.source.path):
             texts = pa.compute.split_pattern(pa.compute.replace_substring(column, " ", ""), ",")
             return _vectors(nodes, name, texts.cast(pa.list_(pa.float32())))
     if pa.types.is_dictionary(kind):
@@ -351,8 +208,8 @@ def _features(nodes: _Nodes, name: str, categorical: bool) -> np.ndarray:
     return one_hot
 
 
-def _vectors(nodes: _Nodes, name: str, column: Any) -> np.ndarray:
-    pa = _arrow()
+def _vectors(nodes: Rows, name: str, column: Any) -> np.ndarray:
+    pa = arrow()
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     ragged = np.flatnonzero(lengths != lengths[0])
     if len(ragged):
@@ -377,26 +234,26 @@ class _Ids:
     def __init__(self, known: Any, closed: bool) -> None:
         self.known = known
         self.closed = closed
-        self._find = _integer_finder(known.to_numpy()) if closed and _arrow().types.is_integer(known.type) else None
+        self._find = _integer_finder(known.to_numpy()) if closed and arrow().types.is_integer(known.type) else None
 
     @classmethod
-    def of_table(cls, nodes: _Nodes, columns: Columns) -> _Ids:
-        pa = _arrow()
-        name = nodes.source.need("id", columns.id)
+    def of_table(cls, nodes: Rows, columns: Columns) -> _Ids:
+        pa = arrow()
+        name = _need(nodes.source, "id", columns.id)
         column = nodes.column(name)
         if column.null_count:
             at = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
             raise DatasetError(f"{nodes.row(at)}: the node has no '{name}'")
         column = column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.string())
         codes = column.dictionary_encode().indices.to_numpy()
-        again = _first(np.diff(np.maximum.accumulate(codes)) == 0)
+        again = first(np.diff(np.maximum.accumulate(codes)) == 0)
         if again is not None:
             raise DatasetError(f"{nodes.row(again + 1)}: node '{column[again + 1]}' is there a second time")
         return cls(column, closed=True)
 
     def numbers(self, column: Any) -> np.ndarray:
         """The number of every id in ``column``, -1 where it is not known."""
-        pa = _arrow()
+        pa = arrow()
         column = column.cast(self.known.type)
         if self._find is not None:
             return self._find(column.to_numpy())
@@ -439,10 +296,10 @@ def _read_edges(
     path: Path, nodes: Path | None, ids: _Ids | None, columns: Columns, progress: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray | None, int]:
     """``edge_index`` (2, E) in int32, the weights, and the number of nodes."""
-    pa = _arrow()
-    table = _Table.open(path)
-    ends = [table.need("source", columns.source), table.need("target", columns.target)]
-    weight = table.find("weight", columns.weight)
+    pa = arrow()
+    table = Table.open(path)
+    ends = [_need(table, "source", columns.source), _need(table, "target", columns.target)]
+    weight = _find(table, "weight", columns.weight)
     names = [name for name in (*ends, weight) if name is not None]
     types = {} if ids is None else dict.fromkeys(ends, ids.known.type)
     if weight is not None:
@@ -454,18 +311,18 @@ def _read_edges(
         parts = []
         for end in ends:
             column = block.column(end)
-            at = _first(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
+            at = first(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
             if at is not None:
                 raise DatasetError(f"{path}, row {row + at}: the edge has no '{end}'")
-            with _reading(path):
+            with reading(path):
                 numbers = _narrow(column.cast(pa.int64()).to_numpy()) if ids is None else ids.numbers(column)
-            at = None if ids is None else _first(numbers < 0)
+            at = None if ids is None else first(numbers < 0)
             if at is not None:
                 raise DatasetError(f"{path}, row {row + at}: {end} '{column[at]}' is not a node of {nodes}")
             parts.append(numbers)
         if weight is not None:
             parts.append(block.column(weight).to_numpy(zero_copy_only=False).astype(np.float32))
-            at = _first(~np.isfinite(parts[-1]))
+            at = first(~np.isfinite(parts[-1]))
             if at is not None:
                 raise DatasetError(f"{path}, row {row + at}: '{weight}' is missing or not finite")
         blocks.append(parts)
@@ -477,12 +334,6 @@ def _read_edges(
         return edge_index, weights, len(ids.known)
     edge_index, num_nodes = _numbered(edge_index)
     return edge_index, weights, num_nodes
-
-
-def _first(wrong: np.ndarray) -> int | None:
-    """The first place that is true."""
-    at = int(wrong.argmax()) if len(wrong) else 0
-    return at if len(wrong) and wrong[at] else None
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from handful.datasets import tables
+from handful.datasets.tables import Table, first, read_matrix
+from handful.errors import DatasetError
+
+
+def csv_file(folder: Path, text: str, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "first_row", "delimiter"),
+    [
+        ("a,b\n1,2\n", ("a", "b"), 2, ","),
+        ("\ufeffa,b\n1,2\n", ("a", "b"), 2, ","),
+        ('"a b",c\n1,2\n', ("a b", "c"), 2, ","),
+        ("a\tb c\n1\t2\n", ("a", "b c"), 2, "\t"),
+        ("# note\n# more\n1 2\n", ("source", "target"), 3, " "),
+        ("1,-2.5,3e-4,4\n", ("source", "target", "weight", "column 4"), 1, ","),
+        ("a\n1\n", ("a",), 2, ","),
+    ],
+)
+def test_what_the_first_lines_tell(
+    tmp_path: Path, text: str, names: tuple[str, ...], first_row: int, delimiter: str
+) -> None:
+    table = Table.open(csv_file(tmp_path, text))
+    assert (table.names, table.first_row, table.delimiter) == (names, first_row, delimiter)
+
+
+def test_rows_of_a_whole_table(tmp_path: Path) -> None:
+    rows = Table.open(csv_file(tmp_path, 'a,b,c\n1,"x\ny",\n2,z,0.5\n', "t.csv.gz")).read()
+    assert len(rows) == 2
+    assert rows.column("b").to_pylist() == ["x\ny", "z"]
+    assert rows.numbers("a").tolist() == [1, 2]
+    assert np.isnan(rows.numbers("c", missing=True)).tolist() == [True, False]
+    with pytest.raises(DatasetError, match=r"t\.csv\.gz, row 2: 'c' is missing"):
+        rows.numbers("c")
+    with pytest.raises(DatasetError, match="has no column 'd': its columns are a, b, c"):
+        rows.column("d")
+    with pytest.raises(DatasetError, match=r"t\.csv\.gz cannot be read"):
+        rows.numbers("b")
+
+
+def test_parquet_rows_count_from_one(tmp_path: Path) -> None:
+    pa.parquet.write_table(pa.table({"a": [1.0, float("nan")]}), tmp_path / "t.parquet")
+    rows = Table.open(tmp_path / "t.parquet").read()
+    with pytest.raises(DatasetError, match=r"t\.parquet, row 2: 'a' is nan, which is not finite"):
+        rows.numbers("a")
+
+
+def test_quotes_may_be_text(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, 'said "hi\tthere\nx\ty"\n')
+    rows = Table.open(path, ["a", "b"], quoted=False).read()
+    assert rows.column("a").to_pylist() == ['said "hi', "x"]
+    assert rows.column("b").to_pylist() == ["there", 'y"']
+
+
+def test_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 64)
+    expected = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    path = csv_file(tmp_path, "".join(",".join(map(str, row)) + "\n" for row in expected), "m.csv.gz")
+    assert np.array_equal(read_matrix(path, np.float32, 100), expected)
+    assert np.array_equal(read_matrix(path, np.float32, by_column=True), expected.T)
+    with pytest.raises(DatasetError, match="has 100 rows where there should be 99"):
+        read_matrix(path, np.float32, 99)
+    with pytest.raises(DatasetError, match=r"m\.csv\.gz, row 1: '.*' is not a number \(int64\)"):
+        read_matrix(path, np.int64)
+
+
+def test_empty_and_unknown_files(tmp_path: Path) -> None:
+    for text in ("", "\n", "# only a note\n"):
+        with pytest.raises(DatasetError, match="has no rows"):
+            Table.open(csv_file(tmp_path, text))
+    with pytest.raises(DatasetError, match="has no rows"):
+        Table.open(csv_file(tmp_path, "a,b\n")).read()
+    with pytest.raises(DatasetError, match="must end in"):
+        Table.open(tmp_path / "a.xls")
+    with pytest.raises(DatasetError, match="does not exist"):
+        Table.open(tmp_path / "a.csv")
+
+
+def test_first() -> None:
+    assert first(np.array([False, True, True])) == 1
+    assert first(np.array([False])) is None
+    assert first(np.array([], bool)) is None
