@@ -1,0 +1,164 @@
+"""``ogbn-arxiv``, ``ogbn-products`` and ``ogbn-papers100M`` from OGB's archives: official splits, undirected.
+
+Read from the raw layout: ``raw/edge.csv.gz``, ``raw/node-feat.csv.gz``, ``raw/node-label.csv.gz`` and the counts, or
+``raw/data.npz`` with ``raw/node-label.npz``; ``split/<scheme>/{train,valid,test}.csv.gz``. An archive, or a folder that
+the ``ogb`` package unpacked (``ogbn_arxiv``), is used where it lies below the data sets' home. Papers100M wants as much
+memory as its features take, 57 GB.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from handful.datasets.download import Remote, fetch, unpack
+from handful.datasets.files import read_npz
+from handful.datasets.prepared import Built, is_prepared, prepared
+from handful.datasets.registry import Request, Source
+from handful.datasets.splits import Masks
+from handful.datasets.tables import Table, first, read_matrix
+from handful.errors import DatasetError, GraphError
+from handful.graph import MASKS, Graph
+
+URL = "http://snap.stanford.edu/ogb/data/nodeproppred"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is known of one data set before it is read."""
+
+    archive: str
+    scheme: str
+    nodes: int
+    edges: int
+    """Of products and papers100M as OGB counts them, twice; pairs that are there in both directions are merged."""
+    features: int
+    classes: int
+    description: str
+
+
+SPECS = {
+    "ogbn-arxiv": Spec(
+        "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the class is the area"
+    ),
+    "ogbn-products": Spec(
+        "products", "sales_ranking", 2_449_029, 2 * 61_859_140, 100, 47, "Amazon products bought together; category"
+    ),
+    "ogbn-papers100M": Spec(
+        "papers100M-bin", "time", 111_059_956, 2 * 1_615_685_872, 128, 172, "citations of 111M papers; arXiv area"
+    ),
+}
+
+
+def load(request: Request) -> Graph:
+    """The data set of this name, converted at the first time."""
+    spec = SPECS[request.name]
+    return prepared(request.home / request.name, partial(_build, request.home, request.name, spec), "official")
+
+
+def _build(home: Path, name: str, spec: Spec) -> Built:
+    folder = home / name
+    for raw in (folder, home / name.replace("-", "_"), folder / spec.archive):
+        if (raw / "raw").is_dir():
+            return read_ogb(raw, spec.scheme, name)
+    archive = fetch(Remote(f"{URL}/{spec.archive}.zip", f"{spec.archive}.zip"), folder)
+    unpacked = unpack(archive, folder / "unpacked")
+    try:
+        return read_ogb(unpacked, spec.scheme, name)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def read_ogb(folder: Path, scheme: str, name: str) -> Built:
+    """The graph in ``folder`` in OGB's raw layout, undirected, and its official split."""
+    raw = folder / "raw"
+    edges, x, labels, n = _binary(raw) if (raw / "data.npz").exists() else _text(raw)
+    y = np.where(np.isnan(labels), -1, labels).astype(np.int64)
+    names = _class_names(folder / "mapping", int(y.max(initial=-1)) + 1)
+    try:
+        graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
+    except GraphError as error:
+        raise GraphError(f"{raw}: {error}") from None
+    return graph, {"official": _split(folder / "split" / scheme, n)}
+
+
+Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
+"""Edges (2, E), features, labels with NaN where there is none, and the number of nodes."""
+
+
+def _text(raw: Path) -> Arrays:
+    nodes = int(read_matrix(raw / "num-node-list.csv.gz", np.int64, 1)[0, 0])
+    count = int(read_matrix(raw / "num-edge-list.csv.gz", np.int64, 1)[0, 0])
+    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes)[:, 0]
+    edges = read_matrix(raw / "edge.csv.gz", np.int32, count, by_column=True)
+    if len(edges) != 2:
+        raise DatasetError(f"{raw / 'edge.csv.gz'} has {len(edges)} columns where there should be 2: fetch it again")
+    features = raw / "node-feat.csv.gz"
+    return edges, read_matrix(features, np.float32, nodes) if features.exists() else None, labels, nodes
+
+
+def _binary(raw: Path) -> Arrays:
+    store, label = read_npz(raw / "data.npz"), read_npz(raw / "node-label.npz")
+    for key, held, path in (
+        ("edge_index", store, "data.npz"),
+        ("num_nodes_list", store, "data.npz"),
+        ("node_label", label, "node-label.npz"),
+    ):
+        if key not in held:
+            raise DatasetError(f"{raw / path} has no array '{key}': fetch it again")
+    labels = label["node_label"].astype(np.float64).reshape(-1)
+    return store["edge_index"], store.get("node_feat"), labels, int(store["num_nodes_list"][0])
+
+
+def _split(folder: Path, num_nodes: int) -> Masks:
+    masks = {}
+    for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
+        path = folder / f"{part}.csv.gz"
+        nodes = read_matrix(path, np.int64)[:, 0]
+        at = first((nodes < 0) | (nodes >= num_nodes))
+        if at is not None:
+            raise DatasetError(f"{path}, row {at + 1}: {nodes[at]} is not a node: there are {num_nodes:,}")
+        masks[mask] = torch.zeros(num_nodes, dtype=torch.bool)
+        masks[mask][torch.from_numpy(nodes)] = True
+    return masks
+
+
+def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:
+    """The names of the classes, where the archive has one for each."""
+    path = next(iter(sorted(mapping.glob("labelidx2*.csv.gz"))), None)
+    if path is None:
+        return None
+    names: Any = Table.open(path).read().table.column(1).to_pylist()
+    return tuple(map(str, names)) if len(names) == classes else None
+
+
+def _on_disk(name: str, archive: str, home: Path) -> bool:
+    folders = home / name, home / name.replace("-", "_")
+    return (
+        is_prepared(home / name)
+        or (home / name / f"{archive}.zip").exists()
+        or any((f / "raw").is_dir() for f in folders)
+    )
+
+
+SOURCES = tuple(
+    Source(
+        name=name,
+        description=spec.description,
+        load=load,
+        splits=("official",),
+        task=f"{spec.classes} classes",
+        nodes=spec.nodes,
+        edges=spec.edges,
+        features=spec.features,
+        classes=spec.classes,
+        on_disk=partial(_on_disk, name, spec.archive),
+    )
+    for name, spec in SPECS.items()
+)
