@@ -1,0 +1,124 @@
+"""``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: what PyG has.
+
+Any class of ``torch_geometric.datasets`` that makes one graph with node labels, and after the slash its ``name``, if it
+takes one. Raw files are kept below the data sets' home as PyG keeps them, in ``pyg/CLASS`` (or ``CLASS``, if that is
+there). Masks are PyG's, ``fold`` choosing among several (0 if it is not given); a graph without masks gets a stratified
+50/25/25 split (``rh``) drawn from the seed. The data are downloaded and read by PyG's own class: that of Planetoid
+opens pickles, which handful does nowhere else, and here only when the user asks for that data set.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from handful.convert import from_pyg, split_fields
+from handful.datasets.prepared import Built, is_prepared, prepared, prepared_splits
+from handful.datasets.registry import Request, Source
+from handful.datasets.splits import drawn_split
+from handful.errors import DatasetError, GraphError, unknown
+from handful.graph import MASKS, Graph, Metric
+
+ROC_AUC = ("minesweeper", "tolokers", "questions")
+"""The two-class sets whose authors report the area under the ROC curve."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which of several official splits."""
+
+    fold: int | None = None
+
+
+def load(request: Request) -> Graph:
+    """The PyG data set that follows the colon, converted at the first time."""
+    kind, _, name = request.rest.partition("/")
+    if not re.fullmatch(r"\w+(/\w[\w.-]*)?", request.rest):
+        raise DatasetError(f"'{request.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")
+    home = request.home / kind if (request.home / kind).is_dir() else request.home / "pyg" / kind
+    folder = home / "handful" / (name or kind)
+    if not is_prepared(folder):
+        _class(kind)
+    graph = prepared(folder, partial(_build, home, kind, name), None)
+    folds = prepared_splits(folder)
+    fold = request.options.fold
+    if request.split is not None or (not folds and fold is None):
+        return graph.replace(**drawn_split(graph, request.split or "rh", request.seed))
+    if fold is not None and f"fold{fold}" not in folds:
+        raise DatasetError(f"'{request.name}': there is no fold {fold}: the data set has {len(folds)}, counted from 0")
+    return prepared(folder, partial(_build, home, kind, name), f"fold{fold or 0}")
+
+
+def _class(kind: str) -> Any:
+    try:
+        from torch_geometric import datasets
+    except ImportError:
+        raise DatasetError("data sets of PyG need PyG: pip install torch_geometric") from None
+    if kind not in datasets.__all__:
+        raise DatasetError(unknown("data set in PyG", kind, datasets.__all__))
+    return getattr(datasets, kind)
+
+
+def _build(home: Path, kind: str, name: str) -> Built:
+    cls = _class(kind)
+    takes = inspect.signature(cls.__init__).parameters
+    takes_name = "name" in takes
+    if takes_name and not name:
+        raise DatasetError(f"'pyg:{kind}' is not complete: write pyg:{kind}/NAME")
+    if name and not takes_name:
+        raise DatasetError(f"'pyg:{kind}/{name}': {kind} takes no name: write pyg:{kind}")
+    what = f"pyg:{kind}/{name}" if name else f"pyg:{kind}"
+    try:
+        made = cls(**{key: value for key, value in (("root", str(home)), ("name", name)) if key in takes})
+        if len(made) != 1:
+            raise DatasetError(f"'{what}' holds {len(made)} graphs, not one graph with labelled nodes")
+        data = made[0]
+    except DatasetError:
+        raise
+    except Exception as error:  # PyG raises what it likes: no network, no such name, a broken file.
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise DatasetError(f"PyG cannot make '{what}' in {home} ({said}): put its raw files there by hand") from None
+    return _converted(data, name or kind, what)
+
+
+def _converted(data: Any, name: str, what: str) -> Built:
+    none = dict.fromkeys(MASKS)
+    metric: Metric = "roc_auc" if name.lower() in ROC_AUC else "accuracy"
+    store = data.to_dict() if hasattr(data, "to_dict") else {}
+    try:
+        columns = max((store[m].shape[1] for m in MASKS if m in store and store[m].ndim == 2), default=None)
+        folds = range(columns or 1) if store.get("train_mask") is not None else range(0)
+        splits = {f"fold{i}": split_fields(store, i if columns else None) for i in folds}
+        for masks in splits.values():
+            masks.update({m: torch.zeros(data.num_nodes, dtype=torch.bool) for m in MASKS if m not in masks})
+        graph = from_pyg(_without_masks(data), name=name, metric=metric, **none)
+        if graph.x is None or graph.y is None:
+            raise GraphError("it has no node features or no node labels")
+    except GraphError as error:
+        raise GraphError(f"'{what}' cannot be used: {error}") from None
+    return graph, splits
+
+
+def _without_masks(data: Any) -> Any:
+    out = data.clone()
+    for key in list(out.keys()):
+        if key.endswith("_mask"):
+            del out[key]
+    return out
+
+
+SOURCES = (
+    Source(
+        name="pyg",
+        description="a data set of torch_geometric, such as pyg:Planetoid/Cora or pyg:Amazon/Photo",
+        load=load,
+        options=Options,
+        scheme=True,
+    ),
+)
