@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pkgutil import iter_modules
 
 from handful.cli.app import app, console
 
-COMMANDS = ("bench_loader", "compare", "train")
+SHARED = {"app", "options", "progress"}
+"""Every other file beside this one is a command, and adds itself when imported."""
 
 
 def main() -> None:
     """Run the command; a user's mistake is one line on stderr and exit code 2, never a traceback."""
-    for name in COMMANDS:
-        import_module(f"handful.cli.{name}")
+    for module in iter_modules(__path__):
+        if module.name not in SHARED:
+            import_module(f"handful.cli.{module.name}")
     from handful.errors import HandfulError
 
     try:
