@@ -1,0 +1,66 @@
+"""``handful import`` as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.run import handful
+from handful.storage import open_graph
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[Path, Path]:
+    rng = np.random.default_rng(0)
+    names = [f"n{i}" for i in range(60)]
+    edges = "".join(f"{names[u]},{names[v]}\n" for u, v in rng.integers(0, 60, (200, 2)))
+    rows = "".join(f"{name},{i % 3},{rng.normal():.3f},{'xyz'[i % 3]}\n" for i, name in enumerate(names))
+    (tmp_path / "edges.csv").write_text("source,target\n" + edges)
+    (tmp_path / "nodes.csv").write_text("id,label,size,kind\n" + rows)
+    return tmp_path / "edges.csv", tmp_path / "nodes.csv"
+
+
+def test_import_then_train(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "my-graph"
+    result = handful("import", *tables, "--undirected", "--out", folder, "--json")
+    assert result.code == 0, result.stderr
+    assert (result.json["nodes"], result.json["features"], result.json["classes"]) == (60, 4, 3)
+    assert result.json["split"] == {"train": 30, "val": 15, "test": 15}
+    assert result.json["undirected"] is True
+    graph = open_graph(folder)
+    assert graph.num_edges == result.json["edges"]
+    small = ("--hidden", 8, "--layers", 2, "--epochs", 2, "--seeds", "1", "--parts", 2)
+    trained = handful("train", folder, *small, "--out", tmp_path / "run", "--json")
+    assert trained.code == 0, trained.stderr
+    assert trained.json["graph"] == "my-graph"
+
+
+def test_a_directed_graph_is_said_to_be_one(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    result = handful("import", *tables, "--features", "size", "--split", "rl", "--out", tmp_path / "g")
+    assert result.code == 0, result.stderr
+    assert "directed, 60 nodes, 200 edges, 1 features, 3 classes" in result.stdout
+    assert "train 6, val 6, test 48" in result.stdout
+    assert "--undirected adds" in result.stderr
+
+
+def test_any_other_graph_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", edge_index=np.array([[0, 1], [1, 2]]))
+    result = handful("import", tmp_path / "g.npz", "--out", tmp_path / "g")
+    assert "split: none" in result.stdout
+    assert open_graph(tmp_path / "g").num_edges == 2
+
+
+def test_mistakes_are_one_line(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    edges, nodes = tables
+    edges.write_text(edges.read_text() + "n1,n99\n")
+    for args, message in (
+        ((edges, nodes), "edges.csv, row 202: target 'n99' is not a node of"),
+        ((edges, nodes, "--label", "club"), "nodes.csv has no column 'club'"),
+        ((edges, tmp_path / "none.csv"), "none.csv does not exist"),
+    ):
+        result = handful("import", *args, "--out", tmp_path / "g")
+        assert result.code == 2
+        assert message in result.stderr.replace("\n", "")
+        assert not (tmp_path / "g").exists()
