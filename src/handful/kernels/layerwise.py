@@ -61,31 +61,35 @@ def _rows(indptr: Any, indices: Any, weight: Any, previous: Any) -> Any:
     count, at = targets, 0
     for i in range(targets):
         v = previous[i]
-        begin = at
-        columns[at], values[at] = i, 1.0  # the I of A + I, to which the node's own loops are added
-        total = 1.0
-        at += 1
-        last = v
-        for e in range(indptr[v], indptr[v + 1]):
-            u = np.int64(indices[e])
+        stop = indptr[v + 1]
+        own = total = 1.0  # the I of A + I, to which the node's own loops are added
+        for e in range(indptr[v], stop):
             w = np.float64(weight[e]) if weight.shape[0] > 0 else 1.0
             total += w
+            if indices[e] == v:
+                own += w
+        columns[at], values[at] = i, own / total
+        importance[i] += (own / total) ** 2
+        at += 1
+        e = indptr[v]
+        while e < stop:
+            u = np.int64(indices[e])
+            value = 0.0
+            while e < stop and indices[e] == u:  # rows ascend: repeated edges are neighbours, and add up
+                value += np.float64(weight[e]) if weight.shape[0] > 0 else 1.0
+                e += 1
             if u == v:
-                values[begin] += w
-            elif u == last:  # rows ascend: repeated edges are neighbours, and add up
-                values[at - 1] += w
-            else:
-                place = slot(table, nodes, u)
-                if table[place] < 0:
-                    table[place] = count
-                    nodes[count] = u
-                    count += 1
-                columns[at], values[at] = table[place], w
-                at += 1
-                last = u
-        for k in range(begin, at):
-            values[k] /= total
-            importance[columns[k]] += values[k] * values[k]
+                continue
+            value /= total
+            place = slot(table, nodes, u)
+            column = table[place]
+            if column < 0:
+                column = table[place] = count
+                nodes[count] = u
+                count += 1
+            columns[at], values[at] = column, value
+            importance[column] += value * value
+            at += 1
         out_ptr[i + 1] = at
     return nodes[:count].copy(), out_ptr, columns[:at].copy(), values[:at].copy(), importance[:count].copy()
 
