@@ -20,7 +20,7 @@ class PartStructure:
     """One sampled graph.
 
     ``edges`` counts as the graph does (an undirected edge twice), and ``average_degree`` is edges over nodes.
-    ``components`` counts isolated nodes too; ``largest_component`` is the share of the nodes that it holds.
+    ``components`` counts isolated nodes too; ``largest_component`` is how many nodes it holds.
     ``diameter_lower_bound`` is the largest distance that was met. ``average_distance`` is over ordered pairs of
     distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
     """
@@ -30,7 +30,7 @@ class PartStructure:
     average_degree: float
     isolated: int
     components: int
-    largest_component: float
+    largest_component: int
     diameter_lower_bound: int
     average_distance: float
     homophily: float
@@ -106,7 +106,7 @@ def part_structure(
         average_degree=len(indices) / n if n else float("nan"),
         isolated=int((degree == 0).sum()),
         components=count,
-        largest_component=int(size.max()) / n if n else float("nan"),
+        largest_component=int(size.max()),
         diameter_lower_bound=bound,
         average_distance=float(np.average(seen.total / (seen.reached - 1), weights=weight))
         if len(starts)

@@ -1,0 +1,141 @@
+"""Is this sampler distorting my model, and how? The terms of the implicit objective, and what becomes of degrees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from handful.batch import Batch
+from handful.graph import Graph
+from handful.samplers.base import Sampler
+from handful.statistics import mean_ci95
+from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, repeated_terms
+from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
+
+TERMS = ("bias", "loss_variance", "R", "grad_norm_sq", "alpha_error")
+"""What is told of a sampler, each as mean and 95% CI over repeats."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What one sampler does: its terms, and the error of the power-law exponent of its batches, for every repeat."""
+
+    sampler: Sampler
+    terms: tuple[ImplicitTerms, ...]
+    alpha_errors: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        return self.sampler.name
+
+    def values(self, term: str) -> list[float]:
+        """One value a repeat."""
+        return list(self.alpha_errors) if term == "alpha_error" else [getattr(t, term) for t in self.terms]
+
+    def mean(self, term: str) -> float:
+        """The mean over repeats."""
+        return float(np.mean(self.values(term)))
+
+    @property
+    def variance_per_target(self) -> float:
+        """R times the number of targets: R of batches of one target, were the targets independent.
+
+        R falls as batches grow whatever the sampler; this is what is left to compare samplers of unequal batches by.
+        """
+        return float(np.mean([t.R * t.targets for t in self.terms]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Mean and 95% CI of every term."""
+        return {"name": self.name, **{term: mean_ci95(self.values(term)) for term in TERMS}}
+
+    def record(self) -> dict[str, Any]:
+        """All that was measured, repeat by repeat."""
+        return {
+            **self.to_json(),
+            "options": self.sampler.options(),
+            "nodes": mean_ci95(self.values("nodes")),
+            "targets": mean_ci95(self.values("targets")),
+            "full_loss": mean_ci95(self.values("full_loss")),
+            "mean_loss": mean_ci95(self.values("mean_loss")),
+            "variance_per_target": self.variance_per_target,
+            "repeats": {term: self.values(term) for term in TERMS},
+        }
+
+
+def diagnose(
+    graph: Graph,
+    samplers: Sequence[Sampler],
+    make_model: Callable[[], nn.Module],
+    batches: int = BATCHES,
+    repeats: int = REPEATS,
+    seed: int = 42,
+    report: Callable[[Sampler], None] | None = None,
+) -> list[Diagnosis]:
+    """Measure every sampler at the same ``repeats`` initialisations; ``report`` is called after each repeat.
+
+    α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
+    """
+    alpha_full = fit_power_law(degrees(graph)).alpha
+    out = []
+    for sampler in samplers:
+        terms, errors = [], []
+        alphas: list[float] = []
+
+        def exponent(batch: Batch, alphas: list[float] = alphas) -> None:
+            alphas.append(fit_power_law(degrees(batch)).alpha)
+
+        for found in repeated_terms(make_model, graph, sampler, batches, repeats, seed, exponent):
+            terms.append(found)
+            errors.append(alpha_error(alphas, alpha_full))
+            alphas.clear()
+            if report is not None:
+                report(sampler)
+        out.append(Diagnosis(sampler, tuple(terms), tuple(errors)))
+    return out
+
+
+def relation(found: Sequence[Diagnosis]) -> float:
+    """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w)."""
+    return rank_correlation([d.mean("alpha_error") for d in found], [d.mean("R") for d in found])
+
+
+def in_words(found: Sequence[Diagnosis], title: Callable[[str], str] = str) -> str:
+    """Which sampler is closest to the full graph here, and what that means."""
+    by_R = sorted(found, key=lambda d: d.mean("R"))
+    by_bias = sorted(found, key=lambda d: d.mean("bias"))
+    best, rest = by_R[0], by_R[1:]
+    if not rest:
+        return (
+            f"The loss that {title(best.name)} minimises is off the full graph's by {best.mean('bias'):.2g}, and its "
+            f"batch gradients vary by R = {best.mean('R'):.2g} around a mean of squared norm "
+            f"{best.mean('grad_norm_sq'):.2g}."
+        )
+    factor = [d.mean("R") / best.mean("R") for d in rest]
+    size = best.mean("R") and [d.variance_per_target / best.variance_per_target for d in rest]
+    words = f"{title(best.name)} has the least gradient variance: R of the others is {_times(factor)} as large" + (
+        f" ({_times(size)} with batches of equal size, if targets were independent)."
+        if size and np.isfinite(size).all()
+        else "."
+    )
+    closest = by_bias[0]
+    if closest is best:
+        words += (
+            f" Its loss is also the closest to the full graph's (off by {closest.mean('bias'):.2g}): steps on its "
+            "batches are the ones that look most like steps on the whole graph."
+        )
+    else:
+        words += (
+            f" The loss of {title(closest.name)} is the closest to the full graph's (off by "
+            f"{closest.mean('bias'):.2g}, against {best.mean('bias'):.2g}): the one follows the mean it aims at most "
+            "steadily, the other aims nearest to the full graph."
+        )
+    return words
+
+
+def _times(factors: Sequence[float]) -> str:
+    lo, hi = min(factors), max(factors)
+    return f"{lo:.2g}×" if f"{lo:.2g}" == f"{hi:.2g}" else f"{lo:.2g} to {hi:.2g}×"
