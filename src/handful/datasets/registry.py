@@ -19,7 +19,7 @@ from handful.datasets.splits import drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.graph import Graph, Metric
 
-MODULES = ("debian", "synthetic")
+MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""``handful info``: a graph's row in the paper's table of datasets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from handful.cli.app import GraphArgument, JsonOption, RootOption, SplitOption, ThreadsOption, app, emit_json, out
+
+
+@app.command()
+def info(
+    graph: GraphArgument,
+    split: SplitOption = None,
+    root: RootOption = None,
+    sources: Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)] = 16,
+    sweeps: Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)] = 8,
+    seed: Annotated[int, typer.Option(help="Of the sources, and of splits that are drawn.", min=0)] = 0,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The graph's statistics: size, density, components, homophily, distances, classes, features and split."""
+    from handful.datasets import load
+    from handful.datasets.stats import statistics
+    from handful.kernels.threads import set_threads
+
+    if threads is not None:
+        set_threads(threads)
+    data = load(graph, split=split, root=root, seed=seed)
+    found = statistics(data, sources, sweeps, seed).as_dict()
+    result = {"graph": data.name, **found, "metric": data.metric}
+    if as_json:
+        emit_json(result)
+    else:
+        show(result)
+
+
+def show(result: dict[str, Any]) -> None:
+    """The result for people."""
+    from rich.table import Table
+
+    split = result["split"]
+    rows = {
+        "nodes": f"{result['nodes']:,}",
+        "edges": f"{result['edges']:,} (each direction counts)",
+        "density": f"{result['density']:.2e}",
+        "average degree": f"{result['average_degree']:.2f}",
+        "isolated nodes": f"{result['isolated']:,}",
+        "connected components": f"{result['components']:,}",
+        "edge homophily": _number(result["homophily"]),
+        "diameter": f"at least {result['diameter']}",
+        "average distance": f"about {result['average_distance']:.2f}" if result["edges"] else "–",
+        "classes": str(result["classes"] or "–"),
+        "features": f"{result['features']:,}" if result["features"] else "–",
+        "train / val / test": " / ".join(f"{size:,}" for size in split.values()) if split else "no split",
+        "metric": result["metric"].replace("_", " "),
+    }
+    kind = "" if result["undirected"] else ", directed; measured with both directions of every edge"
+    table = Table(title=f"{result['graph']}{kind}", title_justify="left", show_header=False)
+    for name, text in rows.items():
+        table.add_row(name, text)
+    out.print(table)
+
+
+def _number(value: float) -> str:
+    return "–" if value != value else f"{value:.3f}"
