@@ -113,7 +113,7 @@ def test_negative_weights_are_refused(medium: Graph) -> None:
         next(Ladies().epoch(weighted, 0, 0))
 
 
-@pytest.mark.parametrize("wrong", [{"budget": ()}, {"budget": (0,)}, {"budget": 5}, {"batch_size": 0}])
+@pytest.mark.parametrize("wrong", [{"budget": ()}, {"budget": (0,)}, {"budget": "5"}, {"batch_size": 0}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SamplerError, match=next(iter(wrong))):
         Ladies(**wrong)  # type: ignore[arg-type]

@@ -136,13 +136,14 @@ def test_evaluation_visits_the_given_nodes_in_order(medium: Graph) -> None:
             Neighbors().evaluation(medium, torch.tensor(wrong), 0)
 
 
-@pytest.mark.parametrize("wrong", [(), (0,), (-2,), (2.5,), 10, "10"])
+@pytest.mark.parametrize("wrong", [(), 0, (0,), (-2,), (2.5,), 2.5, "10"])
 def test_a_wrong_fanout_is_refused(wrong: object) -> None:
     with pytest.raises(SamplerError, match="fanout"):
         Neighbors(fanout=wrong)  # type: ignore[arg-type]
 
 
-def test_a_list_is_as_good_as_a_tuple() -> None:
+def test_a_list_is_as_good_as_a_tuple_and_so_is_one_number() -> None:
+    assert Neighbors(fanout=5) == Neighbors(fanout=(5,))  # type: ignore[arg-type]
     assert Neighbors(fanout=[5, 5]) == Neighbors(fanout=(5, 5))  # type: ignore[arg-type]
 
 

@@ -20,10 +20,10 @@ def at_least(least: int, **options: Any) -> None:
             raise SamplerError(f"{name} must be a whole number, at least {least}, got {value!r}")
 
 
-def whole_numbers(name: str, values: Iterable[Any]) -> tuple[int, ...]:
-    """One or more whole numbers as a tuple, whatever sequence they come in."""
+def whole_numbers(name: str, values: int | Iterable[Any]) -> tuple[int, ...]:
+    """One whole number, or several in whatever sequence they come, as a tuple."""
     try:
-        numbers = tuple(index(v) for v in values)
+        numbers = tuple(index(v) for v in (values if isinstance(values, Iterable) else (values,)))
     except TypeError:
         numbers = ()
     if not numbers:
