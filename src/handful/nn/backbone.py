@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch
-from handful.errors import HandfulError
 from handful.nn.activation import NormAct, dropout
+from handful.nn.network import check_options
+from handful.nn.stack import Stack
 from handful.random import derived_seed
 
 
@@ -21,7 +21,7 @@ class Conv(nn.Module, ABC):
         """``conv(h) [+ skip(h of the targets)]``; ``h`` has a row for every source."""
 
 
-class Backbone(nn.Module, ABC):
+class Backbone(Stack):
     """A stack of ``layers`` convolutions.
 
     A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection the last
@@ -39,9 +39,6 @@ class Backbone(nn.Module, ABC):
         input_projection, output_projection: see above.
     """
 
-    takes_batch = True
-    """Tells the training loop to call this module with a ``Batch``, not with ``(x, edge_index)``."""
-
     def __init__(
         self,
         in_features: int,
@@ -56,16 +53,8 @@ class Backbone(nn.Module, ABC):
         output_projection: bool = False,
     ) -> None:
         super().__init__()
-        for what, value in (("in_features", in_features), ("out_features", out_features), ("hidden", hidden)):
-            if value < 1:
-                raise HandfulError(f"{what} must be at least 1, got {value}")
-        if layers < 1:
-            raise HandfulError(f"layers must be at least 1, got {layers}")
-        if not 0 <= dropout < 1:
-            raise HandfulError(f"dropout must lie in [0, 1), got {dropout}")
+        check_options(dropout, in_features=in_features, out_features=out_features, hidden=hidden, layers=layers)
         self.dropout = dropout
-        self.step_seed = 0
-        """Set by the training loop before each step: all dropout of the step comes from it."""
         first = hidden if input_projection else in_features
         last = hidden if output_projection else out_features
         widths = [first, *[hidden] * (layers - 1), last]
@@ -88,40 +77,35 @@ class Backbone(nn.Module, ABC):
         """The convolution of one layer; ``final`` where its output is the logits."""
 
     @property
-    def depth(self) -> int:
-        """How many hops the output sees."""
-        return len(self.convs)
-
-    @property
     def trimmable(self) -> bool:
-        """Whether a node that the loss cannot see changes nothing: BatchNorm's statistics see every node."""
+        """BatchNorm's statistics see every node; all else sees ``depth`` hops."""
         return self.norm != "bn"
 
+    def blocks(self) -> list[list[nn.Module]]:
+        blocks: list[list[nn.Module]] = [[conv] for conv in self.convs]
+        for parts in (self.skips, self.acts):
+            for block, part in zip(blocks, parts, strict=False):
+                block.append(part)
+        if self.input_projection is not None:
+            blocks[0].append(self.input_projection)
+        if self.output_projection is not None:
+            blocks[-1].append(self.output_projection)
+        return blocks
+
     def embed(self, x: Tensor) -> Tensor:
-        """The features as the first layer takes them."""
         x = x.to(next(self.parameters()).dtype)
         if self.input_projection is None:
             return x
         return dropout(self.input_projection(x), self.dropout, self.training, derived_seed(self.step_seed, 0))
 
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
-        """Layer ``i``, from a row for every source of ``adj`` to a row for every target."""
         h = self.convs[i](adj, h, self.skips[i] if len(self.skips) else None)
         if i < len(self.acts):
             h = self.acts[i](h, derived_seed(self.step_seed, i + 1))
         return h
 
     def head(self, h: Tensor) -> Tensor:
-        """The logits from the last layer's output."""
         return h if self.output_projection is None else self.output_projection(h)
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The logits of the last layer's targets; of all nodes where the layers are square."""
-        stack = batch.stack(self.depth)
-        h = self.embed(batch.x[: stack[0].num_sources])
-        for i, adj in enumerate(stack):
-            h = self.layer(i, adj, h)
-        return self.head(h)
 
 
 def multiply_first(adj: Adjacency, in_features: int, out_features: int) -> bool:

@@ -1,0 +1,86 @@
+"""The GraphSAGE of the GraphLand benchmark (Bazhenov et al., 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from handful.adjacency import Adjacency
+from handful.nn.activation import dropout as drop
+from handful.nn.network import check_options, map_rows, map_targets
+from handful.nn.stack import Stack
+from handful.random import derived_seed
+
+
+class PairMLP(nn.Module):
+    """Linear(2d → d) of [own ‖ mean] → dropout → GELU → Linear → dropout."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2 * features, features)
+        self.outer = nn.Linear(features, features)
+
+    def forward(self, own: Tensor, mean: Tensor, drop: Callable[[int, Tensor], Tensor]) -> Tensor:
+        of_own, of_mean = self.inner.weight.chunk(2, dim=1)  # so that [own ‖ mean] is never made
+        inner = F.linear(own, of_own, self.inner.bias) + F.linear(mean, of_mean)
+        return drop(1, self.outer(F.gelu(drop(0, inner))))
+
+
+class GraphLandSAGE(Stack):
+    """GraphSAGE with an MLP in each layer: h + MLP([LN h ‖ mean of the neighbours' LN h]).
+
+    Before the layers Linear → dropout → GELU → Linear, after them LN → Linear → GELU → Linear.
+
+    Args:
+        in_features, out_features: the number of features and of logits.
+        hidden: d, the width everywhere.
+        layers: how many graph layers; see ``PairMLP`` for what is in them.
+        dropout: the share of activations that a training step drops.
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, hidden: int = 512, layers: int = 3, *, dropout: float = 0.2
+    ) -> None:
+        super().__init__()
+        check_options(dropout, in_features=in_features, out_features=out_features, hidden=hidden, layers=layers)
+        self.dropout = dropout
+        self.inner_input = nn.Linear(in_features, hidden)
+        self.outer_input = nn.Linear(hidden, hidden)
+        self.norms = nn.ModuleList(nn.LayerNorm(hidden) for _ in range(layers))
+        self.mlps = nn.ModuleList(PairMLP(hidden) for _ in range(layers))
+        self.output = nn.Sequential(
+            nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, out_features)
+        )
+
+    @property
+    def trimmable(self) -> bool:
+        return True
+
+    def blocks(self) -> list[list[nn.Module]]:
+        blocks = [[*layer] for layer in zip(self.norms, self.mlps, strict=True)]
+        blocks[0] += [self.inner_input, self.outer_input]
+        blocks[-1].append(self.output)
+        return blocks
+
+    def embed(self, x: Tensor) -> Tensor:
+        inner = self.inner_input(x.to(self.inner_input.weight.dtype))
+        return self.outer_input(F.gelu(self.drop(0, 0, inner)))  # type: ignore[no-any-return]
+
+    def layer(self, i: int, adj: Adjacency, h: Tensor, normed: Tensor | None = None) -> Tensor:
+        """``normed`` is LN h, where it is known already."""
+        z = self.norms[i](h) if normed is None else normed
+        return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
+
+    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunk: int) -> Tensor:
+        normed = map_rows(self.norms[i], h, chunk)  # every chunk needs it of all its neighbours
+        return map_targets(partial(self.layer, i, h=h, normed=normed), adj, chunk)
+
+    def head(self, h: Tensor) -> Tensor:
+        return self.output(h)  # type: ignore[no-any-return]
+
+    def drop(self, layer: int, which: int, h: Tensor) -> Tensor:
+        """Dropout ``which`` of a layer; 0 is the embedding."""
+        return drop(h, self.dropout, self.training, derived_seed(self.step_seed, layer, which))

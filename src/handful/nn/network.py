@@ -1,0 +1,80 @@
+"""What every model of handful is: it runs on a batch, infers in chunks of rows, and shows its layers one by one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch
+from handful.errors import HandfulError
+
+
+class Network(nn.Module, ABC):
+    """A model on ``Batch``. All dropout of a step comes from ``step_seed``, which the training loop sets before it."""
+
+    takes_batch = True
+    """Tells the training loop to call this module with a ``Batch``, not with ``(x, edge_index)``."""
+    checkpoint_activations = False
+    """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step_seed = 0
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """How many hops the output sees."""
+
+    @property
+    @abstractmethod
+    def trimmable(self) -> bool:
+        """Whether a node that is more than ``depth`` hops from all targets changes nothing."""
+
+    @abstractmethod
+    def blocks(self) -> list[list[nn.Module]]:
+        """The modules of each layer, in the order in which layers run; every module is in one of them."""
+
+    @abstractmethod
+    def forward(self, batch: Batch) -> Tensor:
+        """The logits of the last layer's targets; of all nodes where the layers are square."""
+
+    @abstractmethod
+    def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        """``forward`` on a whole graph, with the temporaries of ``chunk`` rows at a time; in evaluation mode."""
+
+
+def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunk: int) -> Tensor:
+    """``function(x)``, which acts on each row alone, ``chunk`` rows at a time."""
+    return _in_chunks(lambda lo, hi: function(x[lo:hi]), len(x), chunk)
+
+
+def map_targets(function: Callable[[Adjacency], Tensor], adj: Adjacency, chunk: int) -> Tensor:
+    """``function(adj)``, which gives a row for each target, ``chunk`` targets at a time."""
+    if adj.num_targets <= chunk:
+        return function(adj)
+    return _in_chunks(lambda lo, hi: function(adj.rows(lo, hi)), adj.num_targets, chunk)
+
+
+def _in_chunks(rows: Callable[[int, int], Tensor], count: int, chunk: int) -> Tensor:
+    first = rows(0, min(chunk, count))
+    if len(first) == count:
+        return first
+    out = first.new_empty(count, *first.shape[1:])
+    out[:chunk] = first
+    for lo in range(chunk, count, chunk):
+        hi = min(lo + chunk, count)
+        out[lo:hi] = rows(lo, hi)
+    return out
+
+
+def check_options(dropout: float, **sizes: int) -> None:
+    """Refuse a size below 1 and a dropout outside [0, 1)."""
+    for what, value in sizes.items():
+        if value < 1:
+            raise HandfulError(f"{what} must be at least 1, got {value}")
+    if not 0 <= dropout < 1:
+        raise HandfulError(f"dropout must lie in [0, 1), got {dropout}")

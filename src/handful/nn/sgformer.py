@@ -1,0 +1,217 @@
+"""SGFormer (Wu et al., 2023): one kind of global attention, linear in the number of nodes, beside a GCN."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch
+from handful.errors import HandfulError, SamplerError
+from handful.nn.activation import NormAct
+from handful.nn.gcn import GCNConv
+from handful.nn.network import Network, check_options, map_rows, map_targets
+from handful.nn.parallel import device_of, moved, run_layer
+from handful.random import derived_seed
+
+Sums = tuple[Tensor, Tensor, Tensor, Tensor]
+"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: all that a row needs to know of the others. They add up over chunks."""
+
+
+class GlobalAttention(nn.Module):
+    """(Q̂ (K̂ᵀ V) + N V) / (Q̂ (K̂ᵀ 1) + N), Q̂ = Q / ‖Q‖_F and K̂ = K / ‖K‖_F over all N nodes and heads.
+
+    Every head has the full width, and their mean is the output. Without ``use_weight``, V is the input itself.
+    """
+
+    def __init__(self, features: int, heads: int, use_weight: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(features, features * heads)
+        self.key = nn.Linear(features, features * heads)
+        self.value = nn.Linear(features, features * heads) if use_weight else None
+
+    def values(self, h: Tensor) -> Tensor:
+        return h.unsqueeze(1) if self.value is None else self.split(self.value(h))
+
+    def split(self, z: Tensor) -> Tensor:
+        return z.view(len(z), self.heads, -1)
+
+    def sums(self, h: Tensor) -> Sums:
+        """What these rows add to the sums over all nodes."""
+        q, k = self.query(h), self.split(self.key(h))
+        v = self.values(h).expand(-1, self.heads, -1)
+        wide = torch.promote_types(q.dtype, torch.float32)
+        q2, k2 = (z.square().sum(dtype=wide) for z in (q, k))
+        return torch.einsum("nhm,nhd->hmd", k, v), k.sum(0, dtype=wide), q2, k2
+
+    def attend(self, h: Tensor, sums: Sums, nodes: int) -> Tensor:
+        """The output of these rows, given the sums over all ``nodes``."""
+        kv, k1, q2, k2 = sums
+        scale = (q2 * k2).clamp_min(1e-30).rsqrt()  # both norms at once, on the small side of the product
+        q, v = self.split(self.query(h)), self.values(h)
+        above = torch.einsum("nhm,hmd->nhd", q, kv * scale) + nodes * v
+        below = torch.einsum("nhm,hm->nh", q, k1 * scale) + nodes
+        return (above / below.unsqueeze(-1)).mean(1)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.attend(h, self.sums(h), len(h))
+
+
+class Branch(nn.Module):
+    """An embedding, Linear → norm → ReLU → dropout, and layers that are each followed by norm → ReLU → dropout."""
+
+    def __init__(self, in_features: int, hidden: int, layers: list[nn.Module], norm: str, dropout: float) -> None:
+        super().__init__()
+        self.input = nn.Linear(in_features, hidden)
+        self.layers = nn.ModuleList(layers)
+        self.acts = nn.ModuleList(NormAct(norm, hidden, dropout) for _ in range(1 + len(layers)))
+
+    def embed(self, x: Tensor, seed: int) -> Tensor:
+        return self.acts[0](self.input(x.to(self.input.weight.dtype)), seed)  # type: ignore[no-any-return]
+
+    def blocks(self) -> list[list[nn.Module]]:
+        blocks: list[list[nn.Module]] = [[layer, act] for layer, act in zip(self.layers, self.acts[1:], strict=True)]
+        blocks[0] += [self.input, self.acts[0]]
+        return blocks
+
+
+class SGFormer(Network):
+    """Global attention over the nodes of the batch, beside a GCN; a Linear on w · GCN + (1 − w) · attention.
+
+    Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
+    → ReLU → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first embedding.
+
+    Args:
+        in_features, out_features: the number of features and of logits.
+        hidden: the width of both branches.
+        layers: how many attention layers.
+        heads: how many heads of that width; they are averaged.
+        gnn_layers: how many layers the GCN has.
+        dropout: the share of activations that a training step drops.
+        norm: the GCN's, ``bn``, ``ln`` or ``none``; the attention always has LayerNorm.
+        residual: whether layers add what came before them, as above.
+        alpha: α, how much the attention counts against its own input.
+        graph_weight: w, how much the GCN counts.
+        use_graph: whether there is a GCN beside the attention.
+        use_weight: whether attention transforms its values.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        hidden: int = 256,
+        layers: int = 1,
+        *,
+        heads: int = 1,
+        gnn_layers: int = 3,
+        dropout: float = 0.5,
+        norm: str = "bn",
+        residual: bool = True,
+        alpha: float = 0.5,
+        graph_weight: float = 0.5,
+        use_graph: bool = True,
+        use_weight: bool = True,
+    ) -> None:
+        super().__init__()
+        sizes = {"hidden": hidden, "layers": layers, "heads": heads, "gnn_layers": gnn_layers}
+        check_options(dropout, in_features=in_features, out_features=out_features, **sizes)
+        for name, share in (("alpha", alpha), ("graph_weight", graph_weight)):
+            if not 0 <= share <= 1:
+                raise HandfulError(f"{name} must lie in [0, 1], got {share}")
+        self.alpha = alpha if residual else 1.0
+        self.residual = residual
+        self.graph_weight = graph_weight
+        attention: list[nn.Module] = [GlobalAttention(hidden, heads, use_weight) for _ in range(layers)]
+        self.attention = Branch(in_features, hidden, attention, "ln", dropout)
+        self.graph: Branch | None = None
+        if use_graph:
+            convs: list[nn.Module] = [GCNConv(hidden, hidden) for _ in range(gnn_layers)]
+            self.graph = Branch(in_features, hidden, convs, norm, dropout)
+        self.output = nn.Linear(hidden, out_features)
+
+    @property
+    def depth(self) -> int:
+        """The attention sees every node; the GCN as many hops as it has layers."""
+        return 0 if self.graph is None else len(self.graph.layers)
+
+    @property
+    def trimmable(self) -> bool:
+        return False
+
+    def blocks(self) -> list[list[nn.Module]]:
+        """The attention layers, then those of the GCN."""
+        blocks = self.attention.blocks() + ([] if self.graph is None else self.graph.blocks())
+        blocks[-1].append(self.output)
+        return blocks
+
+    def embed(self, branch: int, x: Tensor) -> Tensor:
+        """The features as the attention (``branch`` 0) or the GCN (1) takes them."""
+        return self._branch(branch).embed(x, self._seed(branch, 0))
+
+    def attend(self, i: int, h: Tensor, sums: Sums | None = None, nodes: int = 0) -> Tensor:
+        """Attention layer ``i``: on all nodes, or on some of ``nodes``, given the sums over all."""
+        layer, act = self.attention.layers[i], self.attention.acts[i + 1]
+        assert isinstance(layer, GlobalAttention)
+        out = layer(h) if sums is None else layer.attend(h, sums, nodes)
+        return act(self.alpha * out + (1 - self.alpha) * h, self._seed(0, i + 1))  # type: ignore[no-any-return]
+
+    def convolve(self, i: int, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
+        """Layer ``i`` of the GCN; ``first`` is the branch's embedding."""
+        branch = self._branch(1)
+        out: Tensor = branch.acts[i + 1](branch.layers[i](adj, h), self._seed(1, i + 1))
+        return out + adj.own(first) if self.residual else out
+
+    def head(self, attended: Tensor, convolved: Tensor | None) -> Tensor:
+        """The logits from what the branches came to."""
+        return self.output(self.mix(attended, convolved))  # type: ignore[no-any-return]
+
+    def mix(self, attended: Tensor, convolved: Tensor | None) -> Tensor:
+        """w · GCN + (1 − w) · attention."""
+        return attended if convolved is None else torch.lerp(attended, convolved, self.graph_weight)
+
+    def forward(self, batch: Batch) -> Tensor:
+        if not batch.shared:
+            raise SamplerError(
+                "SGFormer attends to all nodes of a batch, so its layers must share one subgraph: "
+                "use sampler full, rns, cluster or saint"
+            )
+        attended = run_layer(self, 0, partial(self.embed, 0), batch.x)
+        for i in range(len(self.attention.layers)):
+            attended = run_layer(self, i, partial(self.attend, i), attended)
+        convolved = None
+        if self.graph is not None:
+            start = len(self.attention.layers)
+            convolved = first = run_layer(self, start, partial(self.embed, 1), batch.x)
+            for i in range(self.depth):
+                convolved = run_layer(self, start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
+        return run_layer(self, -1, self.head, attended, convolved).to(batch.x.device)
+
+    def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        """An attention layer takes two passes: the sums over all nodes, then the rows by chunks."""
+        homes = [device_of(block) for block in self.blocks()]
+        attended = map_rows(partial(run_layer, self, 0, partial(self.embed, 0)), x, chunk)
+        for i, layer in enumerate(self.attention.layers):
+            assert isinstance(layer, GlobalAttention)
+            attended = moved(attended, homes[i])
+            sums = tuple(sum(part) for part in zip(*map(layer.sums, attended.split(chunk)), strict=True))
+            attended = map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended, chunk)
+        convolved = None
+        if self.graph is not None:
+            start = len(self.attention.layers)
+            convolved = first = map_rows(partial(run_layer, self, start, partial(self.embed, 1)), x, chunk)
+            for i in range(self.depth):
+                adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
+                convolved = map_targets(partial(self.convolve, i, h=convolved, first=first), adj, chunk)
+        return map_rows(self.output, self.mix(moved(attended, homes[-1]), convolved), chunk).to(x.device)
+
+    def _branch(self, branch: int) -> Branch:
+        chosen = (self.attention, self.graph)[branch]
+        assert chosen is not None
+        return chosen
+
+    def _seed(self, branch: int, layer: int) -> int:
+        return derived_seed(self.step_seed, branch, layer)

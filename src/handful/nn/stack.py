@@ -1,0 +1,51 @@
+"""A network whose layers are stacked on ``Batch.layers``, one an adjacency."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+
+from torch import Tensor
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch
+from handful.nn.network import Network, map_rows, map_targets
+from handful.nn.parallel import device_of, moved, run_layer
+
+
+class Stack(Network):
+    """embed → layer 0 → layer 1 → … → head."""
+
+    @property
+    def depth(self) -> int:
+        return len(self.blocks())
+
+    @abstractmethod
+    def embed(self, x: Tensor) -> Tensor:
+        """The features as the first layer takes them."""
+
+    @abstractmethod
+    def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
+        """Layer ``i``, from a row for every source of ``adj`` to a row for every target."""
+
+    @abstractmethod
+    def head(self, h: Tensor) -> Tensor:
+        """The logits from the last layer's output."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        stack = batch.stack(self.depth)
+        h = run_layer(self, 0, self.embed, batch.x[: stack[0].num_sources])
+        for i, adj in enumerate(stack):
+            h = run_layer(self, i, self.layer, i, adj, h)
+        return run_layer(self, -1, self.head, h).to(batch.x.device)
+
+    def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        h = map_rows(partial(run_layer, self, 0, self.embed), x, chunk)
+        for i, block in enumerate(self.blocks()):
+            adj, h = (moved(value, device_of(block)) for value in (adj, h))
+            h = self.infer_layer(i, adj, h, chunk)
+        return map_rows(self.head, h, chunk).to(x.device)
+
+    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunk: int) -> Tensor:
+        """``layer``, by chunks of targets. Override where a chunk would repeat what can be done once for all."""
+        return map_targets(partial(self.layer, i, h=h), adj, chunk)

@@ -1,0 +1,149 @@
+"""SGFormer against its definition, written out densely: attention as an N × N matrix, the GCN as another."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import handful as hf
+from graphs import make_graph
+from handful.batch import Batch
+from handful.nn import SGFormer
+from handful.nn.sgformer import Branch, GlobalAttention
+
+
+def full_batch(graph: hf.Graph) -> Batch:
+    return next(iter(hf.FullGraph().epoch(graph, 0, 0)))
+
+
+def dense_attention(layer: GlobalAttention, h: Tensor) -> Tensor:
+    """Row i is Σ_j (q̂_i · k̂_j) v_j + N v_i over Σ_j q̂_i · k̂_j + N, head by head."""
+    n, d = h.shape
+    q, k = layer.query(h), layer.key(h)
+    q, k = q / torch.linalg.norm(q), k / torch.linalg.norm(k)
+    out = torch.zeros_like(h)
+    for head in range(layer.heads):
+        columns = slice(head * d, (head + 1) * d)
+        v = h if layer.value is None else layer.value(h)[:, columns]
+        scores = q[:, columns] @ k[:, columns].T
+        out += (scores @ v + n * v) / (scores.sum(1, keepdim=True) + n)
+    return out / layer.heads
+
+
+def dense_gcn(graph: hf.Graph) -> Tensor:
+    n = graph.num_nodes
+    a = torch.zeros(n, n)
+    sources, targets = graph.edge_index
+    a[targets, sources] = 1.0
+    a += torch.diag((a.diagonal() == 0).float())
+    d = a.sum(1).rsqrt()
+    return d[:, None] * a * d
+
+
+def reference(model: SGFormer, graph: hf.Graph, alpha: float, w: float, residual: bool) -> Tensor:
+    """The definition, dropout off, BatchNorm by the batch."""
+
+    def bn_or_ln(branch: Branch, i: int, h: Tensor) -> Tensor:
+        norm = branch.acts[i].norm
+        if isinstance(norm, torch.nn.BatchNorm1d):
+            h = (h - h.mean(0)) / (h.var(0, unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
+        elif norm is not None:
+            h = F.layer_norm(h, h.shape[1:], norm.weight, norm.bias)
+        return F.relu(h)
+
+    trans, gnn = model.attention, model.graph
+    t = bn_or_ln(trans, 0, trans.input(graph.x))
+    for i, layer in enumerate(trans.layers):
+        attended = dense_attention(layer, t)
+        t = bn_or_ln(trans, i + 1, alpha * attended + (1 - alpha) * t if residual else attended)
+    if gnn is None:
+        return model.output(t)
+    a = dense_gcn(graph)
+    g = first = bn_or_ln(gnn, 0, gnn.input(graph.x))
+    for i, conv in enumerate(gnn.layers):
+        g = bn_or_ln(gnn, i + 1, a @ g @ conv.linear.weight.T + conv.linear.bias)
+        g = g + first if residual else g
+    return model.output(w * g + (1 - w) * t)
+
+
+OPTIONS = [
+    {},
+    {"layers": 2, "heads": 3, "gnn_layers": 2},
+    {"alpha": 0.3, "graph_weight": 0.8, "norm": "ln"},
+    {"residual": False, "use_weight": False, "heads": 2},
+    {"use_graph": False, "layers": 2},
+]
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_equals_its_definition_and_so_do_its_gradients(options: dict, undirected: bool) -> None:
+    graph = make_graph(70, undirected=undirected).coalesce()
+    torch.manual_seed(1)
+    model = SGFormer(graph.num_features, graph.num_classes, hidden=12, dropout=0.0, **options)
+    ours = model(full_batch(graph))
+    named = {"alpha": 0.5, "graph_weight": 0.5, "residual": True} | options
+    theirs = reference(model, graph, named["alpha"], named["graph_weight"], named["residual"])
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    weight = torch.randn_like(ours)
+    parameters = list(model.parameters())
+    ours_grad = torch.autograd.grad((ours * weight).sum(), parameters)
+    theirs_grad = torch.autograd.grad((theirs * weight).sum(), parameters)
+    for a, b in zip(ours_grad, theirs_grad, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("chunk", [1, 17, 1000])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_inference_in_chunks_is_exact(options: dict, chunk: int) -> None:
+    graph = make_graph(60)
+    model = SGFormer(graph.num_features, graph.num_classes, hidden=8, **options)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    direct = model.eval()(full_batch(graph)).detach()
+    torch.testing.assert_close(hf.infer(model, graph, chunk), direct, rtol=1e-4, atol=1e-5)
+
+
+def test_it_depends_on_the_number_of_nodes_in_the_batch() -> None:
+    layer = GlobalAttention(6, 2, use_weight=True)
+    h = torch.randn(20, 6)
+    assert not torch.allclose(layer(h)[:10], layer(h[:10]), atol=1e-4)
+
+
+def test_it_trains_on_shared_subgraphs_and_refuses_rectangles(graph: hf.Graph) -> None:
+    torch.manual_seed(0)
+    model = hf.make_model("sgformer", graph.num_features, graph.num_outputs, hidden=16)
+    assert hf.fit(model, graph, hf.RandomNodes(2), epochs=15, lr=1e-2).test > 0.8
+    neighbours = next(iter(hf.make_sampler("neighbor", fanout=(3, 3), batch_size=20).epoch(graph, 0, 0)))
+    with pytest.raises(hf.SamplerError, match="use sampler full, rns, cluster or saint"):
+        model(neighbours)
+
+
+def test_dropout_comes_from_the_step_seed_alone() -> None:
+    graph = make_graph(60)
+    model = SGFormer(graph.num_features, graph.num_classes, hidden=16)
+    batch = full_batch(graph)
+    model.step_seed = 7
+    first = model(batch)
+    torch.manual_seed(99)
+    assert torch.equal(first, model(batch))
+    model.step_seed = 8
+    assert not torch.equal(first, model(batch))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heads": 0}, "heads must be at least 1"),
+        ({"alpha": 1.5}, r"alpha must lie in \[0, 1\]"),
+        ({"graph_weight": -1.0}, r"graph_weight must lie in \[0, 1\]"),
+        ({"gnn_layer": 2}, "did you mean gnn_layers"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict, words: str) -> None:
+    with pytest.raises(hf.HandfulError, match=words):
+        hf.make_model("sgformer", 4, 3, **options)
