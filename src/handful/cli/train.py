@@ -32,15 +32,20 @@ def train(
     graph: GraphArgument,
     split: SplitOption = None,
     root: RootOption = None,
-    model: Annotated[str, typer.Option(help="gcn, sage or gat.")] = "sage",
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of convolutions.", min=1)] = 4,
-    norm: Annotated[str, typer.Option(help="bn, ln or none.")] = "bn",
-    residual: Annotated[bool, typer.Option(help="Add a Linear of each layer's input to its output.")] = True,
-    input_projection: Annotated[bool, typer.Option(help="A Linear before the first layer.")] = False,
-    output_projection: Annotated[bool, typer.Option(help="A Linear after the last layer.")] = False,
-    dropout: Annotated[float, typer.Option(help="Share of activations dropped in training.")] = 0.5,
-    heads: Annotated[int | None, typer.Option(help="Attention heads (gat).")] = None,
+    model: Annotated[str, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage.")] = "sage",
+    hidden: Annotated[int | None, typer.Option(help="Width of the layers (else the model's own default).")] = None,
+    layers: Annotated[int | None, typer.Option(help="Number of layers (else the model's own default).")] = None,
+    norm: Annotated[str | None, typer.Option(help="bn, ln or none (else bn, where the model has a choice).")] = None,
+    residual: Annotated[
+        bool | None, typer.Option(help="Add each layer's input to its output (on, where the model has a choice).")
+    ] = None,
+    input_projection: Annotated[bool | None, typer.Option(help="A Linear before the first layer (else none).")] = None,
+    output_projection: Annotated[bool | None, typer.Option(help="A Linear after the last layer (else none).")] = None,
+    dropout: Annotated[float | None, typer.Option(help="Share of activations dropped in training.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Attention heads (gat, sgformer).")] = None,
+    model_option: Annotated[
+        list[str] | None, typer.Option("--model-option", help="Any option of the model, as name=value.")
+    ] = None,
     sampler: Annotated[
         str, typer.Option(help="Where batches come from: rns, full, neighbor, cluster, saint, ladies.")
     ] = "rns",
@@ -60,6 +65,12 @@ def train(
     patience: Annotated[int | None, typer.Option(help="Stop after this many evaluations without progress.")] = None,
     seeds: SeedsOption = PAPER_SEEDS,
     device: DeviceOption = "cpu",
+    devices: Annotated[
+        str | None, typer.Option(help="Spread the layers over these devices, such as cuda:0,cuda:1, instead.")
+    ] = None,
+    checkpoint_activations: Annotated[
+        bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
+    ] = False,
     threads: ThreadsOption = None,
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
@@ -72,6 +83,7 @@ def train(
     from handful.cli.progress import EpochProgress
     from handful.errors import HandfulError
     from handful.kernels.threads import set_threads
+    from handful.nn import model_options
     from handful.samplers import make_sampler
     from handful.training.protocol import train_seeds
 
@@ -83,7 +95,7 @@ def train(
     if parts is not None:
         options["parts"] = parts
     chosen = make_sampler(sampler, **options)
-    architecture: dict[str, Any] = {
+    given = {
         "hidden": hidden,
         "layers": layers,
         "norm": norm,
@@ -91,9 +103,12 @@ def train(
         "input_projection": input_projection,
         "output_projection": output_projection,
         "dropout": dropout,
+        "heads": heads,
+        **parse_options(model_option or []),
     }
-    if heads is not None:
-        architecture["heads"] = heads
+    architecture = {name: value for name, value in given.items() if value is not None}
+    if "residual" in model_options(model):
+        architecture.setdefault("residual", True)
     settings: dict[str, Any] = {
         "epochs": epochs,
         "lr": lr,
@@ -105,6 +120,8 @@ def train(
         "evaluate_every": evaluate_every,
         "evaluation": evaluation,
         "patience": patience,
+        "devices": [] if devices is None else devices.split(","),
+        "checkpoint_activations": checkpoint_activations,
     }
     seed_list = integers(seeds, "--seeds")
     folder = run_folder(out_dir, f"{graph}-{model}-{sampler}")

@@ -18,6 +18,7 @@ from handful.errors import HandfulError, RunError
 from handful.files import write_json
 from handful.graph import Graph
 from handful.kernels.threads import get_threads
+from handful.nn.parallel import arrange, usable_device
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.samplers.prefetch import prefetch
@@ -155,6 +156,8 @@ def fit(
     sampler: Sampler,
     *,
     device: str | torch.device = "cpu",
+    devices: Sequence[str | torch.device] = (),
+    checkpoint_activations: bool = False,
     out: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -167,14 +170,18 @@ def fit(
         graph: with features, labels and a split.
         sampler: where batches come from.
         device: where to train; the graph is moved there.
+        devices: spread the model's layers over these instead, in order; the graph is on the first.
+        checkpoint_activations: keep only what enters a layer, and run the layer again in the backward pass: less
+            memory, the same result.
         out: the run folder; nothing is written without one.
         resume: go on with the run in ``out`` (or begin it). It ends bit for bit like a run that was never broken off.
         callbacks: see ``Callback``.
         settings: see ``Settings``.
     """
     how = Settings(**settings)
-    graph = graph.require_training().to(device)
-    model = model.to(device)
+    places = [usable_device(name) for name in devices or [device]]
+    graph = graph.require_training().to(places[0])
+    model = arrange(model, places, checkpoint_activations)
     optimizer = make_optimizer(how.optimizer, model.parameters(), how.lr, how.weight_decay, how.momentum)
     loop = Loop(model, graph, sampler, optimizer, how)
     folder = RunFolder(out) if out is not None else None
@@ -190,7 +197,8 @@ def fit(
 
 def _train(loop: Loop, folder: RunFolder | None, callbacks: Sequence[Callback]) -> Run:
     how = loop.settings
-    reset_peak_memory(loop.graph.device)
+    for device in _devices(loop):
+        reset_peak_memory(device)
     last_checkpoint = time.monotonic()
     for callback in callbacks:
         callback.on_start(loop)
@@ -307,6 +315,16 @@ def _note(loop: Loop, val: float, test: float) -> dict[str, Any]:
     return line
 
 
+def _devices(loop: Loop) -> set[torch.device]:
+    return {loop.graph.device, *(parameter.device for parameter in loop.model.parameters())}
+
+
+def _peak_gpu(loop: Loop) -> int | None:
+    """Summed over the GPUs that hold the model."""
+    peaks = [peak for device in _devices(loop) if (peak := peak_gpu(device)) is not None]
+    return sum(peaks) if peaks else None
+
+
 def _heed_patience(loop: Loop) -> None:
     loop.stopped = loop.settings.patience is not None and loop.stale >= loop.settings.patience
 
@@ -361,7 +379,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         seconds=loop.seconds,
         train_seconds=loop.train_seconds,
         peak_ram_bytes=peak_ram(),
-        peak_gpu_bytes=peak_gpu(loop.graph.device),
+        peak_gpu_bytes=_peak_gpu(loop),
         seed=loop.settings.seed,
         history=loop.history,
         dir=None if folder is None else str(folder.path),
