@@ -1,0 +1,41 @@
+"""The examples run, and the script before and after differ in one import."""
+
+from __future__ import annotations
+
+import difflib
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_one_import_is_all_that_changes() -> None:
+    before, after = ((EXAMPLES / f"pyg_{name}.py").read_text().splitlines()[1:] for name in ("before", "after"))
+    changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+    assert changed == [
+        "- from torch_geometric.loader import RandomNodeLoader",
+        "+ from handful.pyg import RandomNodeLoader",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("pyg_after", "epoch   1"),
+        pytest.param("pyg_before", "epoch   1", marks=pytest.mark.slow),
+        pytest.param("lightning_loader", "val accuracy 0.", marks=pytest.mark.slow),
+    ],
+)
+def test_examples_run(
+    name: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "1"])
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    assert says in capsys.readouterr().out
