@@ -103,37 +103,33 @@ def relation(found: Sequence[Diagnosis]) -> float:
     return rank_correlation([d.mean("alpha_error") for d in found], [d.mean("R") for d in found])
 
 
-def in_words(found: Sequence[Diagnosis], title: Callable[[str], str] = str) -> str:
+def in_words(found: Sequence[Diagnosis]) -> str:
     """Which sampler is closest to the full graph here, and what that means."""
-    by_R = sorted(found, key=lambda d: d.mean("R"))
-    by_bias = sorted(found, key=lambda d: d.mean("bias"))
+    by_R = sorted((d for d in found if d.mean("R") > 0), key=lambda d: d.mean("R"))
+    if not by_R:
+        return "Every batch is the whole graph: there is nothing to regularise implicitly but the gradient itself."
     best, rest = by_R[0], by_R[1:]
+    closest = min(by_R, key=lambda d: d.mean("bias"))
     if not rest:
         return (
-            f"The loss that {title(best.name)} minimises is off the full graph's by {best.mean('bias'):.2g}, and its "
-            f"batch gradients vary by R = {best.mean('R'):.2g} around a mean of squared norm "
-            f"{best.mean('grad_norm_sq'):.2g}."
+            f"The loss that {best.name} minimises is off the full graph's by {best.mean('bias'):.2g}, and its batch "
+            f"gradients vary by R = {best.mean('R'):.2g} around a mean of squared norm {best.mean('grad_norm_sq'):.2g}."
         )
-    factor = [d.mean("R") / best.mean("R") for d in rest]
-    size = best.mean("R") and [d.variance_per_target / best.variance_per_target for d in rest]
-    words = f"{title(best.name)} has the least gradient variance: R of the others is {_times(factor)} as large" + (
-        f" ({_times(size)} with batches of equal size, if targets were independent)."
-        if size and np.isfinite(size).all()
-        else "."
+    factors = _times([d.mean("R") / best.mean("R") for d in rest])
+    scaled = _times([d.variance_per_target / best.variance_per_target for d in rest])
+    words = (
+        f"{best.name} has the least gradient variance: R of the others is {factors} as large ({scaled} once R is "
+        "multiplied by the number of targets, which makes up for batches of unequal size)."
     )
-    closest = by_bias[0]
     if closest is best:
-        words += (
-            f" Its loss is also the closest to the full graph's (off by {closest.mean('bias'):.2g}): steps on its "
-            "batches are the ones that look most like steps on the whole graph."
+        return words + (
+            f" Its loss is also the closest to the full graph's, off by {best.mean('bias'):.2g}: steps on its batches "
+            "are the ones most like steps on the whole graph."
         )
-    else:
-        words += (
-            f" The loss of {title(closest.name)} is the closest to the full graph's (off by "
-            f"{closest.mean('bias'):.2g}, against {best.mean('bias'):.2g}): the one follows the mean it aims at most "
-            "steadily, the other aims nearest to the full graph."
-        )
-    return words
+    return words + (
+        f" The loss of {closest.name} is the closest to the full graph's, off by {closest.mean('bias'):.2g} against "
+        f"{best.mean('bias'):.2g}: {best.name} walks the steadier path, {closest.name} aims nearer to the full graph."
+    )
 
 
 def _times(factors: Sequence[float]) -> str:
