@@ -117,6 +117,21 @@ def test_any_pyg_module_trains(graph: hf.Graph) -> None:
     assert hf.fit(again, graph, hf.RandomNodes(2), epochs=15, lr=1e-2).test == first.test
 
 
+@pytest.mark.parametrize("cls", [hf.SAGE, hf.GCN, hf.GAT])
+def test_trimming_changes_no_loss(cls: type) -> None:
+    graph = make_graph(400, degree=2)
+    few = torch.zeros(400, dtype=torch.bool)
+    few[graph.train_nodes[:20]] = True
+    graph = graph.replace(train_mask=few)
+    histories = []
+    for trim in (True, False):
+        torch.manual_seed(0)
+        model = cls(graph.num_features, graph.num_outputs, hidden=16, layers=2, norm="ln", dropout=0.0)
+        run = hf.fit(model, graph, hf.RandomNodes(2), epochs=4, lr=1e-2, trim=trim)
+        histories.append([line["loss"] for line in run.history])
+    assert histories[0] == pytest.approx(histories[1], rel=1e-4)
+
+
 def test_bf16_is_close_to_fp32_and_keeps_float32_weights(graph: hf.Graph) -> None:
     batch = next(iter(hf.RandomNodes(2).epoch(graph, 0, 0)))
     model = small_sage(graph, dropout=0.0)

@@ -63,6 +63,9 @@ def train(
     evaluate_every: Annotated[int, typer.Option(help="Epochs between evaluations.", min=1)] = 1,
     evaluation: Annotated[str, typer.Option(help="exact (full graph) or sampled (neighbor's own way).")] = "exact",
     patience: Annotated[int | None, typer.Option(help="Stop after this many evaluations without progress.")] = None,
+    trim: Annotated[
+        bool, typer.Option(help="Compute only the nodes that a batch's loss can see (not with bn).")
+    ] = True,
     seeds: SeedsOption = PAPER_SEEDS,
     device: DeviceOption = "cpu",
     devices: Annotated[
@@ -120,6 +123,7 @@ def train(
         "evaluate_every": evaluate_every,
         "evaluation": evaluation,
         "patience": patience,
+        "trim": trim,
         "devices": [] if devices is None else devices.split(","),
         "checkpoint_activations": checkpoint_activations,
     }

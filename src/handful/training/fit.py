@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from handful.errors import HandfulError, RunError
 from handful.files import write_json
 from handful.graph import Graph
 from handful.kernels.threads import get_threads
+from handful.nn.network import Network
 from handful.nn.parallel import arrange, usable_device
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
@@ -39,6 +40,7 @@ from handful.training.record import (
     save_tensors,
     unprefixed,
 )
+from handful.trim import trim
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Settings:
         evaluate_every: epochs between evaluations; the last epoch is always evaluated.
         evaluation: ``exact``, on the full graph; or ``sampled``, by the sampler's own neighbourhoods.
         patience: stop after this many evaluations without a better validation metric.
+        trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm).
         checkpoint_seconds: the least time between two checkpoints.
         seed: of everything that is drawn during training; initialisation is the model's own.
     """
@@ -68,6 +71,7 @@ class Settings:
     evaluate_every: int = 1
     evaluation: str = "exact"
     patience: int | None = None
+    trim: bool = True
     checkpoint_seconds: float = 10.0
     seed: int = 42
 
@@ -230,7 +234,7 @@ def train_epoch(loop: Loop, callbacks: Sequence[Callback] = ()) -> None:
     model, how = loop.model, loop.settings
     model.train()
     total, batches = 0.0, 0
-    for index, batch in enumerate(prefetch(loop.sampler.epoch(loop.graph, how.seed, loop.epoch))):
+    for index, batch in enumerate(prefetch(_batches(loop))):
         if len(batch.targets) == 0:
             loop.skipped += 1
             continue
@@ -252,6 +256,15 @@ def train_epoch(loop: Loop, callbacks: Sequence[Callback] = ()) -> None:
     loop.loss = total / batches if batches else math.nan
     for callback in callbacks:
         callback.on_epoch(loop)
+
+
+def _batches(loop: Loop) -> Iterator[Batch]:
+    """The sampler's batches of this epoch, cut to what their loss can see where the model lets them be."""
+    batches = loop.sampler.epoch(loop.graph, loop.settings.seed, loop.epoch)
+    if isinstance(loop.model, Network) and loop.model.trimmable and loop.settings.trim:
+        depth = loop.model.depth
+        return (trim(batch, depth) for batch in batches)
+    return batches
 
 
 def batch_loss(model: nn.Module, batch: Batch, precision: str = "fp32") -> Tensor:
