@@ -55,6 +55,16 @@ def _figure(rows: int, columns: int, width: float, height: float) -> tuple[Figur
     return figure, axes
 
 
+def _whole_decades(axes: Any) -> None:
+    """A log scale from one power of ten to another, without labels in between."""
+    from matplotlib.ticker import NullFormatter
+
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(10.0 ** np.floor(np.log10(low)), 10.0 ** np.ceil(np.log10(high)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def term_bars(found: Sequence[Diagnosis], graph: str) -> Figure:
     """The paper's figure of the implicit terms: one panel a term, log scale, mean and 95% CI over repeats."""
     from handful.statistics import mean_ci95
@@ -64,14 +74,14 @@ def term_bars(found: Sequence[Diagnosis], graph: str) -> Figure:
     for axes, (term, title) in zip(panels, BARS.items(), strict=True):
         values = [mean_ci95(d.values(term)) for d in found]
         means = np.array([v["mean"] for v in values])
-        # On a log scale an interval that reaches 0 has no lower end: it is cut just above.
-        below = [min(v["ci95"], 0.99 * v["mean"]) for v in values]
+        # On a log scale an interval that reaches 0 has no lower end: it is cut at a tenth.
+        below = [min(v["ci95"], 0.9 * v["mean"]) for v in values]
         above = [v["ci95"] for v in values]
         axes.bar(names, means, color=[COLORS[i % len(COLORS)] for i in range(len(names))], zorder=2)
         if np.isfinite(above).all():
             axes.errorbar(names, means, [below, above], fmt="none", ecolor="#333", capsize=3, zorder=3)
         if (means > 0).any():
-            axes.set_yscale("log")
+            _whole_decades(axes)
         axes.set_title(title)
         axes.tick_params(axis="x", rotation=30)
     figure.suptitle(f"{graph}: implicit regularisation terms", x=0.01, ha="left")
@@ -89,7 +99,7 @@ def alpha_plane(found: Sequence[Diagnosis], graph: str) -> Figure:
     axes.set_xlabel(r"$|\alpha_{\mathrm{Sampl}} - \alpha_{\mathrm{Full}}|$")
     axes.set_ylabel(r"$R(w)$")
     if all(v > 0 for d in found for v in d.values("R")):
-        axes.set_yscale("log")
+        _whole_decades(axes)
     axes.legend(frameon=False)
     axes.set_title(f"{graph}: degrees kept, gradients steady?", loc="left")
     return figure
@@ -107,6 +117,8 @@ def structure_curves(rows: Sequence[dict[str, Any]], graph: str) -> Figure:
         axes.fill_between(m, mean - sd, mean + sd, color=COLORS[0], alpha=0.2, linewidth=0)
         axes.set_xscale("log", base=2)
         axes.set_xticks(m, [str(value) for value in m])
+        if name in ("edges", "largest_component") and mean.min() > 0:
+            axes.set_yscale("log")
         axes.set_title(CURVES[name], fontsize=10)
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
