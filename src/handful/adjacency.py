@@ -87,6 +87,8 @@ class Adjacency:
 
     def own(self, x: Tensor) -> Tensor:
         """The rows of ``x``, which has one a source, that belong to the targets."""
+        if len(x) == self.num_targets:
+            return x  # the gradient of a slice would be copied into zeros
         return x[self.offset : self.offset + self.num_targets]
 
     def rows(self, lo: int, hi: int) -> Adjacency:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from handful.adjacency import Adjacency
+from handful.kernels.linear import add_linear, linear
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
@@ -26,10 +26,10 @@ class SAGEConv(Conv):
         bias: Tensor = self.neighbor.bias
         if skip is not None:
             weight, bias = weight + skip.weight, bias + skip.bias
-        own = F.linear(adj.own(h), weight, bias)
+        out = linear(adj.own(h), weight, bias)
         if multiply_first(adj, self.neighbor.in_features, self.neighbor.out_features):
-            return own + adj.mean(F.linear(h, self.neighbor.weight))
-        return own + F.linear(adj.mean(h), self.neighbor.weight)
+            return out.add_(adj.mean(linear(h, self.neighbor.weight)))
+        return add_linear(out, adj.mean(h), self.neighbor.weight)
 
 
 class SAGE(Backbone):

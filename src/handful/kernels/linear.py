@@ -1,0 +1,101 @@
+"""Linear maps, in float32 and in bfloat16 with master weights in float32.
+
+bfloat16 is used where the input has it or autocast asks for it. On a CPU that multiplies bfloat16 in hardware torch's
+own product is taken; on one that does not, torch's is several times slower than float32, so rows are widened a chunk at
+a time, multiplied in float32 while they are in the cache, and narrowed again.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
+from torch import Tensor
+from torch.nn import functional as F
+
+from handful.kernels.twin import twin_gradients
+
+CHUNK = 2048
+"""Rows that are widened at once."""
+
+
+@cache
+def native_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16."""
+    features = get_host_cpu_features()
+    return any(features.get(name, False) for name in ("avx512bf16", "amx-bf16", "bf16"))
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x · weightᵀ + bias``, for ``x`` ``(N, in)`` and ``weight`` ``(out, in)``."""
+    device = x.device.type
+    if device != "cpu":
+        return F.linear(x, weight, bias)
+    narrow = x.dtype == torch.bfloat16 or (
+        torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
+    )
+    if not narrow:
+        return F.linear(x, weight, bias)
+    return _Linear.apply(x.to(torch.bfloat16), weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    """``out + x · weightᵀ``, written over ``out``: no other tensor of its size is made in float32."""
+    if out.dtype == x.dtype == weight.dtype:
+        return out.addmm_(x, weight.T)
+    return out.add_(linear(x, weight))
+
+
+def linear_torch(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The same in plain torch: for bfloat16, the product of the rounded numbers, rounded once."""
+    if x.dtype != torch.bfloat16:
+        return F.linear(x, weight, bias)
+    wide = F.linear(x.float(), weight.to(torch.bfloat16).float(), bias)
+    return wide.to(torch.bfloat16)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight, bias)
+        with torch.autocast("cpu", enabled=False):
+            return _rows(x, weight.to(torch.bfloat16).T, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias = ctx.saved_tensors
+        inputs = (x, weight) if bias is None else (x, weight, bias)
+        with torch.autocast("cpu", enabled=False):
+            if torch.is_grad_enabled():
+                found = twin_gradients(linear_torch, inputs, grads[0])
+            else:
+                need, grad = ctx.needs_input_grad, grads[0].contiguous()
+                found = [
+                    _rows(grad, weight.to(torch.bfloat16), None) if need[0] else None,
+                    _over_rows(grad, x).to(weight.dtype) if need[1] else None,
+                    grad.sum(0, dtype=torch.float32).to(bias.dtype) if bias is not None and need[2] else None,
+                ]
+        return found[0], found[1], found[2] if bias is not None else None
+
+
+def _rows(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
+    """``a · b + bias`` for bfloat16 ``a`` and ``b``."""
+    if native_bfloat16():
+        return torch.mm(a, b) if bias is None else torch.addmm(bias.to(a.dtype), a, b)
+    out, wide = a.new_empty(len(a), b.shape[1]), b.float()
+    for lo in range(0, len(a), CHUNK):
+        chunk = a[lo : lo + CHUNK].float()
+        out[lo : lo + CHUNK] = chunk @ wide if bias is None else torch.addmm(bias.float(), chunk, wide)
+    return out
+
+
+def _over_rows(a: Tensor, b: Tensor) -> Tensor:
+    """``aᵀ · b`` for bfloat16 ``a`` and ``b``."""
+    if native_bfloat16():
+        return torch.mm(a.T, b)
+    out = torch.zeros(a.shape[1], b.shape[1])
+    for lo in range(0, len(a), CHUNK):
+        out.addmm_(a[lo : lo + CHUNK].float().T, b[lo : lo + CHUNK].float())
+    return out
