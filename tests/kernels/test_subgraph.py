@@ -97,6 +97,16 @@ def test_edge_index_is_the_coo_form(graph: tuple[int, Edges]) -> None:
     np.testing.assert_array_equal(subgraph.edge_index(indptr, indices), edges[:, order])
 
 
+@pytest.mark.parametrize("n", [63, 64, 65, 1000])
+def test_all_parts_at_once_equal_each_alone(n: int) -> None:
+    rng = np.random.default_rng(n)
+    indptr, indices, _ = compressed(n, rng.integers(0, n, (2, 30 * n)))
+    part = rng.integers(0, 4, n).astype(np.uint8)
+    for nodes, *together in subgraph.parts(indptr, indices, part, 3, with_edges=True):
+        for a, b in zip(together, subgraph.induced(indptr, indices, nodes, with_edges=True), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(threads: int) -> None:
     rng = np.random.default_rng(0)

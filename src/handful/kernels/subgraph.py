@@ -61,34 +61,58 @@ def keep_inside(indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_
 
 
 @kernel
+def _ones(word: Any) -> Any:
+    """The number of ones in 64 bits, counted in pairs, fours, eights, and all at once."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def _mark(nodes: Any, member: Any, before: Any) -> None:
+    """Set the bit of every node in ``member``, and in ``before`` how many bits are set before each word."""
+    member[:] = 0
+    for i in range(nodes.shape[0]):
+        member[nodes[i] >> 6] |= np.uint64(1) << np.uint64(nodes[i] & 63)
+    count = 0
+    for word in range(member.shape[0]):
+        before[word] = count
+        count += _ones(member[word])
+
+
+@kernel
 def _renumber(
-    lo: int, hi: int, nodes: Any, kept: Any, start: Any, indptr: Any, local: Any, indices: Any, out: Any, edges: Any
-) -> None:
+    lo: int, hi: int, nodes: Any, kept: Any, start: Any, indptr: Any, indices: Any, member: Any, before: Any,
+    out: Any, edges: Any,
+) -> None:  # fmt: skip
     as_edges = edges.shape[0] > 0
     for i in range(lo, hi):
-        begin = start[nodes[i]]
-        at = indptr[i]
+        begin, at = start[nodes[i]], indptr[i]
         for k in range(indptr[i + 1] - at):
+            u = np.int64(kept[begin + k])
             if as_edges:
-                edges[at + k] = kept[begin + k]
-                out[at + k] = local[indices[kept[begin + k]]]
-            else:
-                out[at + k] = local[kept[begin + k]]
+                edges[at + k] = u
+                u = np.int64(indices[u])
+            lower = (np.uint64(1) << np.uint64(u & 63)) - np.uint64(1)
+            out[at + k] = before[u >> 6] + _ones(member[u >> 6] & lower)
 
 
-def part_csr(
-    survivors: Survivors, nodes: np.ndarray, local: np.ndarray, indices: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def part_csr(survivors: Survivors, nodes: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of one part in its own numbering, and the edges it is made of (empty unless they were kept).
 
-    ``nodes`` are the part's nodes, ascending; ``local[v]`` is the place of ``v`` among the nodes of its part.
+    ``nodes`` are the part's nodes, ascending. The new number of a node is its rank among them, read off a bitmap: a
+    fifth of a byte a node, which stays in cache where a table of new numbers would not.
     """
+    words = len(survivors.start) // 64 + 1
+    member, before = np.empty(words, np.uint64), np.empty(words, np.int32)
+    _mark(nodes, member, before)
     indptr = np.zeros(len(nodes) + 1, np.int64)
     np.cumsum(survivors.count[nodes], out=indptr[1:])
     out = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(len(out) if survivors.are_edges else 0, np.int64)
     ranges = even_ranges(len(nodes), get_threads() if len(out) > 20_000 else 1)
-    run(_renumber, ranges, nodes, survivors.kept, survivors.start, indptr, local, indices, out, edges)
+    run(_renumber, ranges, nodes, survivors.kept, survivors.start, indptr, indices, member, before, out, edges)
     return indptr, out, edges
 
 
@@ -96,16 +120,12 @@ def parts(
     indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, with_edges: bool = False
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """The nodes of parts 0 to ``m - 1`` in turn, ascending, and what ``part_csr`` gives of each."""
-    n = len(part)
-    sizes = np.bincount(part, minlength=m)
-    ends = np.cumsum(sizes)
+    ends = np.cumsum(np.bincount(part, minlength=m))
     order = np.argsort(part, kind="stable")
-    local = np.empty(n, np.int32)
-    local[order] = np.arange(n, dtype=np.int32) - np.repeat(ends - sizes, sizes).astype(np.int32)
     survivors = keep_inside(indptr, indices, part, with_edges)
     for p in range(m):
-        nodes = order[ends[p] - sizes[p] : ends[p]]
-        yield nodes, *part_csr(survivors, nodes, local, indices)
+        nodes = order[ends[p - 1] if p else 0 : ends[p]]
+        yield nodes, *part_csr(survivors, nodes, indices)
 
 
 @kernel
