@@ -17,23 +17,9 @@ import torch
 from torch import Tensor
 
 from handful.kernels.counter import uniform, uniform_torch
-from handful.kernels.neighbors import make_table, number, slot
 from handful.kernels.threads import kernel
 
 _NONE = np.empty(0, np.float32)
-
-
-class Rows(NamedTuple):
-    """The rows of P for some targets, over the columns that are not zero everywhere in them."""
-
-    nodes: np.ndarray
-    """int64, the columns' ids: first the targets, then what else they touch."""
-    indptr: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-    """float64."""
-    importance: np.ndarray
-    """float64, the sum of each column's squares: p before it is divided by its sum."""
 
 
 class Layer(NamedTuple):
@@ -46,100 +32,97 @@ class Layer(NamedTuple):
 
 
 @kernel
-def _rows(indptr: Any, indices: Any, weight: Any, previous: Any) -> Any:
-    targets = previous.shape[0]
-    room = targets
-    for i in range(targets):
-        room += indptr[previous[i] + 1] - indptr[previous[i]]
-    nodes = np.empty(min(room, indptr.shape[0] - 1), np.int64)
-    nodes[:targets] = previous
-    table = make_table(nodes.shape[0])
-    number(table, nodes, targets)
-    out_ptr = np.zeros(targets + 1, np.int64)
-    columns, values = np.empty(room, np.int32), np.empty(room, np.float64)
-    importance = np.zeros(nodes.shape[0], np.float64)
-    count, at = targets, 0
-    for i in range(targets):
+def _importance(indptr: Any, indices: Any, weight: Any, previous: Any, out: Any) -> None:
+    weighted = weight.shape[0] > 0
+    for i in range(previous.shape[0]):
         v = previous[i]
         stop = indptr[v + 1]
         own = total = 1.0  # the I of A + I, to which the node's own loops are added
         for e in range(indptr[v], stop):
-            w = np.float64(weight[e]) if weight.shape[0] > 0 else 1.0
+            w = np.float64(weight[e]) if weighted else 1.0
             total += w
             if indices[e] == v:
                 own += w
-        columns[at], values[at] = i, own / total
-        importance[i] += (own / total) ** 2
-        at += 1
+        out[v] += (own / total) ** 2
         e = indptr[v]
         while e < stop:
-            u = np.int64(indices[e])
+            u = indices[e]
             value = 0.0
             while e < stop and indices[e] == u:  # rows ascend: repeated edges are neighbours, and add up
-                value += np.float64(weight[e]) if weight.shape[0] > 0 else 1.0
+                value += np.float64(weight[e]) if weighted else 1.0
                 e += 1
-            if u == v:
-                continue
-            value /= total
-            place = slot(table, nodes, u)
-            column = table[place]
-            if column < 0:
-                column = table[place] = count
-                nodes[count] = u
-                count += 1
-            columns[at], values[at] = column, value
-            importance[column] += value * value
-            at += 1
-        out_ptr[i + 1] = at
-    return nodes[:count].copy(), out_ptr, columns[:at].copy(), values[:at].copy(), importance[:count].copy()
+            if u != v:
+                out[u] += (value / total) ** 2
 
 
-def rows(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray | None, previous: np.ndarray) -> Rows:
-    """U and its columns' importance for the targets ``previous`` (distinct ids); weights must not be negative."""
-    return Rows(*_rows(indptr, indices, _NONE if weight is None else weight, np.ascontiguousarray(previous, np.int64)))
+def importance(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray, previous: np.ndarray) -> np.ndarray:
+    """float64 ``(N,)``: the column sums of U², which are p before they are divided by their sum."""
+    out = np.zeros(len(indptr) - 1)
+    _importance(indptr, indices, weight, previous, out)
+    return out
 
 
 @kernel
 def _arrivals(nodes: Any, rate: Any, key: int, out: Any) -> None:
     for i in range(nodes.shape[0]):
-        out[i] = -np.log1p(-uniform(key, nodes[i])) / rate[i] if rate[i] > 0 else np.inf
+        out[i] = -np.log1p(-uniform(key, nodes[i])) / rate[nodes[i]]
 
 
 @kernel
-def _keep_columns(indptr: Any, columns: Any, values: Any, importance: Any, place: Any) -> Any:
-    out_ptr = np.zeros(indptr.shape[0], np.int64)
-    indices, weight = np.empty(columns.shape[0], np.int32), np.empty(columns.shape[0], np.float32)
+def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any, place: Any) -> Any:
+    """U[:, S] / p_S with rows that sum to one; the totals of P's rows cancel."""
+    weighted = weight.shape[0] > 0
+    room = previous.shape[0]
+    for i in range(previous.shape[0]):
+        room += indptr[previous[i] + 1] - indptr[previous[i]]
+    out_ptr = np.zeros(previous.shape[0] + 1, np.int64)
+    columns, values = np.empty(room, np.int32), np.empty(room, np.float32)
     at = 0
-    for i in range(indptr.shape[0] - 1):
-        total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            if place[columns[k]] >= 0 and values[k] > 0:
-                total += values[k] / importance[columns[k]]
-        for k in range(indptr[i], indptr[i + 1]):
-            if place[columns[k]] >= 0 and values[k] > 0:
-                indices[at] = place[columns[k]]
-                weight[at] = values[k] / importance[columns[k]] / total
+    for i in range(previous.shape[0]):
+        v = previous[i]
+        begin, total = at, 0.0
+        at += 1  # the node's own column comes first
+        own = 1.0
+        e, stop = indptr[v], indptr[v + 1]
+        while e < stop:
+            u = indices[e]
+            value = 0.0
+            while e < stop and indices[e] == u:
+                value += np.float64(weight[e]) if weighted else 1.0
+                e += 1
+            if u == v:
+                own += value
+            elif place[u] >= 0 and value > 0:
+                value /= q[u]
+                columns[at], values[at] = place[u], value
+                total += value
                 at += 1
+        columns[begin], values[begin] = i, own / q[v]
+        total += own / q[v]
+        for k in range(begin, at):
+            values[k] /= total
         out_ptr[i + 1] = at
-    return out_ptr, indices[:at].copy(), weight[:at].copy()
+    return out_ptr, columns[:at].copy(), values[:at].copy()
 
 
 def layer_numba(
     indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, budget: int, key: int
 ) -> Layer:
     """The layer on the CPU."""
-    u = rows(indptr.numpy(), indices.numpy(), None if weight is None else weight.numpy(), previous.numpy())
-    arrival = np.empty(len(u.nodes))
-    _arrivals(u.nodes, u.importance, key, arrival)
-    take = min(budget, int((u.importance > 0).sum()))
-    drawn = np.argpartition(arrival, take - 1)[:take]
-    drawn = drawn[drawn >= len(previous)]
-    new = drawn[np.argsort(u.nodes[drawn])]
-    place = np.full(len(u.nodes), -1, np.int32)
-    place[: len(previous)] = np.arange(len(previous))
-    place[new] = np.arange(len(previous), len(previous) + len(new))
-    kept = _keep_columns(u.indptr, u.columns, u.values, u.importance, place)
-    return Layer(torch.cat([previous, torch.from_numpy(u.nodes[new])]), *(torch.from_numpy(array) for array in kept))
+    above = previous.numpy()
+    graph = indptr.numpy(), indices.numpy(), _NONE if weight is None else weight.numpy()
+    q = importance(*graph, above)
+    candidates = np.flatnonzero(q)
+    arrival = np.empty(len(candidates))
+    _arrivals(candidates, q, key, arrival)
+    take = min(budget, len(candidates))
+    drawn = np.sort(candidates[np.argpartition(arrival, take - 1)[:take]])
+    place = np.full(len(q), -1, np.int32)
+    place[above] = np.arange(len(above))
+    new = drawn[place[drawn] < 0]
+    place[new] = np.arange(len(above), len(above) + len(new))
+    kept = _keep_columns(*graph, above, q, place)
+    return Layer(torch.cat([previous, torch.from_numpy(new)]), *(torch.from_numpy(array) for array in kept))
 
 
 def layer_torch(
