@@ -120,7 +120,7 @@ def test_repeats_start_every_sampler_from_the_same_weights() -> None:
     torch.manual_seed(0)
     state = torch.random.get_rng_state()
     seen: list[int] = []
-    one = list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7, lambda batch: seen.append(batch.num_nodes)))
+    one = list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7, lambda batch, _: seen.append(batch.num_nodes)))
     other = list(repeated_terms(make, graph, RandomNodes(5), 4, 3, 7))
     assert [t.full_loss for t in one] == [t.full_loss for t in other]
     assert len({t.full_loss for t in one}) == 3

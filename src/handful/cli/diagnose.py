@@ -152,6 +152,7 @@ def show(found: list[Diagnosis], heading: str, step: float | None, momentum: flo
     from handful.report.tables import Cell, best_two, rich_table
     from handful.statistics import mean_ci95
     from handful.theory import diagnosis
+    from handful.theory.hubs import HUBS
     from handful.theory.implicit import modified_loss
 
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in found)]]
@@ -166,6 +167,7 @@ def show(found: list[Diagnosis], heading: str, step: float | None, momentum: flo
             ranks = best_two(each, highest=False)
             cells = (Cell(f"{value:.3g}", rank) for value, rank in zip(each, ranks, strict=True))
             rows.append([Cell("R × targets"), *cells])
+            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(_share(d.hub_share)) for d in found)])
     if step is not None:
         modified = ([modified_loss(t, step, momentum) for t in d.terms] for d in found)
         rows.append([Cell(f"L̃ at α = {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
@@ -179,3 +181,7 @@ def show(found: list[Diagnosis], heading: str, step: float | None, momentum: flo
 def _text(value: dict[str, float]) -> str:
     interval = value["ci95"]
     return f"{value['mean']:.3g}" + ("" if interval != interval else f" ± {interval:.1g}")
+
+
+def _share(value: float) -> str:
+    return "–" if value != value else f"{100 * value:.0f}%"

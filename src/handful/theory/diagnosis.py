@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from handful.batch import Batch
 from handful.graph import Graph
 from handful.samplers.base import Sampler
 from handful.statistics import mean_ci95
+from handful.theory.hubs import HubShare, largest_hubs
 from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, repeated_terms
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
 
@@ -22,11 +23,16 @@ TERMS = ("bias", "loss_variance", "R", "grad_norm_sq", "alpha_error")
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What one sampler does: its terms, and the error of the power-law exponent of its batches, for every repeat."""
+    """What one sampler does, for every repeat.
+
+    The terms of its implicit objective, the error of the power-law exponent of its batches, and the share of R that
+    comes from which of the largest hubs a batch holds.
+    """
 
     sampler: Sampler
     terms: tuple[ImplicitTerms, ...]
     alpha_errors: tuple[float, ...]
+    hub_shares: tuple[float, ...]
 
     @property
     def name(self) -> str:
@@ -48,6 +54,12 @@ class Diagnosis:
         """
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
+    @property
+    def hub_share(self) -> float:
+        """The share of R that comes from the largest hubs; NaN where no repeat could tell."""
+        known = [share for share in self.hub_shares if np.isfinite(share)]
+        return float(np.mean(known)) if known else float("nan")
+
     def to_json(self) -> dict[str, Any]:
         """Mean and 95% CI of every term."""
         return {"name": self.name, **{term: mean_ci95(self.values(term)) for term in TERMS}}
@@ -62,8 +74,25 @@ class Diagnosis:
             "full_loss": mean_ci95(self.values("full_loss")),
             "mean_loss": mean_ci95(self.values("mean_loss")),
             "variance_per_target": self.variance_per_target,
+            "hub_share": self.hub_share,
             "repeats": {term: self.values(term) for term in TERMS},
         }
+
+
+class _Seen:
+    """What is gathered from the batches of one repeat as they go by."""
+
+    def __init__(self, hubs: np.ndarray) -> None:
+        self._hubs = hubs
+        self.clear()
+
+    def clear(self) -> None:
+        self.alphas: list[float] = []
+        self.hubs = HubShare(self._hubs)
+
+    def __call__(self, batch: Batch, gradient: Tensor) -> None:
+        self.alphas.append(fit_power_law(degrees(batch)).alpha)
+        self.hubs.add(batch.nodes, gradient)
 
 
 def diagnose(
@@ -80,21 +109,19 @@ def diagnose(
     α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
     """
     alpha_full = fit_power_law(degrees(graph)).alpha
+    hubs = largest_hubs(graph)
     out = []
     for sampler in samplers:
-        terms, errors = [], []
-        alphas: list[float] = []
-
-        def exponent(batch: Batch, alphas: list[float] = alphas) -> None:
-            alphas.append(fit_power_law(degrees(batch)).alpha)
-
-        for found in repeated_terms(make_model, graph, sampler, batches, repeats, seed, exponent):
+        terms, errors, shares = [], [], []
+        seen = _Seen(hubs)
+        for found in repeated_terms(make_model, graph, sampler, batches, repeats, seed, seen):
             terms.append(found)
-            errors.append(alpha_error(alphas, alpha_full))
-            alphas.clear()
+            errors.append(alpha_error(seen.alphas, alpha_full))
+            shares.append(seen.hubs.share)
+            seen.clear()
             if report is not None:
                 report(sampler)
-        out.append(Diagnosis(sampler, tuple(terms), tuple(errors)))
+        out.append(Diagnosis(sampler, tuple(terms), tuple(errors), tuple(shares)))
     return out
 
 
@@ -121,6 +148,9 @@ def in_words(found: Sequence[Diagnosis]) -> str:
         f"{best.name} has the least gradient variance: R of the others is {factors} as large ({scaled} once R is "
         "multiplied by the number of targets, which makes up for batches of unequal size)."
     )
+    hubs = [f"{d.name} {100 * d.hub_share:.0f}%" for d in by_R if d.hub_share > 0.3]
+    if hubs:
+        words += f" Much of R comes from which of the largest hubs a batch holds: {', '.join(hubs)}."
     if closest is best:
         return words + (
             f" Its loss is also the closest to the full graph's, off by {best.mean('bias'):.2g}: steps on its batches "

@@ -153,11 +153,11 @@ def implicit_terms(
     sampler: Sampler,
     batches: int = BATCHES,
     seed: int = 42,
-    on_batch: Callable[[Batch], None] | None = None,
+    on_batch: Callable[[Batch, Tensor], None] | None = None,
 ) -> ImplicitTerms:
     """Every term of the implicit objective at the weights that ``model`` has now, from one pass over the batches.
 
-    ``on_batch`` sees each batch as it goes by.
+    ``on_batch`` sees each batch and its gradient as they go by.
 
     >>> import handful as hf
     >>> ring = [[0, 1, 2, 3], [1, 2, 3, 0]]
@@ -172,11 +172,12 @@ def implicit_terms(
     with without_dropout(model):
         for batch in first_batches(graph, sampler, batches, seed):
             loss = batch_loss(model, batch)
-            gradients.add(flat_gradient(loss, model))
+            gradient = flat_gradient(loss, model)
+            gradients.add(gradient)
             losses.add(loss.detach().reshape(1))
             nodes, targets = nodes + batch.num_nodes, targets + len(batch.targets)
             if on_batch is not None:
-                on_batch(batch)
+                on_batch(batch, gradient)
     mean = float(losses.mean)
     return ImplicitTerms(
         full_loss=reference,
@@ -198,7 +199,7 @@ def repeated_terms(
     batches: int = BATCHES,
     repeats: int = REPEATS,
     seed: int = 42,
-    on_batch: Callable[[Batch], None] | None = None,
+    on_batch: Callable[[Batch, Tensor], None] | None = None,
 ) -> Iterator[ImplicitTerms]:
     """The terms at random initialisation, once for every repeat, each with its own weights and its own batches.
 
