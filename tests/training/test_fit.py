@@ -93,6 +93,17 @@ def test_patience_stops_early(graph: hf.Graph) -> None:
     assert run.epochs == run.best_epoch + 3
 
 
+def test_without_validation_nodes_the_last_epoch_stands(graph: hf.Graph) -> None:
+    run = hf.fit(
+        small_sage(graph),
+        graph.replace(val_mask=torch.zeros(graph.num_nodes, dtype=torch.bool)),
+        hf.FullGraph(),
+        epochs=3,
+    )
+    assert math.isnan(run.val)
+    assert (run.best_epoch, run.test) == (3, run.history[-1]["test"])
+
+
 def test_evaluation_every_k_epochs_and_at_the_end(graph: hf.Graph) -> None:
     run = hf.fit(small_sage(graph), graph, hf.FullGraph(), epochs=7, evaluate_every=3)
     assert [line["epoch"] for line in run.history] == [3, 6, 7]

@@ -307,7 +307,7 @@ def evaluate(loop: Loop) -> tuple[float, float]:
 
 def _note(loop: Loop, val: float, test: float) -> dict[str, Any]:
     """Keep an evaluation: the history, the best so far, and whether patience has run out."""
-    better = val > loop.best_val or loop.best_epoch == 0
+    better = not val <= loop.best_val  # without validation nodes (NaN) the last epoch stands
     if better:
         loop.best_val, loop.best_test, loop.best_epoch, loop.stale = val, test, loop.epoch, 0
         loop.best_weights = {k: v.detach().clone() for k, v in loop.model.state_dict().items()}
