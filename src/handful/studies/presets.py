@@ -1,0 +1,218 @@
+"""The paper's hyperparameters and results, from the data files in ``presets/``.
+
+A table of those files is named by the label that the paper gives to what it copies. Data sets, models, samplers and
+their options are called as everywhere in handful; a name that the paper does not have is an error with those it has.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from handful.errors import HandfulError, unknown
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the paper trains in one cell of a table. ``source`` is the table's label.
+
+    ``options`` are the sampler's, ``dropout`` is the model's, and ``settings()`` is for ``fit``. ``devices`` says over
+    how many GPUs the paper spread the layers.
+    """
+
+    source: str
+    sampler: str
+    lr: float
+    dropout: float
+    weight_decay: float
+    epochs: int
+    options: dict[str, Any] = field(default_factory=dict)
+    optimizer: str = "adam"
+    momentum: float = 0.9
+    update: str = "step"
+    checkpoint_activations: bool = False
+    devices: int = 1
+
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments of ``fit``; neighbour sampling is evaluated by its own samples, all else exactly."""
+        names = ("lr", "weight_decay", "epochs", "optimizer", "momentum", "update", "checkpoint_activations")
+        evaluation = "sampled" if self.sampler == "neighbor" else "exact"
+        return {**{name: getattr(self, name) for name in names}, "evaluation": evaluation}
+
+
+# -- architectures ----------------------------------------------------------------------------------------------------
+
+
+def architecture(dataset: str, model: str) -> dict[str, Any]:
+    """The options of ``model`` in the architecture benchmark, or of ``graphland-sage`` on any data set of GraphLand."""
+    options: dict[str, Any] = _table("architectures", "subsec:architectures_details").get(model, {})
+    if model == "graphland-sage":
+        _table("training", "tab:hyperparameters-graphland", dataset)  # there must be one
+        options |= _table("architectures", "app:graphland", "architecture")
+    elif model == "sgformer":
+        options |= _table("architectures", "tab:arch_hparams_sgformer", dataset)
+    else:
+        options |= _table("architectures", "tab:arch_hparams_gnn", dataset, model)
+    return options
+
+
+def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
+    """The model of the sampling benchmark and its options: GraphSAGE, and a GCN of five layers for LADIES."""
+    options = _table("architectures", "tab:arch_hparams", dataset)
+    exceptions = _table("architectures", "sec:implementation_details").get(sampler, {})
+    return exceptions.pop("model", "sage"), options | exceptions
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def sampling(dataset: str, sampler: str) -> Recipe:
+    """The best configuration of ``sampler`` in the sampling benchmark."""
+    label = "tab:hparams_sampling_compact"
+    return Recipe(label, sampler, epochs=epochs(dataset, sampler), **_table("training", label, dataset, sampler))
+
+
+def tuned(dataset: str, model: str, regime: str) -> Recipe | None:
+    """How ``model`` was trained in the architecture benchmark, ``full`` or ``rns``; ``None`` where it never fitted.
+
+    The parts of RNS are those of the sampling benchmark.
+    """
+    label = "tab:tuned_hparams"
+    cell = _table("training", label, dataset, model, regime)
+    if cell == "N/A":
+        return None
+    options = sampling(dataset, regime).options
+    return Recipe(label, regime, epochs=epochs(dataset, regime), options=options, **cell)
+
+
+def graphland(dataset: str, regime: str, method: str) -> Recipe:
+    """How a data set of GraphLand was trained with its split ``rl`` or ``rh``, by ``full`` or ``rns``."""
+    label = "tab:hyperparameters-graphland"
+    cells = _table("training", label, dataset, regime, method)
+    memory = _table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
+    return Recipe(label, method, epochs=_table("protocol", "app:graphland", "protocol", "epochs"), **cells, **memory)
+
+
+def implicit(regime: str, optimizer: str) -> Recipe:
+    """One cell of the table of regimes: ``full``, ``rns-no-batch`` or ``rns``, by ``sgd``, ``sgdm`` or ``adam``."""
+    label = "app:implicit-reg-impl-details"
+    shared = _table("training", label)
+    how = _table("training", label, "regimes", regime) | _table("training", label, "optimizers", optimizer)
+    return Recipe(
+        label,
+        dropout=shared["dropout"],
+        weight_decay=shared["weight_decay"],
+        epochs=epochs(shared["dataset"]),
+        options=sampling(shared["dataset"], how["sampler"]).options,
+        optimizer=optimizer,
+        **how,
+    )
+
+
+def epochs(dataset: str, sampler: str = "full") -> int:
+    """For how many epochs the sampling and the architecture benchmark train."""
+    count = int(_table("protocol", "tab:arch_hparams", "epochs", dataset))
+    return int(_table("protocol", "tab:arch_hparams", "neighbor_epochs")) if sampler == "neighbor" else count
+
+
+# -- protocol ---------------------------------------------------------------------------------------------------------
+
+
+def search_space(sampler: str) -> list[dict[str, Any]]:
+    """The options of ``sampler`` among which the sampling benchmark chose."""
+    space: list[dict[str, Any]] = _table("protocol", "subsec:hpo_protocol", "samplers", sampler)
+    return space
+
+
+def training_space() -> dict[str, list[float]]:
+    """Learning rates, dropouts and weight decays among which every configuration chose, in ``trials()`` trials."""
+    table = _table("protocol", "subsec:hpo_protocol")
+    return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
+
+
+def graphland_parts() -> list[int]:
+    """The numbers of parts among which RNS chose on GraphLand."""
+    parts: list[int] = _table("protocol", "app:graphland", "protocol", "parts")
+    return parts
+
+
+def trials() -> int:
+    """How many trials of Bayesian optimisation each sampling configuration had."""
+    return int(_table("protocol", "subsec:hpo_protocol", "trials"))
+
+
+def seeds() -> tuple[int, ...]:
+    """The seeds of every training run."""
+    return tuple(_table("protocol", "subsec:architectures_details", "protocol", "seeds"))
+
+
+def protocol(figure: str) -> dict[str, int]:
+    """What the caption of a figure says of how it was made, by its label, such as ``fig:implicit_reg_all_metrics``."""
+    numbers: dict[str, int] = _table("protocol", figure)
+    return numbers
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
+def paper_result(table: str, *row: str) -> Any:
+    """What the paper found: the table of this label, or what is in it under the names of ``row``; ``None`` for OOM.
+
+    As everywhere in handful, metrics are fractions, ``{"mean": …, "ci95": …}``, and so are their differences. Runtimes
+    are in seconds.
+
+    >>> paper_result("tab:main-results", "ogbn-arxiv", "rns")
+    {'test': {'mean': 0.7251, 'ci95': 0.0019}, 'seconds': 100, 'gpu_gb': 2.38, 'ram_gb': 1.51}
+    """
+    return _measured(_table("results", table, *row))
+
+
+def _measured(value: Any) -> Any:
+    """A printed text as numbers, in whatever it is nested."""
+    if isinstance(value, dict):
+        return {name: _measured(inner) for name, inner in value.items()}
+    if not isinstance(value, str):
+        return value
+    if value == "OOM":
+        return None
+    if "±" in value:
+        mean, ci95 = (_hundredth(part) for part in value.split("±"))
+        return {"mean": mean, "ci95": ci95}
+    if value.endswith("pp"):
+        return _hundredth(value.removesuffix("pp"))
+    units = {"h": 3600, "m": 60, "s": 1}
+    return sum(int(count) * units[unit] for count, unit in re.findall(r"(\d+)([hms])", value))
+
+
+def _hundredth(text: str) -> float:
+    return round(float(text) / 100, 6)
+
+
+# -- the files --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _file(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("handful.studies") / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _table(file: str, *path: str) -> Any:
+    """What is under ``path`` in a file, to keep and to change."""
+    value: Any = _file(file)
+    for name in path:
+        if name not in value:
+            raise HandfulError("the paper's tables: " + unknown("entry", name, value))
+        value = value[name]
+    return deepcopy(value)
+
+
+TARGETS: dict[str, tuple[float, ...]] = {
+    dataset: tuple(_hundredth(target) for target in rows)
+    for dataset, rows in _file("results")["tab:rns_speedup_decomposition"].items()
+}
+"""The validation accuracies to which the paper timed full graph and RNS (``tab:rns_speedup_decomposition``)."""
