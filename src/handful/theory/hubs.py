@@ -61,7 +61,7 @@ class HubShare:
         spread = self.squares - centre
         varying = int(torch.linalg.matrix_rank(self.design)) - 1
         left = self.count - varying - 1
-        if left < 1 or spread <= 1e-12 * self.squares:
+        if left < max(1, 2 * varying) or spread <= 1e-12 * self.squares:
             return float("nan")
         gram = (self.products @ self.products.T).cpu()
         explained = float((torch.linalg.pinv(self.design) * gram).sum()) - centre

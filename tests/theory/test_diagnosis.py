@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+import handful as hf
+from graphs import make_graph
+from handful.samplers.full import FullGraph
+from handful.samplers.neighbor import Neighbors
+from handful.samplers.random_node import RandomNodes
+from handful.theory.diagnosis import TERMS, diagnose, in_words, relation
+from handful.theory.implicit import repeated_terms
+from handful.theory.powerlaw import degrees, fit_power_law
+
+
+def hub_graph(n: int = 300) -> hf.Graph:
+    """One node that touches all others and whose features are far off, beside a random graph."""
+    rng = np.random.default_rng(0)
+    star = np.stack([np.zeros(n - 1, int), np.arange(1, n)])
+    edges = np.concatenate([star, rng.integers(1, n, (2, n))], axis=1)
+    y = rng.integers(0, 3, n)
+    x = rng.normal(size=(n, 4)).astype(np.float32)
+    x[0] = 20
+    fields = {"train_mask": np.arange(n) < 200, "val_mask": np.arange(n) >= 200}
+    return hf.Graph.from_edge_index(edges, n, x=x, y=y, num_classes=3, **fields).to_undirected().without_loops()
+
+
+def test_terms_and_exponents_come_from_the_same_batches() -> None:
+    graph = make_graph(300)
+    make = partial(hf.SAGE, graph.num_features, graph.num_outputs, hidden=8, layers=2)
+    samplers = [RandomNodes(3), Neighbors(batch_size=20)]
+    reported: list[str] = []
+    found = diagnose(graph, samplers, make, batches=5, repeats=2, seed=1, report=lambda s: reported.append(s.name))
+    assert reported == ["rns", "rns", "neighbor", "neighbor"]
+    alphas: list[float] = []
+    again = list(
+        repeated_terms(make, graph, samplers[1], 5, 2, 1, lambda b, _: alphas.append(fit_power_law(degrees(b)).alpha))
+    )
+    assert list(found[1].terms) == again
+    full = fit_power_law(degrees(graph)).alpha
+    assert found[1].alpha_errors == pytest.approx([abs(np.mean(alphas[i : i + 5]) - full) for i in (0, 5)])
+    told = found[1].to_json()
+    assert set(told) == {"name", *TERMS}
+    assert told["R"]["mean"] == pytest.approx(np.mean([t.R for t in again]))
+    assert found[1].variance_per_target == pytest.approx(np.mean([t.R * t.targets for t in again]))
+
+
+def test_a_hub_makes_random_parts_jump() -> None:
+    graph = hub_graph()
+    make = partial(hf.SAGE, 4, 3, hidden=8, layers=1, norm="none")
+    rns, full = diagnose(graph, [RandomNodes(4), FullGraph()], make, batches=40, repeats=1)
+    assert rns.hub_share > 0.8
+    assert np.isnan(full.hub_share)
+    plain = make_graph(300)
+    make = partial(hf.SAGE, plain.num_features, plain.num_outputs, hidden=8, layers=1, norm="none")
+    (even,) = diagnose(plain, [RandomNodes(4)], make, batches=40, repeats=1)
+    assert even.hub_share < 0.2
+    assert "hubs" in in_words([rns, full, even])
+    assert "hubs" not in in_words([even])
+
+
+def test_words_name_the_steadiest_and_the_nearest() -> None:
+    graph = make_graph(300)
+    make = partial(hf.SAGE, graph.num_features, graph.num_outputs, hidden=8, layers=2)
+    torch.manual_seed(0)
+    found = diagnose(graph, [Neighbors(batch_size=5), RandomNodes(2)], make, batches=10, repeats=2)
+    words = in_words(found)
+    assert words.startswith("rns has the least gradient variance")
+    closest = min(found, key=lambda d: d.mean("bias")).name
+    assert ("Its loss is also the closest" in words) == (closest == "rns")
+    assert abs(relation(found)) == pytest.approx(1)
+    assert "Every batch is the whole graph" in in_words(diagnose(graph, [FullGraph()], make, 2, 1))
