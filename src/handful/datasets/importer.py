@@ -251,21 +251,27 @@ class _Ids:
             raise DatasetError(f"{nodes.row(again + 1)}: node '{column[again + 1]}' is there a second time")
         return cls(column, closed=True)
 
-    def numbers(self, column: Any) -> np.ndarray:
-        """The number of every id in ``column``, -1 where it is not known."""
+    def numbers(self, columns: list[Any]) -> list[np.ndarray]:
+        """The number of every id in each of the ``columns``, -1 where it is not known."""
         pa = arrow()
-        column = column.cast(self.known.type)
+        both = pa.concat_arrays([column.cast(self.known.type) for column in columns])
         if self._find is not None:
-            return self._find(column.to_numpy())
-        encoded = column.dictionary_encode()
-        if not self.closed:
-            fresh = encoded.dictionary.filter(
-                pa.compute.invert(pa.compute.is_in(encoded.dictionary, value_set=self.known))
-            )
-            self.known = pa.concat_arrays([self.known, fresh])
-        places = pa.compute.fill_null(pa.compute.index_in(encoded.dictionary, value_set=self.known), -1)
-        out: np.ndarray = places.to_numpy().astype(np.int32)[encoded.indices.to_numpy()]
-        return out
+            out = self._find(both.to_numpy())
+        elif self.closed:
+            out = self._places(both)
+        else:
+            encoded = both.dictionary_encode()
+            places = self._places(encoded.dictionary)
+            fresh = np.flatnonzero(places < 0)
+            places[fresh] = len(self.known) + np.arange(len(fresh))
+            self.known = pa.concat_arrays([self.known, encoded.dictionary.take(pa.array(fresh))])
+            out = places[encoded.indices.to_numpy()]
+        return np.split(out, np.cumsum([len(column) for column in columns])[:-1])
+
+    def _places(self, values: Any) -> np.ndarray:
+        pa = arrow()
+        places = pa.compute.fill_null(pa.compute.index_in(values, value_set=self.known), -1)
+        return places.to_numpy().copy()  # type: ignore[no-any-return]
 
 
 def _integer_finder(ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -308,18 +314,17 @@ def _read_edges(
     for row, block in table.blocks(names, types):
         if ids is None and not blocks and not all(pa.types.is_integer(block.column(end).type) for end in ends):
             ids = _Ids(pa.array([], pa.string()), closed=False)
-        parts = []
-        for end in ends:
-            column = block.column(end)
-            at = first(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
+        sides = [block.column(end) for end in ends]
+        for end, side in zip(ends, sides, strict=True):
+            at = first(side.is_null().to_numpy(zero_copy_only=False)) if side.null_count else None
             if at is not None:
                 raise DatasetError(f"{path}, row {row + at}: the edge has no '{end}'")
-            with reading(path):
-                numbers = _narrow(column.cast(pa.int64()).to_numpy()) if ids is None else ids.numbers(column)
+        with reading(path):
+            parts = [_narrow(side.cast(pa.int64()).to_numpy()) for side in sides] if ids is None else ids.numbers(sides)
+        for end, side, numbers in zip(ends, sides, parts, strict=True):
             at = None if ids is None else first(numbers < 0)
             if at is not None:
-                raise DatasetError(f"{path}, row {row + at}: {end} '{column[at]}' is not a node of {nodes}")
-            parts.append(numbers)
+                raise DatasetError(f"{path}, row {row + at}: {end} '{side[at]}' is not a node of {nodes}")
         if weight is not None:
             parts.append(block.column(weight).to_numpy(zero_copy_only=False).astype(np.float32))
             at = first(~np.isfinite(parts[-1]))

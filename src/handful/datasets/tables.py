@@ -19,7 +19,8 @@ from handful.errors import DatasetError
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
-BLOCK_BYTES = 1 << 25
+BLOCK_BYTES = 1 << 27
+"""Large, since ids of text are looked up in a table that pyarrow builds anew for each block."""
 HEADLESS = ("source", "target", "weight")
 
 
