@@ -107,6 +107,13 @@ def diagnose(
     """Measure every sampler at the same ``repeats`` initialisations; ``report`` is called after each repeat.
 
     α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
+
+    >>> import torch, handful as hf
+    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> graph = Graph.from_edge_index(ring, x=torch.eye(4), y=[0, 1, 0, 1], train_mask=range(4))
+    >>> (found,) = diagnose(graph, [hf.RandomNodes(2)], lambda: hf.SAGE(4, 1, hidden=4, layers=1), batches=6, repeats=2)
+    >>> found.name, found.mean("R") > 0
+    ('rns', True)
     """
     alpha_full = fit_power_law(degrees(graph)).alpha
     hubs = largest_hubs(graph)

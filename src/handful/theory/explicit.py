@@ -45,8 +45,8 @@ def variance_gradient(
     >>> graph = hf.Graph.from_edge_index(ring, x=torch.eye(4), y=[0, 1, 0, 1], train_mask=range(4))
     >>> batch, model = next(hf.FullGraph().epoch(graph, 0, 0)), hf.SAGE(4, 1, hidden=8, layers=2, norm="ln", dropout=0)
     >>> mean = torch.autograd.grad(batch_loss(model, batch), list(model.parameters()))
-    >>> variance_gradient(model, [SeededBatch(batch, 0)], mean)[0]  # one batch does not vary
-    0.0
+    >>> variance_gradient(model, [SeededBatch(batch, 0)], mean)[0] < 1e-9  # one batch does not vary
+    True
     """
     weights = [p for p in model.parameters() if p.requires_grad]
     total = [torch.zeros_like(w) for w in weights]

@@ -163,8 +163,8 @@ def implicit_terms(
     >>> ring = [[0, 1, 2, 3], [1, 2, 3, 0]]
     >>> graph = Graph.from_edge_index(torch.tensor(ring), x=torch.eye(4), y=[0, 1, 0, 1], train_mask=range(4))
     >>> terms = implicit_terms(hf.SAGE(4, 1, hidden=8, layers=2), graph, FullGraph(), batches=3)
-    >>> terms.bias, terms.R
-    (0.0, 0.0)
+    >>> terms.bias < 1e-6, terms.R < 1e-9  # every batch is the graph
+    (True, True)
     """
     losses, gradients = Welford(), Welford()
     nodes = targets = 0
