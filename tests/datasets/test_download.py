@@ -134,6 +134,7 @@ def test_no_network_says_what_to_put_where(server: Server, tmp_path: Path) -> No
     with pytest.raises(DatasetError, match=r"cannot be downloaded \(.*\).*put it at .*file\.bin") as caught:
         fetch(Remote(server.url, "file.bin"), tmp_path)
     assert "\n" not in str(caught.value)
+    assert files(tmp_path) == []
     (tmp_path / "file.bin").write_bytes(b"placed by hand")
     assert fetch(Remote(server.url, "file.bin"), tmp_path).read_bytes() == b"placed by hand"
 

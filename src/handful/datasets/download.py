@@ -56,6 +56,8 @@ def fetch(remote: Remote, folder: Path) -> Path:
             _download(remote, file, part.with_name(f"{part.name}.tag"), by_hand)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
+        if part.exists() and part.stat().st_size == 0:
+            part.unlink()
         raise DatasetError(f"{remote.url} cannot be downloaded ({reason}): run again to go on, or {by_hand}") from None
     try:
         _verify(remote, part)

@@ -26,7 +26,7 @@ from handful.datasets.tables import Table, first, read_matrix
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
 
-URL = "http://snap.stanford.edu/ogb/data/nodeproppred"
+URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
 
 
 @dataclass(frozen=True)

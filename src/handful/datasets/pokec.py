@@ -3,9 +3,9 @@
 Two forms of the same graph, ``pokec?form=linkx`` (the default) and ``pokec?form=snap``:
 
 - ``linkx``: ``pokec.mat`` as made for LINKX, with its 65 features; the form that "Classic GNNs" uses.
-- ``snap``: SNAP's ``soc-pokec-relationships.txt`` and ``soc-pokec-profiles.txt``, or both ``.gz``. Features are made here
-  of the profile's public fields: whether it is public, how complete it is, age, day of registration and of the last
-  login, each standardised with a flag where it is missing, and the region one-hot. They are not LINKX's.
+- ``snap``: SNAP's ``soc-pokec-relationships.txt`` and ``soc-pokec-profiles.txt``, or both ``.gz``. Features are made of the
+  profile's public fields: whether it is public, how complete it is, age, day of registration and of the last login,
+  each standardised with a flag where it is missing, and the region one-hot. They are not LINKX's.
 
 The split is random, 10/10/80 of those whose gender is known, and drawn anew for every seed, as in the paper.
 """
