@@ -3,8 +3,8 @@
 Two forms of the same graph, ``pokec?form=linkx`` (the default) and ``pokec?form=snap``:
 
 - ``linkx``: ``pokec.mat`` as made for LINKX, with its 65 features; the form that "Classic GNNs" uses.
-- ``snap``: SNAP's ``soc-pokec-relationships.txt`` and ``soc-pokec-profiles.txt``, or both ``.gz``. Features are made of the
-  profile's public fields: whether it is public, how complete it is, age, day of registration and of the last login,
+- ``snap``: SNAP's ``soc-pokec-relationships.txt`` and ``soc-pokec-profiles.txt``, or both ``.gz``. Features are made of
+  the public fields of a profile: whether it is public, how complete it is, age, days of registration and last login,
   each standardised with a flag where it is missing, and the region one-hot. They are not LINKX's.
 
 The split is random, 10/10/80 of those whose gender is known, and drawn anew for every seed, as in the paper.
