@@ -110,7 +110,7 @@ def _prepare(job: Job, folder: Path) -> None:
 
 
 def _start(folder: Path, threads: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads)]
+    command = [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
     with (folder / "stderr.txt").open("w") as errors:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, text=True, env=os.environ)
 

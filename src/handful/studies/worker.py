@@ -1,8 +1,11 @@
-"""The process that runs one job: ``python -m handful.studies.worker FOLDER THREADS``."""
+"""The process that runs one job: ``python -m handful.studies.worker FOLDER THREADS [PARENT]``."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 from handful.errors import HandfulError
@@ -34,7 +37,20 @@ def main(folder: Path, threads: int) -> None:
     write_json(folder / "summary.json", summary.to_json())
 
 
+def end_with(parent: int) -> None:
+    """Stop soon after the process ``parent`` has ended: a run that nobody waits for keeps its folder from the next."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 3:
+        end_with(int(sys.argv[3]))
     try:
         main(Path(sys.argv[1]), int(sys.argv[2]))
     except HandfulError as error:
