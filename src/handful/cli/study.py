@@ -11,10 +11,10 @@ from handful.cli.app import (
     DeviceOption,
     JsonOption,
     RootOption,
-    SeedsOption,
     SplitOption,
     ThreadsOption,
     app,
+    console,
     emit_json,
     integers,
     out,
@@ -29,18 +29,25 @@ def study(
     split: SplitOption = None,
     root: RootOption = None,
     budget: Annotated[str, typer.Option(help="How much to compute: smoke, laptop or paper.")] = "laptop",
-    seeds: SeedsOption = "42",
+    seeds: Annotated[str | None, typer.Option(help="Seeds, separated by commas (else as many as the budget).")] = None,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
-    out_dir: Annotated[str | None, typer.Option("--out", help="Folder for the record and the pictures.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs at a time; timings are fair only with 1.", min=1)] = 1,
+    out_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--out", help="Folder for runs, record and pictures (else one under runs/); what is done is kept."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """One of the experiments, as a table, a sentence and pictures."""
+    """One of the experiments, as a table, a sentence and pictures; asked again, it goes on where it was."""
     from handful.cli.progress import progress_bar
-    from handful.files import write_json
+    from handful.files import write_json, write_text
     from handful.kernels.threads import set_threads
-    from handful.report.tables import Cell, rich_table
-    from handful.studies import Request, run_study, study_names
+    from handful.report.tables import Cell, markdown, rich_table
+    from handful.studies import Request, run_study, study_folder, study_names
+    from handful.theory.pictures import save
 
     if threads is not None:
         set_threads(threads)
@@ -57,18 +64,19 @@ def study(
         def report(done: int, total: int, word: str) -> None:
             bar.update(task, completed=done, total=total, description=word)
 
-        wanted = tuple(integers(seeds, "--seeds"))
-        found = run_study(name, Request(graph, split, root, budget, wanted, device, report))
-    if out_dir is not None:
-        from handful.theory.pictures import save
-
-        write_json(Path(out_dir) / f"{name}.json", plain(found.payload))
-        for file, figure in found.pictures.items():
-            save(figure, Path(out_dir) / file)
+        wanted = tuple(integers(seeds, "--seeds")) if seeds else ()
+        folder = Path(out_dir) if out_dir else study_folder(name, graph, budget)
+        found = run_study(name, Request(graph, split, root, budget, wanted, device, folder, jobs, report))
+    write_json(folder / f"{name}.json", plain(found.payload))
+    write_text(folder / "table.md", markdown(found.head, found.rows))
+    for file, figure in found.pictures.items():
+        save(figure, folder / file)
     if as_json:
         emit_json(found.payload)
-        return
-    out.print(rich_table(found.title, found.head, found.rows))
-    out.print(found.words)
-    if out_dir is not None:
-        out.print(f"in {out_dir}: {', '.join([f'{name}.json', *found.pictures])}")
+    else:
+        out.print(rich_table(found.title, found.head, found.rows))
+        out.print(found.words, soft_wrap=True)
+        out.print(f"in {folder}: {', '.join([f'{name}.json', 'table.md', *found.pictures])}", soft_wrap=True)
+    if found.failed:
+        console.print(f"failed: {', '.join(found.failed)}; see the stderr.txt beside their records", soft_wrap=True)
+        raise typer.Exit(1)

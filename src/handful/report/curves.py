@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from handful.files import write_aside
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#e45756", "#72b7b2", "#eeca3b")
 
@@ -15,6 +18,15 @@ COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#e45756", "#72
 def draw_curves(
     curves: dict[str, list[list[dict[str, Any]]]], metric: str, title: str, path: Path, against: str = "seconds"
 ) -> None:
+    """The picture of ``curves_figure`` as a file."""
+    figure = curves_figure(curves, metric, title, against)
+    kind = path.suffix.lstrip(".") or "svg"
+    write_aside(path, lambda aside: figure.savefig(aside, format=kind))
+
+
+def curves_figure(
+    curves: dict[str, list[list[dict[str, Any]]]], metric: str, title: str, against: str = "seconds"
+) -> Figure:
     """The validation metric of every method against ``seconds`` or ``epoch``: the mean over seeds, and their range."""
     from matplotlib.figure import Figure
 
@@ -32,8 +44,7 @@ def draw_curves(
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
-    kind = path.suffix.lstrip(".") or "svg"
-    write_aside(path, lambda aside: figure.savefig(aside, format=kind))
+    return figure
 
 
 def mean_curve(histories: list[list[dict[str, Any]]], against: str) -> tuple[np.ndarray, np.ndarray]:

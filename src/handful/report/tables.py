@@ -17,6 +17,12 @@ class Cell:
     rank: int = 0
 
 
+def percent(value: dict[str, float]) -> str:
+    """A mean and its 95% CI, given as fractions, in percent; without the CI where one seed has none."""
+    interval = value["ci95"]
+    return f"{100 * value['mean']:.2f}" + (f" ± {100 * interval:.2f}" if interval == interval else "")
+
+
 def best_two(values: Sequence[float], highest: bool) -> list[int]:
     """1 for the best value, 2 for the second best, 0 for the others; equal values share a rank."""
     order = sorted(set(values), reverse=highest)[:2]

@@ -1,0 +1,59 @@
+"""The table of data sets: what is measured of each that is on disk, beside what the paper prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from handful.datasets import load
+from handful.datasets.registry import home, sources
+from handful.datasets.stats import COLUMNS, PAPER, compared, statistics
+from handful.errors import DatasetError
+from handful.report.tables import Cell
+from handful.studies import Finding, Request
+
+SOURCES = {"smoke": 2, "laptop": 16, "paper": 64}
+"""Searches from random nodes, for the distances."""
+
+
+def here(name: str, root: str | None) -> bool:
+    """Whether a data set can be loaded without fetching it; a path always can."""
+    source = sources().get(name)
+    return source is None or source.on_disk is None or source.on_disk(home(root))
+
+
+def absent(name: str, root: str | None) -> str:
+    """What to do about a data set that is not here."""
+    return f"not in {home(root)}: `handful info {name}` fetches it"
+
+
+def run(request: Request) -> Finding:
+    """debian and all of the paper's, or the one asked for; those that are not on disk are said to be missing."""
+    names = [request.graph] if request.graph else ["debian", *PAPER]
+    rows: list[list[Cell]] = []
+    payload: list[dict[str, Any]] = []
+    for i, name in enumerate(names):
+        request.report(i, len(names), name)
+        if not here(name, request.root):
+            if request.graph:
+                raise DatasetError(f"data set '{name}' is {absent(name, request.root)}")
+            rows.append([Cell(name), Cell("not on disk"), *[Cell("")] * (len(COLUMNS) - 1)])
+            payload.append({"name": name, "missing": absent(name, request.root), "paper": PAPER.get(name)})
+            continue
+        data = load(name, split=request.split, root=request.root, seed=request.seeds[0])
+        found = statistics(data, SOURCES[request.budget]).as_dict()
+        differ = {c["column"] for c in compared(name, found) if not c["agrees"]} if name in PAPER else set()
+        rows.append([Cell(name), *(Cell(_text(found[column]) + "≠" * (column in differ)) for column in COLUMNS)])
+        payload.append({"name": name, **found, "paper": PAPER.get(name)})
+    request.report(len(names), len(names), "done")
+    missing = [row["name"] for row in payload if "missing" in row]
+    return Finding(
+        payload={"datasets": payload},
+        title="Data sets, edges counted in both directions; ≠ where the paper prints another number",
+        head=["Data set", *(column.replace("_", " ") for column in COLUMNS)],
+        rows=rows,
+        words=f"Not on disk: {', '.join(missing)}; `handful info NAME` fetches one." if missing else "All are on disk.",
+    )
+
+
+def _text(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

@@ -1,0 +1,164 @@
+"""Where the speed of RNS comes from: cheaper epochs, fewer of them, and the time to a target, against full graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from handful.report.tables import Cell
+from handful.studies import Finding, Request
+from handful.studies.budget import Scale, failures, graph_and_metric, graph_of, pair, printed, setting, train
+from handful.studies.presets import TARGETS
+
+SCALE = Scale(hidden=128, layers=3, epochs=60)
+STEP = 0.01
+"""Between targets, as in the paper."""
+
+Lines = Sequence[dict[str, Any]]
+"""The evaluations of one run, in order: ``epoch``, ``seconds`` and ``val`` of each."""
+
+
+def epoch_time(lines: Lines) -> float:
+    """τ = median_j (runtime_{j+1} − runtime_j) / (epoch_{j+1} − epoch_j); NaN with fewer than two evaluations.
+
+    >>> epoch_time([{"epoch": 1, "seconds": 9.0}, {"epoch": 2, "seconds": 10.0}, {"epoch": 4, "seconds": 14.0}])
+    1.5
+    """
+    epochs = np.array([line["epoch"] for line in lines], float)
+    seconds = np.array([line["seconds"] for line in lines], float)
+    return float(np.median(np.diff(seconds) / np.diff(epochs))) if len(lines) > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """When a run reached a target: E(a*), T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
+
+    epochs: float
+    start: float
+    nostart: float
+
+
+def crossing(lines: Lines, target: float) -> Crossing | None:
+    """Linear interpolation between the first evaluation that reaches ``target`` and the one before it, which does not.
+
+    A run whose first evaluation reaches it crosses there; one that never does has no crossing. t_0 is the runtime of
+    the first evaluation.
+
+    >>> crossing([{"epoch": 1, "seconds": 5.0, "val": 0.5}, {"epoch": 3, "seconds": 9.0, "val": 0.7}], 0.6)
+    Crossing(epochs=2.0, start=7.0, nostart=2.0)
+    """
+    known = [line for line in lines if line["val"] is not None]
+    at = next((i for i, line in enumerate(known) if line["val"] >= target), None)
+    if at is None:
+        return None
+    above, below = known[at], known[max(0, at - 1)]
+    share = (target - below["val"]) / (above["val"] - below["val"]) if at else 0.0
+    epochs, seconds = (below[key] + share * (above[key] - below[key]) for key in ("epoch", "seconds"))
+    return Crossing(float(epochs), float(seconds), float(seconds - lines[0]["seconds"]))
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """S_epoch, S_epochs, S_time with and without start-up for one target.
+
+    NaN where some seed of a method missed it; without start-up also where RNS has it at its first evaluation.
+    """
+
+    target: float
+    epoch: float
+    epochs: float
+    start: float
+    nostart: float
+    reached: dict[str, int]
+
+
+def speedup(full: Sequence[Lines], rns: Sequence[Lines], target: float) -> Speedup:
+    """S = E_s[full-graph quantity] / E_s[RNS quantity], the mean of each over its seeds, one history a seed."""
+    found = {name: [crossing(lines, target) for lines in runs] for name, runs in (("full", full), ("rns", rns))}
+    reached = {name: sum(one is not None for one in all_) for name, all_ in found.items()}
+
+    def ratio(quantity: str) -> float:
+        means = [np.mean([getattr(one, quantity, np.nan) for one in found[name]]) for name in ("full", "rns")]
+        return float(means[0] / means[1]) if means[1] != 0 else float("nan")
+
+    tau = float(np.mean([epoch_time(lines) for lines in full]) / np.mean([epoch_time(lines) for lines in rns]))
+    return Speedup(target, tau, ratio("epochs"), ratio("start"), ratio("nostart"), reached)
+
+
+def reachable(*methods: Sequence[Lines], step: float = STEP) -> tuple[float, ...]:
+    """Three targets ``step`` apart; the highest is the last multiple of it that every run of every method reached."""
+    common = min(max(line["val"] or 0.0 for line in lines) for runs in methods for lines in runs)
+    top = floor(common / step + 1e-9)
+    return tuple(round(step * (top - below), 10) for below in (2, 1, 0) if top - below > 0)
+
+
+def run(request: Request) -> Finding:
+    """Full graph against RNS, evaluated after every epoch; to the paper's targets under its budget, else what fits."""
+    graph = graph_of(request, "ogbn-arxiv")
+    jobs = pair(request, graph, SCALE, evaluate_every=1)
+    outcomes = train(request, jobs)
+    failed = failures(outcomes)
+    if failed:
+        return Finding(
+            payload={"graph": graph, "targets": [], "failed": failed},
+            title=graph,
+            head=["run", "what went wrong"],
+            rows=[[Cell(name), Cell(why)] for name, why in failed.items()],
+            words="There is no speedup to tell without both runs.",
+            failed=tuple(failed),
+        )
+    curves = {o.job.name: o.histories() for o in outcomes}
+    full, rns = curves["full"], curves["rns"]
+    targets = TARGETS[graph] if request.budget == "paper" else reachable(full, rns)
+    found = [speedup(full, rns, target) for target in targets]
+    name, metric = graph_and_metric(outcomes)
+    rows = [
+        [
+            Cell(f"{100 * s.target:.1f}%"),
+            *(Cell(_times(value)) for value in (s.epoch, s.epochs, s.start, s.nostart)),
+            Cell(" and ".join(f"{s.reached[name]} of {len(curves[name])}" for name in ("full", "rns"))),
+        ]
+        for s in found
+    ]
+    return Finding(
+        payload={
+            "graph": name,
+            "metric": metric,
+            "epoch_seconds": {name: float(np.mean([epoch_time(lines) for lines in curves[name]])) for name in curves},
+            "targets": [
+                {**vars(s), "paper": printed("tab:rns_speedup_decomposition", graph, f"{100 * s.target:.1f}")}
+                for s in found
+            ],
+        },
+        title=f"{name} · RNS against full-graph training · {setting(jobs)}",
+        head=[
+            f"target val. {metric.replace('_', ' ')}",
+            "epoch time",
+            "epochs to target",
+            "time to target",
+            "without start-up",
+            "seeds that reach it (full, RNS)",
+        ],
+        rows=rows,
+        words=in_words(found),
+    )
+
+
+def in_words(found: Sequence[Speedup]) -> str:
+    """What the speedups say, for the highest target that both methods always reached."""
+    sure = [s for s in found if s.start == s.start]
+    if not sure:
+        return "No target was reached by every seed of both methods: train longer, or with more seeds."
+    last = sure[-1]
+    return (
+        f"Speedups of RNS to {100 * last.target:.0f}%: {_times(last.epoch)} by cheaper epochs, {_times(last.epochs)} "
+        f"by fewer, {_times(last.start)} in time, {_times(last.nostart)} without what precedes the first evaluation."
+    )
+
+
+def _times(value: float) -> str:
+    return "–" if value != value else f"{value:.2f}×"

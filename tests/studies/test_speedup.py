@@ -1,0 +1,111 @@
+"""The decomposition of the speedup, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handful.studies import Request, presets, run_study
+from handful.studies.speedup import Crossing, crossing, epoch_time, in_words, reachable, speedup
+
+
+def lines(*rows: tuple[float, float, float | None]) -> list[dict[str, Any]]:
+    """Evaluations as (epoch, seconds, val)."""
+    return [{"epoch": epoch, "seconds": seconds, "val": val} for epoch, seconds, val in rows]
+
+
+FULL = lines((1, 10.0, 0.50), (2, 12.0, 0.60), (4, 16.0, 0.70), (5, 30.0, 0.80))
+RNS = lines((1, 8.0, 0.60), (2, 9.0, 0.58), (3, 10.0, 0.78), (4, 11.5, 0.76), (5, 12.5, 0.90))
+
+
+def test_epoch_time_is_the_median_slope() -> None:
+    assert epoch_time(FULL) == 2.0  # slopes 2, 2, 14: a mean would be 6
+    assert epoch_time(RNS) == 1.0  # 1, 1, 1.5, 1
+    assert epoch_time(lines((2, 1.0, 0.1), (6, 9.0, 0.1))) == 2.0
+    assert epoch_time(lines((1, 1.0, 0.5), (2, 2.0, 0.5), (4, 8.0, 0.5))) == 2.0  # of 1 and 3
+    assert isnan(epoch_time(FULL[:1]))
+
+
+def test_crossing_interpolates_epochs_and_runtime() -> None:
+    # Half way between (2, 12 s) and (4, 16 s); the first evaluation was at 10 s.
+    half = crossing(FULL, 0.65)
+    assert half is not None
+    assert (half.epochs, half.start, half.nostart) == pytest.approx((3.0, 14.0, 4.0))
+    # The first crossing counts: from 0.58 to 0.78 between epochs 2 and 3, though epoch 4 is below 0.77 again.
+    found = crossing(RNS, 0.77)
+    assert found is not None
+    assert (found.epochs, found.start, found.nostart) == pytest.approx((2.95, 9.95, 1.95))
+
+
+def test_crossing_at_the_edges() -> None:
+    at = crossing(FULL, 0.70)  # exactly at an evaluation
+    assert at is not None
+    assert (at.epochs, at.start, at.nostart) == pytest.approx((4.0, 16.0, 6.0))
+    assert crossing(FULL, 0.50) == crossing(FULL, 0.2) == Crossing(1.0, 10.0, 0.0)
+    assert crossing(FULL, 0.81) is None
+    late = crossing(lines((1, 1.0, None), (2, 2.0, 0.25), (3, 3.0, 0.75)), 0.5)
+    assert late == Crossing(2.5, 2.5, 1.5)  # an evaluation without a value is still the first in time
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=2, max_size=12),
+    st.floats(0.01, 1),
+)
+def test_a_crossing_lies_between_the_evaluations_around_it(values: list[float], target: float) -> None:
+    history = lines(*((i + 1, 2.0 * i + 3, v) for i, v in enumerate(values)))
+    found = crossing(history, target)
+    reached = [i + 1 for i, v in enumerate(values) if v >= target]
+    assert (found is None) == (not reached)
+    if found is not None:
+        assert max(1, reached[0] - 1) <= found.epochs <= reached[0]
+        assert found.start == pytest.approx(2 * found.epochs + 1)
+
+
+def test_speedups_are_ratios_of_means_over_seeds() -> None:
+    slow = lines((1, 20.0, 0.50), (2, 26.0, 0.55), (3, 32.0, 0.75))  # slope 6; 0.65 at epoch 2.5, 29 s
+    found = speedup([FULL, slow], [RNS], 0.65)
+    # RNS: 0.58 → 0.78 between epochs 2 and 3: 0.65 at 2.35, 9.35 s, of which 8 s before the first evaluation.
+    assert found.epoch == pytest.approx((2 + 6) / 2 / 1)
+    assert found.epochs == pytest.approx((3 + 2.5) / 2 / 2.35)
+    assert found.start == pytest.approx((14 + 29) / 2 / 9.35)
+    assert found.nostart == pytest.approx((4 + 9) / 2 / 1.35)
+    assert found.reached == {"full": 2, "rns": 1}
+
+
+def test_a_seed_that_misses_the_target_leaves_no_speedup_to_it() -> None:
+    found = speedup([FULL, FULL[:2]], [RNS], 0.65)
+    assert found.reached == {"full": 1, "rns": 1}
+    assert all(isnan(value) for value in (found.epochs, found.start, found.nostart))
+    assert found.epoch == 2.0
+    assert "No target" in in_words([found])
+
+
+def test_targets_are_what_every_run_reached() -> None:
+    assert reachable([FULL], [RNS]) == (0.78, 0.79, 0.80)
+    assert reachable([FULL[:3]], [RNS]) == (0.68, 0.69, 0.70)
+    assert reachable([lines((1, 1.0, 0.015))]) == (0.01,)
+
+
+def test_the_paper_has_targets_for_its_graphs() -> None:
+    assert presets.TARGETS["ogbn-products"] == (0.88, 0.89, 0.90)
+
+
+def test_the_study_tells_what_its_records_hold(small_debian: str, tmp_path: Path) -> None:
+    request = Request(small_debian, budget="smoke", out=tmp_path, jobs=2)
+    found = run_study("speedup", request)
+    assert found.payload["graph"] == "cut"
+    assert found.failed == ()
+    assert len(found.rows) == len(found.payload["targets"]) > 0
+    for target in found.payload["targets"]:
+        assert target["reached"] == {"full": 1, "rns": 1}
+        assert target["epochs"] > 0
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
+    assert len(stamps) == 2
+    again = run_study("speedup", request)
+    assert again.rows == found.rows
+    assert stamps == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
