@@ -49,7 +49,9 @@ def train(
     sampler: Annotated[
         str, typer.Option(help="Where batches come from: rns, full, neighbor, cluster, saint, ladies.")
     ] = "rns",
-    parts: Annotated[int | None, typer.Option(help="m, the number of parts of rns.")] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="m, the number of parts of rns; auto tries some first, as `handful parts` does.")
+    ] = None,
     sampler_option: Annotated[
         list[str] | None, typer.Option("--sampler-option", "-s", help="Any option of the sampler, as name=value.")
     ] = None,
@@ -95,9 +97,9 @@ def train(
     if resume and out_dir is None:
         raise HandfulError("--resume needs --out, the folder of the runs to go on with")
     options = parse_options(sampler_option or [])
-    if parts is not None:
-        options["parts"] = parts
-    chosen = make_sampler(sampler, **options)
+    if parts not in (None, "auto"):
+        options["parts"] = integers(parts, "--parts")[0]
+    make_sampler(sampler, **options)
     given = {
         "hidden": hidden,
         "layers": layers,
@@ -129,12 +131,19 @@ def train(
     }
     seed_list = integers(seeds, "--seeds")
     folder = run_folder(out_dir, f"{graph}-{model}-{sampler}")
+    if parts == "auto":
+        from handful.cli.parts import auto_parts
+        from handful.studies.jobs import Job
+
+        some = tuple(seed_list[:3])
+        template = Job("rns", graph, sampler, options, model, architecture, settings, some, split, root, device)
+        options["parts"] = auto_parts(template, folder / "parts")
     with EpochProgress(epochs, len(seed_list)) as progress:
         summary = train_seeds(
             graph,
             model,
             architecture,
-            chosen,
+            make_sampler(sampler, **options),
             settings,
             seeds=seed_list,
             split=split,
