@@ -160,8 +160,8 @@ def in_words(found: Sequence[Diagnosis]) -> str:
         words += f" Much of R comes from which of the largest hubs a batch holds: {', '.join(hubs)}."
     if closest is best:
         return words + (
-            f" Its loss is also the closest to the full graph's, off by {best.mean('bias'):.2g}: steps on its batches "
-            "are the ones most like steps on the whole graph."
+            f" The loss of {best.name} is also the closest to the full graph's, off by {best.mean('bias'):.2g}: steps "
+            "on its batches are the ones most like steps on the whole graph."
         )
     return words + (
         f" The loss of {closest.name} is the closest to the full graph's, off by {closest.mean('bias'):.2g} against "

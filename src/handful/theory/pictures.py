@@ -177,7 +177,7 @@ def degree_lines(laws: dict[int, np.ndarray], sampled: dict[int, np.ndarray], gr
         at = np.unique(np.geomspace(1, max(1, len(seen) - 1), 30).astype(int))
         at = at[(at < len(seen)) & (seen[np.minimum(at, len(seen) - 1)] > 0)]
         axes.scatter(at, seen[at], s=12, color=color, linewidths=0)
-    axes.set_ylim(bottom=min(1.0, *(float(seen[seen > 0].min()) for seen in sampled.values())) / 2)
+    axes.set_ylim(min(float(seen[seen > 0].min()) for seen in sampled.values()) / 2, 1.5)
     axes.set_xlabel("degree k")
     axes.set_ylabel("share of nodes with degree ≥ k")
     axes.legend(frameon=False)
