@@ -91,7 +91,7 @@ def show(graph: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _text(value: dict[str, float]) -> str:
-    mean, sd = (f"{number:,.0f}" if number >= 100 else f"{number:.2g}" for number in (value["mean"], value["sd"]))
+    mean, sd = (f"{number:,.0f}" if number >= 99.5 else f"{number:.2g}" for number in (value["mean"], value["sd"]))
     return f"{mean} ± {sd}" if value["sd"] > 1e-9 * abs(value["mean"]) else mean
 
 
