@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import DatasetError, GraphError
+from handful.files import write_text
 from handful.graph import MASKS, Graph
 
 FORMAT = "handful-graph"
@@ -198,10 +199,5 @@ def _read_stamp(path: Path) -> Any:
 
 
 def _write_stamp(path: Path, stamp: dict[str, list[int]] | None) -> None:
-    aside = path / f".{STAMP}-{secrets.token_hex(4)}"
-    try:
-        aside.write_text(json.dumps(stamp), encoding="utf-8")
-        os.replace(aside, path / STAMP)
-    except OSError:  # A folder that cannot be written to is verified at each opening.
-        with suppress(OSError):
-            aside.unlink()
+    with suppress(OSError):  # A folder that cannot be written to is verified at each opening.
+        write_text(path / STAMP, json.dumps(stamp))
