@@ -59,7 +59,7 @@ def run(request: Request) -> Finding:
             "splits": splits,
         },
         title=f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m",
-        head=["m", "|E[L̂] − L_full|", "C·σ, average node", "C·σ, worst node"],
+        head=["m", "bias", "C·σ, average node", "C·σ, worst node"],
         rows=rows,
         words=f"Bias by node subsampling (I) and by edge removal (II): {terms}.",
         pictures={"bias-bound.svg": bound_lines(bounds, graph.name)},

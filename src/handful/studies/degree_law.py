@@ -49,7 +49,7 @@ def run(request: Request) -> Finding:
     return Finding(
         payload={"graph": graph.name, "parts": payload},
         title=f"{graph.name} · {EPOCHS[request.budget]} partitions for each m",
-        head=["m", "edge survival", "sampled", "sup |law − sample|", "α of a part"],
+        head=["m", "edge survival", "sampled", "sup of law − sample", "α of a part"],
         rows=rows,
         words=f"Parts keep the exponent {full:.2f} of the whole graph to within {off:.2f}.",
         pictures={"degree-law.svg": degree_lines(laws, sampled, graph.name)},
