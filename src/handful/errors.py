@@ -26,6 +26,10 @@ class RunError(HandfulError):
     """A run folder that is in use, broken, or made with another configuration."""
 
 
+class DivergedError(HandfulError):
+    """Training whose loss is no longer finite."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that does not exist, with the nearest names that do."""
     names = sorted(known)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn, optim
 
 from handful.batch import Batch
-from handful.errors import HandfulError, RunError
+from handful.errors import DivergedError, HandfulError, RunError
 from handful.files import write_json
 from handful.graph import Graph
 from handful.kernels.threads import get_threads
@@ -252,7 +252,7 @@ def train_epoch(loop: Loop, callbacks: Sequence[Callback] = ()) -> None:
                 parameter.grad /= batches
         _step(loop, callbacks)
     if batches and not math.isfinite(total):
-        raise HandfulError(f"the loss is {total} in epoch {loop.epoch + 1}: use a smaller --lr, or another norm")
+        raise DivergedError(f"the loss is {total} in epoch {loop.epoch + 1}: use a smaller --lr, or another norm")
     loop.loss = total / batches if batches else math.nan
     for callback in callbacks:
         callback.on_epoch(loop)
