@@ -11,6 +11,7 @@ from graphs import make_graph
 from handful.batch import Batch
 from handful.nn import GraphLandSAGE
 from handful.random import derived_seed
+from handful.training.fit import batch_loss
 
 
 def full_batch(graph: hf.Graph) -> Batch:
@@ -90,3 +91,14 @@ def test_it_trains_on_subgraphs_and_on_sampled_neighbourhoods(graph: hf.Graph) -
         torch.manual_seed(0)
         model = hf.make_model("graphland-sage", graph.num_features, graph.num_outputs, hidden=16)
         assert hf.fit(model, graph, sampler, epochs=20, lr=1e-2).test > 0.8
+
+
+def test_bf16_is_close_to_fp32() -> None:
+    graph = make_graph(60)
+    torch.manual_seed(0)
+    model = GraphLandSAGE(graph.num_features, graph.num_classes, hidden=16, dropout=0.0)
+    wide, narrow = (batch_loss(model, full_batch(graph), precision) for precision in ("fp32", "bf16"))
+    assert wide != narrow
+    torch.testing.assert_close(wide, narrow, rtol=0.03, atol=0.03)
+    narrow.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

@@ -55,6 +55,17 @@ def test_training_ends_bit_for_bit_the_same(graph: hf.Graph, name: str, how: dic
         assert torch.equal(value, other[key]), key
 
 
+def test_a_layer_runs_again_in_the_precision_it_had() -> None:
+    graph = make_graph(50)
+    gradients = []
+    for twice in (False, True):
+        model = make("sage", graph)
+        model.checkpoint_activations = twice
+        batch_loss(model, full_batch(graph), "bf16").backward()
+        gradients.append([p.grad for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
 def test_running_statistics_see_a_batch_once() -> None:
     graph = make_graph(50)
     model = make("sage", graph)
@@ -105,14 +116,14 @@ def test_less_is_kept(name: str) -> None:
     model, batch = make(name, graph), full_batch(graph)
     plain = saved_bytes(model, batch)
     model.checkpoint_activations = True
-    assert saved_bytes(model, batch) < 0.5 * plain
+    assert saved_bytes(model, batch) < 0.7 * plain
 
 
 @pytest.mark.parametrize("name", ["gcn", "sage", "sgformer", "graphland-sage"])
 def test_each_layer_runs_where_its_parameters_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second device is torch's ``meta``: like a GPU it refuses operands from elsewhere, but it holds no data."""
 
-    def aggregate(adj: Adjacency, x: Tensor) -> Tensor:
+    def aggregate(adj: Adjacency, x: Tensor, **_: object) -> Tensor:
         assert adj.device == x.device
         return adj.own(x).clone()
 

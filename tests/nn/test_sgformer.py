@@ -12,6 +12,7 @@ from graphs import make_graph
 from handful.batch import Batch
 from handful.nn import SGFormer
 from handful.nn.sgformer import Branch, GlobalAttention
+from handful.training.fit import batch_loss
 
 
 def full_batch(graph: hf.Graph) -> Batch:
@@ -147,3 +148,14 @@ def test_dropout_comes_from_the_step_seed_alone() -> None:
 def test_a_wrong_option_is_named(options: dict, words: str) -> None:
     with pytest.raises(hf.HandfulError, match=words):
         hf.make_model("sgformer", 4, 3, **options)
+
+
+def test_bf16_is_close_to_fp32() -> None:
+    graph = make_graph(60)
+    torch.manual_seed(0)
+    model = SGFormer(graph.num_features, graph.num_classes, hidden=16, dropout=0.0)
+    wide, narrow = (batch_loss(model, full_batch(graph), precision) for precision in ("fp32", "bf16"))
+    assert wide != narrow
+    torch.testing.assert_close(wide, narrow, rtol=0.03, atol=0.03)
+    narrow.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

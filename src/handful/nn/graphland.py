@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from handful.adjacency import Adjacency
+from handful.kernels.linear import add_linear, linear
 from handful.nn.activation import dropout as drop
 from handful.nn.network import check_options, map_rows, map_targets
 from handful.nn.stack import Stack
@@ -25,7 +26,7 @@ class PairMLP(nn.Module):
 
     def forward(self, own: Tensor, mean: Tensor, drop: Callable[[int, Tensor], Tensor]) -> Tensor:
         of_own, of_mean = self.inner.weight.chunk(2, dim=1)  # so that [own ‖ mean] is never made
-        inner = F.linear(own, of_own, self.inner.bias) + F.linear(mean, of_mean)
+        inner = add_linear(linear(own, of_own, self.inner.bias), mean, of_mean)
         return drop(1, self.outer(F.gelu(drop(0, inner))))
 
 

@@ -171,7 +171,8 @@ class SGFormer(Network):
 
     def mix(self, attended: Tensor, convolved: Tensor | None) -> Tensor:
         """w · GCN + (1 − w) · attention."""
-        return attended if convolved is None else torch.lerp(attended, convolved, self.graph_weight)
+        w = self.graph_weight
+        return attended if convolved is None else w * convolved + (1 - w) * attended
 
     def forward(self, batch: Batch) -> Tensor:
         if not batch.shared:
