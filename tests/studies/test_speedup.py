@@ -108,4 +108,8 @@ def test_the_study_tells_what_its_records_hold(small_debian: str, tmp_path: Path
     assert len(stamps) == 2
     again = run_study("speedup", request)
     assert again.rows == found.rows
+    curves = run_study("curves", request)  # the same runs, which are not repeated
     assert stamps == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
+    assert [line["method"] for line in curves.payload["curves"]] == ["full", "rns"]
+    assert curves.payload["curves"][0]["epoch"] == [1, 2]
+    assert set(curves.pictures) == {"curves-epoch.svg", "curves-seconds.svg"}

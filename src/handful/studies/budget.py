@@ -34,7 +34,7 @@ class Scale:
     epochs: int
 
 
-SMOKE = Scale(hidden=16, layers=2, epochs=2)
+SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
