@@ -13,7 +13,7 @@ from handful.batch import Batch
 from handful.datasets import load
 from handful.errors import DatasetError, GraphError, HandfulError, RunError, SamplerError
 from handful.graph import Graph
-from handful.nn import GAT, GCN, SAGE, make_model
+from handful.nn import GAT, GCN, SAGE, GraphLandSAGE, SGFormer, make_model
 from handful.samplers import (
     Clusters,
     FullGraph,
@@ -41,6 +41,7 @@ __all__ = [
     "FullGraph",
     "Graph",
     "GraphError",
+    "GraphLandSAGE",
     "HandfulError",
     "Ladies",
     "Neighbors",
@@ -48,6 +49,7 @@ __all__ = [
     "RandomWalks",
     "Run",
     "RunError",
+    "SGFormer",
     "Sampler",
     "SamplerError",
     "Settings",

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.hashing import GOLDEN, _mix64, _mix64_torch, _shift, _signed
+from handful.kernels.hashing import GOLDEN, mix64, mix64_torch, shift, signed
 from handful.kernels.threads import kernel
 
 _UNIT = 2.0**-53
@@ -20,7 +20,7 @@ _UNIT = 2.0**-53
 @kernel
 def mix(key: int, counter: int) -> Any:
     """64 random bits for this key and counter; they serve as a key in turn."""
-    return _mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
+    return mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
 
 
 @kernel
@@ -37,5 +37,5 @@ def below(key: int, counter: int, bound: int) -> int:
 
 def uniform_torch(key: int, counter: Tensor) -> Tensor:
     """``uniform`` for every counter (int64); float64."""
-    bits = _mix64_torch(counter * _signed(GOLDEN) + _signed(key))
-    return _shift(bits, 11).to(torch.float64) * _UNIT
+    bits = mix64_torch(counter * signed(GOLDEN) + signed(key))
+    return shift(bits, 11).to(torch.float64) * _UNIT

@@ -24,7 +24,8 @@ _WEYL, _MIX32_A, _MIX32_B = np.uint32(WEYL), np.uint32(MIX32[0]), np.uint32(MIX3
 
 
 @kernel
-def _mix64(z: Any) -> Any:
+def mix64(z: Any) -> Any:
+    """The finaliser of SplitMix64."""
     z = (z ^ (z >> np.uint64(30))) * _MIX_A
     z = (z ^ (z >> np.uint64(27))) * _MIX_B
     return z ^ (z >> np.uint64(31))
@@ -33,7 +34,7 @@ def _mix64(z: Any) -> Any:
 @kernel
 def row_key(seed: Any, row: int) -> Any:
     """The 64-bit key of a row; ``seed`` is a uint64."""
-    return _mix64(_mix64(seed) + (np.uint64(row) + np.uint64(1)) * _GOLDEN)
+    return mix64(mix64(seed) + (np.uint64(row) + np.uint64(1)) * _GOLDEN)
 
 
 @kernel
@@ -64,8 +65,8 @@ def bits(seed: int, rows: int, columns: int) -> Tensor:
 
 def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str = "cpu") -> Tensor:
     """The same integers in plain torch, on any device. int64 products wrap, so their low bits are right."""
-    key = _mix64_torch(torch.tensor([_signed(seed)], device=device))
-    key = _mix64_torch(key + (torch.arange(rows, device=device) + 1) * _signed(GOLDEN))[:, None]
+    key = mix64_torch(torch.tensor([signed(seed)], device=device))
+    key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))[:, None]
     low, high = key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF
     z = (torch.arange(columns, device=device)[None] * WEYL + low) & 0xFFFFFFFF
     z = (((z ^ (z >> 16)) * MIX32[0]) & 0xFFFFFFFF) ^ high
@@ -73,18 +74,18 @@ def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str = 
     return z ^ (z >> 16)
 
 
-def _mix64_torch(z: Tensor) -> Tensor:
-    z = (z ^ _shift(z, 30)) * _signed(MIX[0])
-    z = (z ^ _shift(z, 27)) * _signed(MIX[1])
-    return z ^ _shift(z, 31)
+def mix64_torch(z: Tensor) -> Tensor:
+    z = (z ^ shift(z, 30)) * signed(MIX[0])
+    z = (z ^ shift(z, 27)) * signed(MIX[1])
+    return z ^ shift(z, 31)
 
 
-def _shift(z: Tensor, by: int) -> Tensor:
+def shift(z: Tensor, by: int) -> Tensor:
     """Logical shift to the right: int64's own drags the sign along."""
     return (z >> by) & ((1 << (64 - by)) - 1)
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
     """The int64 with the same bits as this uint64."""
     return value - (1 << 64) if value >= 1 << 63 else value
 

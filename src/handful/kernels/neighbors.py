@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.counter import GOLDEN, below, mix
+from handful.kernels.counter import below, mix
+from handful.kernels.hashing import GOLDEN
 from handful.kernels.threads import kernel
 
 
