@@ -113,11 +113,18 @@ class Adjacency:
 
     # -- products -----------------------------------------------------------------------------------------------
 
-    def matmul(self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None) -> Tensor:
-        """``diag(left) · A · diag(right) · x``, differentiable in ``x``; ``x`` has a row for every source."""
+    def matmul(
+        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
+    ) -> Tensor:
+        """``diag(left) · A · diag(right) · x``, differentiable in ``x``, which has a row for every source; where
+        ``onto`` is given, ``onto`` plus that, written over ``onto``."""
         if len(x) != self.num_sources:
             raise ValueError(f"x has {len(x)} rows for {self.num_sources} sources")
-        return _Product.apply(x, self, left, right)  # type: ignore[no-any-return, no-untyped-call]
+        if onto is not None and (onto.shape != (self.num_targets, x.shape[1]) or onto.dtype != x.dtype):
+            raise ValueError(
+                f"onto must be {(self.num_targets, x.shape[1])} {x.dtype}, got {tuple(onto.shape)} {onto.dtype}"
+            )
+        return _Product.apply(x, self, left, right, onto)  # type: ignore[no-any-return, no-untyped-call]
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
@@ -127,9 +134,10 @@ class Adjacency:
         degree = self.degree.to(torch.float32)
         return torch.where(degree > 0, 1.0 / degree, degree)
 
-    def mean(self, x: Tensor) -> Tensor:
-        """The mean over each target's edges of (weight ×) the source's row; 0 for a target without edges."""
-        return self.matmul(x, left=self.mean_scale)
+    def mean(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """The mean over each target's edges of (weight ×) the source's row, 0 for a target without edges; where
+        ``onto`` is given, ``onto`` plus that, written over ``onto``."""
+        return self.matmul(x, left=self.mean_scale, onto=onto)
 
     @cached_property
     def loop(self) -> Tensor:
@@ -168,14 +176,19 @@ class Adjacency:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None) -> Tensor:
-        ctx.adj, ctx.left, ctx.right = adj, left, right
-        return spmm(adj.indptr, adj.indices, adj.weight, left, right, x)
+    def forward(
+        ctx: Any, x: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None, onto: Tensor | None
+    ) -> Tensor:
+        ctx.adj, ctx.left, ctx.right, ctx.added = adj, left, right, onto is not None
+        if onto is not None:
+            ctx.mark_dirty(onto)
+        return spmm(adj.indptr, adj.indices, adj.weight, left, right, x, onto)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         # d/dx of diag(l) A diag(r) x is diag(r) Aᵀ diag(l): the same product with the scales exchanged.
-        return _TransposedProduct.apply(grads[0], ctx.adj, ctx.left, ctx.right), None, None, None  # type: ignore[no-untyped-call]
+        grad = _TransposedProduct.apply(grads[0], ctx.adj, ctx.left, ctx.right)  # type: ignore[no-untyped-call]
+        return grad, None, None, None, grads[0] if ctx.added else None
 
 
 class _TransposedProduct(torch.autograd.Function):
@@ -188,4 +201,4 @@ class _TransposedProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Product.apply(grads[0], ctx.adj, ctx.left, ctx.right), None, None, None  # type: ignore[no-untyped-call]
+        return _Product.apply(grads[0], ctx.adj, ctx.left, ctx.right, None), None, None, None  # type: ignore[no-untyped-call]

@@ -81,3 +81,27 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
         set_threads(count)
         results.append(spmm_numba(indptr, indices, weight, None, None, x))
     assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6), (torch.bfloat16, 1e-2)]
+)
+@pytest.mark.parametrize("onto", ["nothing", "tensor", "strided"])
+def test_short_floats_and_adding_in_place(dtype: torch.dtype, tolerance: float, onto: str) -> None:
+    """Sums are wide whatever is stored; what is added to is overwritten, whether or not its rows lie together."""
+    gen = torch.Generator().manual_seed(3)
+    dense = (torch.rand(40, 60, generator=gen) < 0.3).double()
+    indptr = torch.zeros(41, dtype=torch.int64)
+    indptr[1:] = dense.sum(1).cumsum(0)
+    indices = dense.nonzero()[:, 1].to(torch.int32)
+    left, right = torch.rand(40, generator=gen), torch.rand(60, generator=gen)
+    x = torch.randn(60, 37, generator=gen, dtype=torch.float64).to(dtype)
+    product = left.double()[:, None] * (dense @ (right.double()[:, None] * x.double()))
+    for function in (spmm_numba, spmm_torch):
+        base = torch.randn(80, 37, generator=gen, dtype=torch.float64).to(dtype)
+        target = {"nothing": None, "tensor": base[:40], "strided": base[::2]}[onto]
+        expected = product if target is None else product + target.double()
+        out = function(indptr, indices, None, left, right, x, target)
+        assert out.dtype == dtype
+        assert target is None or out.data_ptr() == target.data_ptr()
+        assert (out.double() - expected).norm() < tolerance * expected.norm()

@@ -19,7 +19,7 @@ AHEAD = 8
 
 @kernel
 def _spmm_rows(
-    lo: int, hi: int, indptr: Any, indices: Any, weight: Any, left: Any, right: Any, x: Any, out: Any
+    lo: int, hi: int, indptr: Any, indices: Any, weight: Any, left: Any, right: Any, x: Any, out: Any, add: bool
 ) -> None:
     # Written out in full: as functions of their own, prefetching and scaling made this loop 1.4 times slower.
     weighted, scaled_in, scaled_out = weight.shape[0] > 0, right.shape[0] > 0, left.shape[0] > 0
@@ -57,8 +57,12 @@ def _spmm_rows(
                 b = c2 * widen(x[u2, j]) + c3 * widen(x[u3, j])
                 acc[j] += a + b
         scale = left[v] if scaled_out else one
-        for j in range(width):
-            out[v, j] = narrow(acc[j] * scale, out)
+        if add:
+            for j in range(width):
+                out[v, j] = narrow(widen(out[v, j]) + acc[j] * scale, out)
+        else:
+            for j in range(width):
+                out[v, j] = narrow(acc[j] * scale, out)
 
 
 def spmm_numba(
@@ -68,13 +72,16 @@ def spmm_numba(
     left: Tensor | None,
     right: Tensor | None,
     x: Tensor,
+    onto: Tensor | None = None,
 ) -> Tensor:
     """The product on the CPU, row by row on all threads; no tensor of edges × features is ever made."""
-    out = torch.empty(len(indptr) - 1, x.shape[1], dtype=x.dtype)
+    add = onto is not None and onto.is_contiguous()
+    out = onto if add else torch.empty(len(indptr) - 1, x.shape[1], dtype=x.dtype)
+    assert out is not None
     none = torch.empty(0, dtype=wide_dtype(x))
     scales = [array(none if value is None else value.to(none.dtype)) for value in (weight, left, right)]
-    over_rows(_spmm_rows, array(indptr), array(indices), *scales, array(x), array(out))
-    return out
+    over_rows(_spmm_rows, array(indptr), array(indices), *scales, array(x), array(out), add)
+    return out if onto is None or add else onto.add_(out)
 
 
 def spmm_torch(
@@ -84,6 +91,7 @@ def spmm_torch(
     left: Tensor | None,
     right: Tensor | None,
     x: Tensor,
+    onto: Tensor | None = None,
 ) -> Tensor:
     """The same product in plain torch, for any device."""
     wide = wide_dtype(x)
@@ -99,7 +107,8 @@ def spmm_torch(
             check_invariants=False,  # the graph was checked at the door
         )
         out = matrix @ source
-    return (out if left is None else out * left.to(wide)[:, None]).to(x.dtype)
+    out = (out if left is None else out * left.to(wide)[:, None]).to(x.dtype)
+    return out if onto is None else onto.add_(out)
 
 
 def spmm(
@@ -109,7 +118,8 @@ def spmm(
     left: Tensor | None,
     right: Tensor | None,
     x: Tensor,
+    onto: Tensor | None = None,
 ) -> Tensor:
-    """The product by the fastest way on the device of ``x``."""
+    """The product by the fastest way on the device of ``x``; added to ``onto`` in place where that is given."""
     product = spmm_numba if x.device.type == "cpu" else spmm_torch
-    return product(indptr, indices, weight, left, right, x)
+    return product(indptr, indices, weight, left, right, x, onto)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from llvmlite.binding import get_host_cpu_features  # type: ignore[import-untyped]
+from llvmlite.binding import get_host_cpu_features
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -28,7 +28,7 @@ class SAGEConv(Conv):
             weight, bias = weight + skip.weight, bias + skip.bias
         out = linear(adj.own(h), weight, bias)
         if multiply_first(adj, self.neighbor.in_features, self.neighbor.out_features):
-            return out.add_(adj.mean(linear(h, self.neighbor.weight)))
+            return adj.mean(linear(h, self.neighbor.weight), onto=out)
         return add_linear(out, adj.mean(h), self.neighbor.weight)
 
 
