@@ -86,26 +86,42 @@ def run(request: Request) -> Finding:
         for (name, s), rank in zip(summary.items(), ranks, strict=True)
     ]
     return Finding(
-        payload={"graph": graph.name, "parts": PARTS, "step": STEP, "epochs": epochs, "regimes": summary},
+        payload={
+            "graph": graph.name,
+            "parts": PARTS,
+            "step": STEP,
+            "epochs": epochs,
+            "regimes": summary,
+            "runs": results,
+        },
         title=f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds",
         head=["regime", "test (%)", "L̄ at the end", "R at the end"],
         rows=rows,
-        words=in_words(summary),
+        words=in_words(results),
     )
 
 
-def in_words(summary: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Whether the penalty closes the gap between one step and per-part steps of equal flow time."""
-    chained, _, plain, penalised, _ = (s["test"]["mean"] for s in summary.values())
-    gap, closed = chained - plain, penalised - plain
-    if abs(gap) < 1e-3:
-        return f"Per-part steps and one step of equal flow time differ by {100 * gap:+.2f} points: no gap to close."
-    return (
-        f"Per-part steps are {100 * gap:+.2f} points from one step of equal flow time; the penalty moves it by "
-        f"{100 * closed:+.2f} points, {100 * closed / gap:.0f}% of the gap."
+def in_words(results: dict[str, list[dict[str, float]]]) -> str:
+    """Whether the penalty closes the gap between one step and per-part steps of equal flow time, seed by seed."""
+    chained, short, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
+
+    def apart(a: list[float], b: list[float]) -> dict[str, float]:
+        return mean_ci95([100 * (x - y) for x, y in zip(a, b, strict=True)])
+
+    lag, gap, moved = apart(chained, short), apart(chained, plain), apart(penalised, plain)
+    words = (
+        f"Per-part steps are {lag['mean']:+.2f} points from one step of the same α, which moves 1/{PARTS} as far, and "
+        f"{gap['mean']:+.2f}{_interval(gap)} from one step of equal flow time. The penalty adds "
+        f"{moved['mean']:+.2f}{_interval(moved)} to the latter"
     )
+    if abs(gap["mean"]) > gap["ci95"]:
+        return f"{words}: {100 * moved['mean'] / gap['mean']:.0f}% of the gap."
+    return f"{words}: there is no gap that it could close."
+
+
+def _interval(value: dict[str, float]) -> str:
+    return "" if value["ci95"] != value["ci95"] else f" ± {value['ci95']:.2f}"
 
 
 def _percent(value: dict[str, float]) -> str:
-    interval = value["ci95"]
-    return f"{100 * value['mean']:.2f}" + ("" if interval != interval else f" ± {100 * interval:.2f}")
+    return f"{100 * value['mean']:.2f}" + _interval({"ci95": 100 * value["ci95"]})
