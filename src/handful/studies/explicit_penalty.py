@@ -114,9 +114,9 @@ def in_words(results: dict[str, list[dict[str, float]]]) -> str:
         f"{gap['mean']:+.2f}{_interval(gap)} from one step of equal flow time. The penalty adds "
         f"{moved['mean']:+.2f}{_interval(moved)} to the latter"
     )
-    if abs(gap["mean"]) > gap["ci95"]:
-        return f"{words}: {100 * moved['mean'] / gap['mean']:.0f}% of the gap."
-    return f"{words}: there is no gap that it could close."
+    if gap["mean"] == 0 or abs(gap["mean"]) <= gap["ci95"]:
+        return f"{words}: there is no gap that it could close."
+    return f"{words}: {100 * moved['mean'] / gap['mean']:.0f}% of the gap."
 
 
 def _interval(value: dict[str, float]) -> str:
