@@ -14,7 +14,7 @@ from handful.theory.pictures import term_bars
 
 SCALE = Scale(hidden=64, layers=3, epochs=0)
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
-TERMS = {"bias": "|L_full − L̄|", "loss_variance": "Var(L̂_k)", "R": "R(w)", "grad_norm_sq": "‖∇L̄‖²"}
+TERMS = {"bias": "bias of L̄", "loss_variance": "Var(L̂_k)", "R": "R(w)", "grad_norm_sq": "‖∇L̄‖²"}
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
 """Batches, and initialisations with fresh samples; the paper has 50 and 100."""
 

@@ -25,7 +25,7 @@ def run(request: Request) -> Finding:
             "samplers": [{"name": name, "alpha_error": error, "R": r} for name, (error, r) in points.items()],
         },
         title=f"{graph} · {amount['batches']} batches × {amount['seeds']} initialisations",
-        head=["sampler", "|α_Sampl − α_Full|", "R(w)"],
+        head=["sampler", "error of α", "R(w)"],
         rows=[
             [Cell(name), Cell(f"{error:.3g}", ranks[0][i]), Cell(f"{r:.3g}", ranks[1][i])]
             for i, (name, (error, r)) in enumerate(points.items())

@@ -33,7 +33,11 @@ def run(request: Request) -> Finding:
         payload={"graph": data.name, "epochs": epochs, "parts": rows},
         title=f"{data.name} · a part, mean over {epochs} epochs",
         head=["m", *(CURVES[name] for name in shown)],
-        rows=[[Cell(str(row["m"])), *(Cell(f"{row[name]['mean']:,.6g}") for name in shown)] for row in rows],
+        rows=[[Cell(str(row["m"])), *(Cell(_text(row[name]["mean"])) for name in shown)] for row in rows],
         words=f"From m = {values[0]} to {values[-1]} the diameter goes from {first:.1f} to {last:.1f}.",
         pictures={"structure.svg": structure_curves(rows, data.name)},
     )
+
+
+def _text(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
