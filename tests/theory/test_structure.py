@@ -12,7 +12,7 @@ from handful.theory.thinning import edge_survival
 
 
 def graph_of(edges: np.ndarray, n: int, **fields: object) -> Graph:
-    return Graph.from_edge_index(edges.reshape(-1, 2).T, n, **fields).to_undirected().without_loops()
+    return Graph.from_edge_index(edges.reshape(-1, 2).T, n, **fields).to_undirected().without_loops().coalesce()
 
 
 def exact(graph: nx.Graph) -> dict[str, float]:
@@ -93,3 +93,9 @@ def test_structure_over_parts() -> None:
     assert isolated == sorted(isolated)
     assert rows == structure(graph, [1, 2, 6], epochs=4, seed=1)
     assert np.isnan(structure(graph, [2], epochs=1)[0]["edges"]["sd"])
+
+
+def test_repeated_edges_count_once() -> None:
+    """A graph that is symmetric as it stands may still hold an edge twice."""
+    twice = Graph.from_edge_index(np.array([[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]]), 3)
+    assert structure(twice, [1], epochs=1)[0]["edges"]["mean"] == 4

@@ -127,11 +127,11 @@ def structure(
     """The structure of sampled graphs for every m in ``parts``: mean and standard deviation over ``epochs``.
 
     The value of an epoch is the mean over its m parts (as in the paper, a full pass over all batches); the standard
-    deviation is that of the epochs' values. Edges are taken in both directions and loops are left out. ``sources`` and
-    ``sweeps`` are those of one part: a part is smaller the more there are, so the cost hardly grows with m. ``report``
-    is called with m after each part.
+    deviation is that of the epochs' values. Edges are taken in both directions, once each, and loops are left out.
+    ``sources`` and ``sweeps`` are those of one part: a part is smaller the more there are, so the cost hardly grows
+    with m. ``report`` is called with m after each part.
     """
-    graph = graph.to_undirected().without_loops()
+    graph = graph.to_undirected().without_loops().coalesce()
     y = None if graph.y is None else graph.y.cpu().numpy()
     out = []
     for m in parts:
