@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-all lint types format bench clean
+.PHONY: setup demo test test-all test-browser lint types format bench clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,10 @@ test: lint types
 
 test-all: lint types
 	$(BIN)/pytest -m ""
+
+test-browser: setup
+	command -v chromium >/dev/null || apt-get install -y chromium
+	$(BIN)/pytest -m slow tests/report/test_browser.py
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs

@@ -16,6 +16,7 @@ import pytest
 
 from graphs import make_graph
 from handful.errors import RunError
+from handful.report.tables import TITLES
 from handful.studies.compare import compare, compare_jobs
 from handful.studies.jobs import Job, run_jobs
 from handful.training.record import RunFolder
@@ -101,9 +102,6 @@ def test_compare_writes_the_table_the_picture_and_the_numbers(job: Job, tmp_path
     assert "**" in table
     assert (tmp_path / "out" / "curves.svg").read_text().startswith("<?xml")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("<tr>") == 7
-    assert "<svg" in page
-    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
-        "http://creativecommons.org", ""
-    )
+    assert page.count("<figure") == 2
+    assert all(f"<td>{TITLES[name]}</td>" in page for name in names)
     assert json.loads((tmp_path / "out" / "compare.json").read_text())["graph"] == "g"

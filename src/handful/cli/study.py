@@ -36,7 +36,7 @@ def study(
     out_dir: Annotated[
         str | None,
         typer.Option(
-            "--out", help="Folder for runs, record and pictures (else one under runs/); what is done is kept."
+            "--out", help="Folder for runs, record, report and pictures (else one under runs/); what is done is kept."
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -45,6 +45,8 @@ def study(
     from handful.cli.progress import progress_bar
     from handful.files import write_json, write_text
     from handful.kernels.threads import set_threads
+    from handful.report.page import write_report
+    from handful.report.records import write_finding
     from handful.report.tables import Cell, markdown, rich_table
     from handful.studies import Request, run_study, study_folder, study_names
     from handful.theory.pictures import save
@@ -66,17 +68,23 @@ def study(
 
         wanted = tuple(integers(seeds, "--seeds")) if seeds else ()
         folder = Path(out_dir) if out_dir else study_folder(name, graph, budget)
-        found = run_study(name, Request(graph, split, root, budget, wanted, device, folder, jobs, report))
+        request = Request(graph, split, root, budget, wanted, device, folder, jobs, report)
+        found = run_study(name, request)
     write_json(folder / f"{name}.json", plain(found.payload))
     write_text(folder / "table.md", markdown(found.head, found.rows))
     for file, figure in found.pictures.items():
         save(figure, folder / file)
+    asked = {"budget": budget, "seeds": request.seeds, "device": device}
+    write_finding(folder, name, found.title, found.words, found.head, found.rows, asked)
+    write_report(folder)
     if as_json:
         emit_json(found.payload)
     else:
         out.print(rich_table(found.title, found.head, found.rows))
         out.print(found.words, soft_wrap=True)
-        out.print(f"in {folder}: {', '.join([f'{name}.json', 'table.md', *found.pictures])}", soft_wrap=True)
+        out.print(
+            f"in {folder}: {', '.join(['report.html', f'{name}.json', 'table.md', *found.pictures])}", soft_wrap=True
+        )
     if found.failed:
         console.print(f"failed: {', '.join(found.failed)}; see the stderr.txt beside their records", soft_wrap=True)
         raise typer.Exit(1)

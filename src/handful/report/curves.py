@@ -47,10 +47,12 @@ def curves_figure(
     return figure
 
 
-def mean_curve(histories: list[list[dict[str, Any]]], against: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where the seeds were evaluated, and their metric there (seeds × places), as far as every seed got."""
-    histories = [[line for line in history if line["val"] is not None] for history in histories]
+def mean_curve(
+    histories: list[list[dict[str, Any]]], against: str, measure: str = "val"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the seeds were evaluated, and their ``measure`` there (seeds × places), as far as every seed got."""
+    histories = [[line for line in history if line[measure] is not None] for history in histories]
     length = min((len(history) for history in histories), default=0)
     x = np.array([[line[against] for line in history[:length]] for history in histories], float)
-    y = np.array([[line["val"] for line in history[:length]] for history in histories], float)
+    y = np.array([[line[measure] for line in history[:length]] for history in histories], float)
     return (x.mean(0), y) if length else (np.empty(0), np.empty((len(histories), 0)))

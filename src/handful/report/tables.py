@@ -8,6 +8,16 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
+TITLES = {
+    "full": "Full graph",
+    "neighbor": "Neighbour sampling",
+    "cluster": "ClusterGCN",
+    "saint": "GraphSAINT",
+    "ladies": "LADIES",
+    "rns": "RNS",
+}
+"""The names of methods that people read."""
+
 
 @dataclass(frozen=True)
 class Cell:

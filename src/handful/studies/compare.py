@@ -8,20 +8,14 @@ from typing import Any
 
 from handful.files import write_json, write_text
 from handful.report.curves import draw_curves
-from handful.report.page import Section, environment, facts_html, figure_html, table_html, write_page
-from handful.report.tables import Cell, best_two, markdown
+from handful.report.page import write_report
+from handful.report.records import write_finding
+from handful.report.tables import TITLES, Cell, best_two, markdown
 from handful.samplers import make_sampler, sampler_class
+from handful.studies.budget import printed
 from handful.studies.jobs import Job, Outcome, Progress, run_jobs
 
 SAMPLERS = ("full", "neighbor", "cluster", "saint", "ladies", "rns")
-TITLES = {
-    "full": "Full graph",
-    "neighbor": "Neighbour sampling",
-    "cluster": "ClusterGCN",
-    "saint": "GraphSAINT",
-    "ladies": "LADIES",
-    "rns": "RNS",
-}
 
 
 def compare_jobs(
@@ -47,21 +41,18 @@ def compare(
     """Run the jobs and write ``compare.json``, ``table.md``, ``curves.svg`` and ``report.html`` into ``out``."""
     outcomes = run_jobs(jobs, out, workers, progress)
     result = table_json(outcomes)
+    for row in result["rows"]:
+        if (paper := printed("tab:main-results", jobs[0].graph, row["sampler"])) is not None:
+            row["paper"] = paper
     cells = table_cells(result)
     write_json(out / "compare.json", result)
     write_text(out / "table.md", markdown(*cells))
-    sections = [Section("Results", table_html(*cells))]
     curves = {TITLES.get(o.job.sampler, o.job.sampler): o.histories() for o in outcomes if o.summary is not None}
     if curves:
-        title = f"{result['graph']}: validation against time"
-        draw_curves(curves, result["metric"], title, out / "curves.svg")
-        sections.append(Section("Validation against time", figure_html(out / "curves.svg", title)))
-    sections += [
-        Section("Configuration", facts_html(_facts(outcomes[0].job))),
-        Section("Made with", facts_html(environment())),
-    ]
-    lead = f"{len(jobs)} ways to train one architecture under one budget; best in bold, second best in italics."
-    write_page(out / "report.html", f"Samplers on {result['graph']}", lead, sections)
+        draw_curves(curves, result["metric"], f"{result['graph']}: validation against time", out / "curves.svg")
+    title = f"{result['graph']} · {len(jobs)} ways to train one architecture under one budget"
+    write_finding(out, "compare", title, "", *cells, asked={"device": jobs[0].device})
+    write_report(out)
     return result, outcomes
 
 
@@ -109,10 +100,3 @@ def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
             cells.append(Cell(f"{(memory['gpu'] or 0) / 2**30:.2f}"))
         rows.append(cells)
     return head, rows
-
-
-def _facts(job: Job) -> dict[str, str]:
-    """What all jobs of a comparison have in common."""
-    plain = {"graph": job.graph, "split": job.split or "the graph's own", "model": job.model}
-    plain |= {name: str(value) for name, value in (job.architecture | job.settings).items()}
-    return plain | {"seeds": ", ".join(map(str, job.seeds))}

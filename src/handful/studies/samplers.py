@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from handful.report.curves import curves_figure
-from handful.report.tables import Cell, percent
+from handful.report.tables import TITLES, Cell, percent
 from handful.studies import Finding, Request
 from handful.studies.budget import Scale, benchmark, failures, graph_of, job, printed, setting, train
-from handful.studies.compare import SAMPLERS, TITLES, table_cells, table_json
+from handful.studies.compare import SAMPLERS, table_cells, table_json
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
 
