@@ -81,6 +81,10 @@ def train(
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
     ] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the runs in --out.")] = False,
+    tracker: Annotated[
+        list[str] | None,
+        typer.Option(help="Also tell tensorboard, wandb (offline) or mlflow, into --out; repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a node classifier; mean ± 95% CI over the seeds, at the best validation epoch of each."""
@@ -91,6 +95,7 @@ def train(
     from handful.nn import model_options
     from handful.samplers import make_sampler
     from handful.training.protocol import train_seeds
+    from handful.training.trackers import make_tracker
 
     if threads is not None:
         set_threads(threads)
@@ -131,6 +136,7 @@ def train(
     }
     seed_list = integers(seeds, "--seeds")
     folder = run_folder(out_dir, f"{graph}-{model}-{sampler}")
+    trackers = [make_tracker(name, folder / name) for name in tracker or []]
     if parts == "auto":
         from handful.cli.parts import auto_parts
         from handful.studies.jobs import Job
@@ -151,7 +157,7 @@ def train(
             device=device,
             out=folder,
             resume=resume,
-            callbacks=[progress],
+            callbacks=[progress, *trackers],
         )
     if as_json:
         emit_json(summary.to_json())

@@ -1,0 +1,134 @@
+"""Experiment trackers as callbacks: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported when it is used.
+
+A run of a seed is a run of the tracker. Nothing leaves the machine unless the tracker's own variables say so
+(``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handful.errors import HandfulError, unknown
+from handful.training.callbacks import Callback
+
+if TYPE_CHECKING:
+    from handful.training.fit import Loop
+
+TOLD = ("loss", "val", "test", "seconds", "train_seconds", "steps")
+"""What an evaluation tells a tracker; the epoch is its step."""
+
+
+class Tracker(Callback):
+    """What trackers have in common: a run for each seed, its configuration, and the numbers of every evaluation.
+
+    Args:
+        folder: where the tracker keeps what it is told.
+    """
+
+    extra: str
+    module: str
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        try:
+            self.library: Any = import_module(self.module)
+        except ImportError as error:
+            raise HandfulError(
+                f"tracker '{self.extra}' is not installed ({error}): pip install 'handful[{self.extra}]'"
+            ) from None
+
+    def on_start(self, loop: Loop) -> None:
+        """Open the seed's run."""
+        sampler = {"sampler": loop.sampler.name, **loop.sampler.options()}
+        config = {"graph": loop.graph.name, "model": type(loop.model).__name__, **sampler, **asdict(loop.settings)}
+        self.open(f"seed-{loop.settings.seed}", config, loop.epoch)
+
+    def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
+        """Tell what is known of this epoch."""
+        self.log({name: line[name] for name in TOLD if line[name] is not None}, line["epoch"])
+
+    def on_end(self, loop: Loop) -> None:
+        """Tell the best, and close the run."""
+        self.log({"best_val": loop.best_val, "best_test": loop.best_test}, loop.epoch)
+        self.close()
+
+    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+        """Begin a run, or go on with one after ``epoch``."""
+        raise NotImplementedError
+
+    def log(self, values: dict[str, float], epoch: int) -> None:
+        """Keep numbers of an epoch."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the run."""
+        raise NotImplementedError
+
+
+class TensorBoard(Tracker):
+    """Event files; look with ``tensorboard --logdir FOLDER``."""
+
+    extra, module = "tensorboard", "torch.utils.tensorboard"
+
+    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+        self.writer = self.library.SummaryWriter(self.folder / name, purge_step=epoch + 1)
+        self.writer.add_text("config", "\n".join(f"- {key}: {value}" for key, value in config.items()), epoch)
+
+    def log(self, values: dict[str, float], epoch: int) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, epoch)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class WandB(Tracker):
+    """Weights & Biases, offline unless ``WANDB_MODE`` says otherwise; ``wandb sync`` sends what was kept."""
+
+    extra, module = "wandb", "wandb"
+
+    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mode = os.environ.get("WANDB_MODE", "offline")
+        project = os.environ.get("WANDB_PROJECT", "handful")
+        self.run = self.library.init(project=project, name=name, dir=self.folder, config=config, mode=mode)
+
+    def log(self, values: dict[str, float], epoch: int) -> None:
+        self.run.log({**values, "epoch": epoch})
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class MLflow(Tracker):
+    """MLflow, in a database in ``folder`` unless ``MLFLOW_TRACKING_URI`` says otherwise."""
+
+    extra, module = "mlflow", "mlflow"
+
+    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+        if "MLFLOW_TRACKING_URI" not in os.environ:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.library.set_tracking_uri(f"sqlite:///{self.folder.resolve() / 'mlflow.db'}")
+        self.library.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "handful"))
+        self.library.start_run(run_name=name)
+        self.library.log_params(config)
+
+    def log(self, values: dict[str, float], epoch: int) -> None:
+        self.library.log_metrics(values, step=epoch)
+
+    def close(self) -> None:
+        self.library.end_run()
+
+
+TRACKERS: dict[str, type[Tracker]] = {kind.extra: kind for kind in (TensorBoard, WandB, MLflow)}
+
+
+def make_tracker(name: str, folder: str | Path) -> Tracker:
+    """A tracker by the name of its extra, which keeps its files in ``folder``."""
+    if name not in TRACKERS:
+        raise HandfulError(unknown("tracker", name, TRACKERS))
+    return TRACKERS[name](folder)

@@ -1,0 +1,126 @@
+"""Trackers, told for real where they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import handful.cli.train  # noqa: F401  (adds the command)
+from graphs import make_graph
+from handful import RandomNodes
+from handful.cli.app import app
+from handful.errors import HandfulError
+from handful.nn import make_model
+from handful.training import fit
+from handful.training.fit import Run
+from handful.training.trackers import TRACKERS, make_tracker
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    absent = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(absent, reason=f"{package} is not installed: pip install 'handful[{package}]'")
+
+
+def train(name: str, folder: Path, seeds: tuple[int, ...] = (1, 2)) -> list[Run]:
+    """Two seeds told to one tracker, as ``handful train`` does."""
+    graph = make_graph(120)
+    tracker = make_tracker(name, folder)
+    runs = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        model = make_model("sage", graph.num_features, graph.num_outputs, hidden=8, layers=2)
+        runs.append(fit(model, graph, RandomNodes(2), epochs=4, evaluate_every=2, seed=seed, callbacks=[tracker]))
+    return runs
+
+
+@needs("tensorboard")
+def test_tensorboard_has_every_evaluation_of_every_seed(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for run in train("tensorboard", tmp_path):
+        events = EventAccumulator(str(tmp_path / f"seed-{run.seed}"))
+        events.Reload()
+        told = {name: [(e.step, e.value) for e in events.Scalars(name)] for name in ("val", "loss", "best_test")}
+        assert [step for step, _ in told["val"]] == [2, 4]
+        assert [value for _, value in told["val"]] == pytest.approx([line["val"] for line in run.history])
+        assert [value for _, value in told["loss"]] == pytest.approx([line["loss"] for line in run.history])
+        assert told["best_test"] == [(4, pytest.approx(run.test))]
+        (config,) = events.Tensors("config/text_summary")
+        assert b"- sampler: rns" in config.tensor_proto.string_val[0]
+
+
+@needs("tensorboard")
+def test_the_command_tells_a_tracker_into_its_folder(tmp_path: Path) -> None:
+    graph = make_graph(80)
+    arrays = {name: getattr(graph, name).numpy() for name in ("x", "y", "train_mask", "val_mask", "test_mask")}
+    np.savez(tmp_path / "g.npz", edge_index=graph.edge_index.numpy(), **arrays)
+    options = ["--epochs", "1", "--seeds", "7", "--hidden", "4", "--layers", "2", "--out", str(tmp_path / "out")]
+    command = ["train", str(tmp_path / "g.npz"), *options, "--tracker", "tensorboard", "--json"]
+    assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    assert list((tmp_path / "out" / "tensorboard" / "seed-7").glob("events.out.tfevents.*"))
+    assert (tmp_path / "out" / "seed-7" / "result.json").exists()
+
+
+@needs("wandb")
+@pytest.mark.slow
+def test_wandb_keeps_a_run_for_each_seed_and_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    runs = train("wandb", tmp_path)
+    kept = sorted(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))
+    assert len(kept) == len(runs)
+    for run in runs:
+        (own,) = (file.read_bytes() for file in kept if f"seed-{run.seed}".encode() in file.read_bytes())
+        assert b"weight_decay" in own
+        for value in (run.test, *(line["loss"] for line in run.history)):
+            assert json.dumps(value).encode() in own
+
+
+@needs("mlflow")
+@pytest.mark.slow
+def test_mlflow_has_every_evaluation_of_every_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    runs = train("mlflow", tmp_path)
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("handful")
+    kept = {one.info.run_name: one for one in client.search_runs([experiment.experiment_id])}
+    assert set(kept) == {"seed-1", "seed-2"}
+    for run in runs:
+        one = kept[f"seed-{run.seed}"]
+        assert one.info.status == "FINISHED"
+        assert one.data.params["sampler"] == "rns"
+        told = client.get_metric_history(one.info.run_id, "val")
+        assert [(metric.step, metric.value) for metric in told] == [
+            (line["epoch"], pytest.approx(line["val"])) for line in run.history
+        ]
+        assert math.isclose(one.data.metrics["best_test"], run.test)
+
+
+@pytest.mark.parametrize("name", TRACKERS)
+def test_one_that_is_not_installed_is_said_with_what_to_install(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TRACKERS[name], "module", f"{name}_that_nobody_installed")
+    with pytest.raises(HandfulError, match=rf"pip install 'handful\[{name}\]'"):
+        make_tracker(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [name for name in TRACKERS if importlib.util.find_spec(name) is None])
+def test_one_that_is_really_absent_is_an_error_too(name: str, tmp_path: Path) -> None:
+    with pytest.raises(HandfulError, match="is not installed"):
+        make_tracker(name, tmp_path)
+
+
+def test_a_name_that_is_none_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(HandfulError, match="did you mean tensorboard"):
+        make_tracker("tensorbord", tmp_path)
