@@ -87,3 +87,11 @@ def test_what_was_not_measured_is_not_drawn() -> None:
     for row in failed["parts"]:
         row["homophily"] = {"mean": None, "sd": None}  # a graph without labels
     assert len(of("structure", failed)) == len(of("structure", payloads()["structure"])) - 1
+
+
+def test_nine_runs_have_nine_colours(tmp_path: Path) -> None:
+    for regime in ("full", "once", "rns"):
+        for optimizer in ("sgd", "sgdm", "adam"):
+            write_run(tmp_path / f"{regime}-{optimizer}" / "seed-1", "rns", 1, 0.7, 0.1)
+    (chart,) = charts_of(read_records(tmp_path)[0])
+    assert len({series.color for series in chart.views[0].series}) == 9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from handful.theory.pictures import CURVES
 
 COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5}
 """A method has the same colour everywhere; others take what comes after, in turn."""
-HUES = 8
+HUES = 10
 LABELS = TITLES | MODELS | REGIMES | OPTIMIZERS
 """Whatever a record names, as people read it."""
 PARTS = "m, the number of parts"
@@ -112,7 +113,7 @@ def curve_charts(runs: Sequence[Runs]) -> list[Chart]:
 
 def _curves(runs: Sequence[Runs], against: str, measure: str) -> list[Series]:
     series = []
-    for one, color in zip(runs, _hues([one.name for one in runs]), strict=True):
+    for one, color in zip(runs, _hues([Path(one.name).name for one in runs]), strict=True):
         x, values = mean_curve(one.histories, against, measure)
         if len(x):
             ends = (100 if measure == "val" else 1) * np.stack([values.mean(0), values.min(0), values.max(0)])
