@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from queue import Full, Queue
-from threading import Event, Thread
+from queue import SimpleQueue
+from threading import Semaphore, Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -14,37 +14,37 @@ _END = object()
 def prefetch(items: Iterator[T], ahead: int = 1) -> Iterator[T]:
     """The same items in the same order, made by a thread that runs at most ``ahead`` of the consumer.
 
-    An error in the producer is raised here; leaving the loop early stops the producer.
+    Beside the item in use there are never more than ``ahead`` others, one that is still being made included. An error
+    in the producer is raised here; leaving the loop early stops the producer.
     """
-    queue: Queue[Any] = Queue(maxsize=ahead)
-    stop = Event()
-
-    def put(item: object) -> bool:
-        while not stop.is_set():
-            try:
-                queue.put(item, timeout=0.1)
-                return True
-            except Full:
-                continue
-        return False
+    queue: SimpleQueue[Any] = SimpleQueue()
+    room = Semaphore(ahead)
+    stopped = False
 
     def produce() -> None:
         try:
-            for item in items:
-                if not put((item, None)):
+            while room.acquire() and not stopped:
+                item = next(items, _END)
+                queue.put((item, None))
+                if item is _END:
                     return
-            put(_END)
+                del item
         except BaseException as error:
-            put((None, error))
+            queue.put((None, error))
 
     worker = Thread(target=produce, name="handful-prefetch", daemon=True)
     worker.start()
     try:
-        while (entry := queue.get()) is not _END:
-            item, error = entry
+        while True:
+            item, error = queue.get()
             if error is not None:
                 raise error
+            if item is _END:
+                return
+            room.release()
             yield item
+            del item
     finally:
-        stop.set()
+        stopped = True
+        room.release()
         worker.join()
