@@ -7,6 +7,8 @@ import os
 # Torch's idle OpenMP threads would spin on the cores that our kernels and the sampler ahead of them work on; read once,
 # when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Tensors on huge pages: each of their pages is faulted in once for every 512 otherwise (see kernels/memory.py).
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch

@@ -11,25 +11,29 @@ from handful.kernels import memory
 glibc = pytest.mark.skipif(memory._libc() is None, reason="needs glibc")
 
 SCRIPT = """
-import resource, sys
+import os, resource
+os.environ["THP_MEM_ALLOC_ENABLE"] = "0"
 import torch
 from handful.kernels.memory import keep_pages, release_pages
 
-def faults(count=4):
+def touch():
+    return [torch.ones(4 << 20) for _ in range(4)]  # four blocks of 16 MiB
+
+def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(count):
-        torch.ones(16 << 20)
+    for _ in range(3):
+        touch()
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
-torch.ones(16 << 20)
+touch()
 plain = faults()
 assert keep_pages()
 assert keep_pages()  # again is harmless
-torch.ones(16 << 20)
+touch()
 kept, before = faults(), resident()
 release_pages()
 print(plain, kept, before - resident())
