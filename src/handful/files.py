@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,4 +28,15 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Put ``value`` into ``path`` as JSON that people can read."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON has it: NaN and infinity as null, numbers of numpy and torch as plain ones, tuples as lists."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.item() if hasattr(value, "item") and not isinstance(value, float) else value

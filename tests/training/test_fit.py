@@ -46,7 +46,18 @@ def test_the_epoch_regime_equals_hand_accumulated_gradients(graph: hf.Graph, opt
     sampler = hf.RandomNodes(3)
     # BatchNorm makes the gradient of a bias before it pure rounding, which Adam would blow up to a full step.
     ours, theirs = small_sage(graph, norm="none"), small_sage(graph, norm="none")
-    hf.fit(ours, graph, sampler, epochs=2, lr=0.01, update="epoch", optimizer=optimizer, weight_decay=0.01, seed=5)
+    hf.fit(
+        ours,
+        graph,
+        sampler,
+        epochs=2,
+        lr=0.01,
+        update="epoch",
+        optimizer=optimizer,
+        weight_decay=0.01,
+        seed=5,
+        trim=False,
+    )
     beta = {"momentum": 0.9} if optimizer == "sgdm" else {}
     kind = {"sgd": "SGD", "sgdm": "SGD", "adam": "Adam", "adamw": "AdamW"}[optimizer]
     step = getattr(torch.optim, kind)(theirs.parameters(), lr=0.01, weight_decay=0.01, **beta)

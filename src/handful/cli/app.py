@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+
+from handful.files import plain
 
 app = typer.Typer(
     name="handful",
@@ -42,17 +43,6 @@ PAPER_SEEDS = "42,123,456,789,101112"
 def emit_json(payload: dict[str, Any]) -> None:
     """Print ``payload`` as one JSON object; NaN and infinity become null, since JSON has neither."""
     print(json.dumps(plain(payload), ensure_ascii=False, indent=2), flush=True)
-
-
-def plain(value: Any) -> Any:
-    """``value`` as JSON has it: NaN and infinity as null, numbers of numpy and torch as plain ones, tuples as lists."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value.item() if hasattr(value, "item") and not isinstance(value, float) else value
 
 
 def integers(text: str, option: str) -> list[int]:

@@ -17,7 +17,6 @@ from handful.cli.app import (
     app,
     emit_json,
     out,
-    plain,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def write(found: list[Diagnosis], graph: str, settings: dict[str, Any], folder: 
         "alpha_R_rank_correlation": diagnosis.relation(found),
         "words": diagnosis.in_words(found),
     }
-    write_json(folder / "diagnose.json", plain(record))
+    write_json(folder / "diagnose.json", record)
     pictures.save(pictures.term_bars(found, graph), folder / "terms.svg")
     pictures.save(pictures.alpha_plane(found, graph), folder / "alpha-R.svg")
 

@@ -16,7 +16,6 @@ from handful.cli.app import (
     emit_json,
     integers,
     out,
-    plain,
 )
 
 TOLD = (
@@ -68,7 +67,7 @@ def structure(
     if out_dir is not None:
         folder = Path(out_dir)
         settings = {"epochs": epochs, "sources": sources, "sweeps": sweeps, "seed": seed}
-        write_json(folder / "structure.json", plain({"graph": data.name, "settings": settings, "parts": rows}))
+        write_json(folder / "structure.json", {"graph": data.name, "settings": settings, "parts": rows})
         pictures.save(pictures.structure_curves(rows, data.name), folder / "structure.svg")
     if as_json:
         emit_json(result)

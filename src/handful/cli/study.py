@@ -18,7 +18,6 @@ from handful.cli.app import (
     emit_json,
     integers,
     out,
-    plain,
 )
 
 
@@ -70,7 +69,7 @@ def study(
         folder = Path(out_dir) if out_dir else study_folder(name, graph, budget)
         request = Request(graph, split, root, budget, wanted, device, folder, jobs, report)
         found = run_study(name, request)
-    write_json(folder / f"{name}.json", plain(found.payload))
+    write_json(folder / f"{name}.json", found.payload)
     write_text(folder / "table.md", markdown(found.head, found.rows))
     for file, figure in found.pictures.items():
         save(figure, folder / file)

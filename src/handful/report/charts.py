@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.files import plain
 from handful.report.curves import mean_curve
 from handful.report.records import Record, Runs
 from handful.report.tables import TITLES
@@ -77,7 +78,7 @@ class Chart:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON has it: what is not a number is null."""
-        return _plain(asdict(self))  # type: ignore[no-any-return]
+        return plain(asdict(self))  # type: ignore[no-any-return]
 
 
 def charts_of(record: Record) -> list[Chart]:
@@ -374,11 +375,3 @@ def _mean(value: Any) -> float | None:
 
 def _drawable(view: View) -> bool:
     return any(value is not None and math.isfinite(value) for series in view.series for value in series.y)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

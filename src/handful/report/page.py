@@ -207,8 +207,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and "ci95" in value:
-        interval = value["ci95"]
-        return percent({"mean": value["mean"], "ci95": float("nan") if interval is None else interval})
+        return percent(value)
     number = value["mean"] if isinstance(value, dict) else value
     return "–" if number is None or number != number else f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
 

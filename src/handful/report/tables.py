@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -27,10 +28,10 @@ class Cell:
     rank: int = 0
 
 
-def percent(value: dict[str, float]) -> str:
+def percent(value: Mapping[str, float | None]) -> str:
     """A mean and its 95% CI, given as fractions, in percent; without the CI where one seed has none."""
-    interval = value["ci95"]
-    return f"{100 * value['mean']:.2f}" + (f" ± {100 * interval:.2f}" if interval == interval else "")
+    mean, half = (math.nan if number is None else number for number in (value["mean"], value["ci95"]))
+    return f"{100 * mean:.2f}" + ("" if math.isnan(half) else f" ± {100 * half:.2f}")
 
 
 def best_two(values: Sequence[float], highest: bool) -> list[int]:

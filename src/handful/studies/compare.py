@@ -10,7 +10,7 @@ from handful.files import write_json, write_text
 from handful.report.curves import draw_curves
 from handful.report.page import write_report
 from handful.report.records import write_finding
-from handful.report.tables import TITLES, Cell, best_two, markdown
+from handful.report.tables import TITLES, Cell, best_two, markdown, percent
 from handful.samplers import make_sampler, sampler_class
 from handful.studies.budget import printed
 from handful.studies.jobs import Job, Outcome, Progress, run_jobs
@@ -91,10 +91,8 @@ def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
             rows.append([title, Cell(f"failed: {row['error']}"), *[Cell("")] * (len(head) - 2)])
             continue
         at = good.index(row)
-        interval = row["test"]["ci95"]
-        text = f"{100 * row['test']['mean']:.2f}" + (f" ± {100 * interval:.2f}" if interval == interval else "")
         memory = row["peak_memory_bytes"]
-        cells = [title, Cell(text, tests[at]), Cell(f"{row['seconds']['mean']:.1f}", times[at])]
+        cells = [title, Cell(percent(row["test"]), tests[at]), Cell(f"{row['seconds']['mean']:.1f}", times[at])]
         cells += [Cell(f"{row['epoch_seconds']['mean']:.2f}"), Cell(f"{memory['ram'] / 2**30:.2f}")]
         if gpu:
             cells.append(Cell(f"{(memory['gpu'] or 0) / 2**30:.2f}"))

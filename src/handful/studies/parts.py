@@ -153,7 +153,7 @@ def parts_figure(curve: Sequence[dict[str, Any]], metric: str, graph: str) -> Fi
     axes = figure.subplots()
     m = [point["m"] for point in curve]
     mean = 100 * np.array([point["test"]["mean"] for point in curve])
-    half = 100 * np.nan_to_num([point["test"]["ci95"] for point in curve])
+    half = 100 * np.array([point["test"]["ci95"] or 0.0 for point in curve])
     axes.plot(m, mean, marker="o", markersize=4, color=COLORS[0])
     axes.fill_between(m, mean - half, mean + half, color=COLORS[0], alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)

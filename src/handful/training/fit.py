@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -262,8 +263,7 @@ def _batches(loop: Loop) -> Iterator[Batch]:
     """The sampler's batches of this epoch, cut to what their loss can see where the model lets them be."""
     batches = loop.sampler.epoch(loop.graph, loop.settings.seed, loop.epoch)
     if isinstance(loop.model, Network) and loop.model.trimmable and loop.settings.trim:
-        depth = loop.model.depth
-        return (trim(batch, depth) for batch in batches)
+        return map(partial(trim, depth=loop.model.depth), batches)  # holds on to none of them
     return batches
 
 
@@ -410,6 +410,8 @@ def _finished(loop: Loop, folder: RunFolder) -> Run:
     tensors, _ = load_tensors(folder.model)
     loop.model.load_state_dict(tensors)
     try:
-        return Run(**read_json(folder.result), history=folder.lines(), dir=str(folder.path))
+        result = read_json(folder.result)
+        result |= {k: math.nan for k in ("val", "test") if result.get(k) is None}
+        return Run(**result, history=folder.lines(), dir=str(folder.path))
     except TypeError as error:
         raise RunError(f"{folder.result} is not a result of this version: {error}") from None
