@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from graphs import make_graph
+from handful.cli.options import chosen_samplers
 from handful.errors import RunError
 from handful.report.tables import TITLES
 from handful.studies.compare import compare, compare_jobs
@@ -86,10 +87,10 @@ def test_a_killed_job_goes_on_where_it_was(job: Job, tmp_path: Path) -> None:
 def test_compare_writes_the_table_the_picture_and_the_numbers(job: Job, tmp_path: Path) -> None:
     common = {k: v for k, v in vars(job).items() if k not in ("name", "sampler", "sampler_options")}
     common["seeds"] = (1,)
-    overrides = {"cluster": {"clusters": 10, "per_batch": 2}, "saint": {"roots": 20}, "ladies": {"batch_size": 64}}
     names = ["full", "neighbor", "cluster", "saint", "ladies", "rns"]
-    jobs = compare_jobs(names, overrides, **common)
-    assert jobs[4].sampler_options["budget"] == (jobs[4].sampler_options["budget"][0],) * 2
+    pairs = ["cluster.clusters=10", "cluster.per_batch=2", "saint.roots=20", "ladies.batch_size=64"]
+    jobs = compare_jobs(chosen_samplers(",".join(names), pairs, layers=2), **common)
+    assert len(jobs[4].sampler_options["budget"]) == 2
     result, outcomes = compare(jobs, tmp_path / "out", workers=2)
     assert [row["sampler"] for row in result["rows"]] == names
     assert not [o.error for o in outcomes if o.error]

@@ -26,6 +26,15 @@ console = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
 """The result, for people; with --json, ``emit_json`` writes it instead."""
 
+
+def _use_threads(threads: int | None) -> int | None:
+    if threads is not None:
+        from handful.kernels.threads import set_threads
+
+        set_threads(threads)
+    return threads
+
+
 GRAPH_HELP = "A dataset name (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
 GraphArgument = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False)]
 SplitOption = Annotated[str | None, typer.Option(help="Which split of the graph, where it has several.")]
@@ -34,7 +43,24 @@ RootOption = Annotated[
 ]
 SeedsOption = Annotated[str, typer.Option(help="Seeds, separated by commas.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")]
-ThreadsOption = Annotated[int | None, typer.Option(help="CPU threads for kernels and torch.", min=1)]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, callback=_use_threads)
+]
+ModelOption = Annotated[str, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage.")]
+HiddenOption = Annotated[int, typer.Option(help="Width of the layers.", min=1)]
+LayersOption = Annotated[int, typer.Option(help="Number of layers.", min=1)]
+NormOption = Annotated[str, typer.Option(help="bn, ln or none.")]
+ResidualOption = Annotated[bool, typer.Option(help="Add a Linear of each layer's input to its output.")]
+DropoutOption = Annotated[float, typer.Option(help="Share of activations dropped in training.")]
+EpochsOption = Annotated[int, typer.Option(help="Passes over the batches.", min=1)]
+LrOption = Annotated[float, typer.Option(help="Learning rate.")]
+WeightDecayOption = Annotated[float, typer.Option(help="Weight decay.")]
+OptimizerOption = Annotated[str, typer.Option(help="adam, adamw, sgd or sgdm.")]
+TwentyEvaluationsOption = Annotated[int | None, typer.Option(help="Epochs between evaluations (else 20 in all).")]
+SamplerOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-s", help="An option of one sampler, as sampler.name=value (rns.parts=8)."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 
 PAPER_SEEDS = "42,123,456,789,101112"

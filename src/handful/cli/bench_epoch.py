@@ -21,7 +21,9 @@ from rich.table import Table
 
 from handful.cli.app import (
     GRAPH_HELP,
+    HiddenOption,
     JsonOption,
+    LayersOption,
     RootOption,
     SplitOption,
     ThreadsOption,
@@ -59,8 +61,8 @@ def bench_epoch(
     split: SplitOption = None,
     root: RootOption = None,
     parts: Annotated[int, typer.Option(help="m, the number of parts; 1 is the full graph.", min=1)] = 4,
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of convolutions.", min=1)] = 4,
+    hidden: HiddenOption = 256,
+    layers: LayersOption = 4,
     rounds: Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)] = 5,
     seed: Annotated[int, typer.Option(help="Of weights, parts and dropout.")] = 42,
     threads: ThreadsOption = None,

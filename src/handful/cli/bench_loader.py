@@ -44,10 +44,7 @@ def bench_loader(
 ) -> None:
     """Batches of random node sampling against PyG's RandomNodeLoader: seconds an epoch, ratios, peak memory."""
     from handful.errors import HandfulError
-    from handful.kernels.threads import set_threads
 
-    if threads is not None:
-        set_threads(threads)
     if find_spec("torch_geometric") is None:
         raise HandfulError("bench loader measures against PyG: pip install 'handful[pyg]'")
     chosen = integers(parts, "--parts")

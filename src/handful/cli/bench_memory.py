@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from handful.cli.app import GRAPH_HELP, JsonOption, ThreadsOption, bench, console, emit_json, out
+from handful.cli.app import (
+    GRAPH_HELP,
+    HiddenOption,
+    JsonOption,
+    LayersOption,
+    ThreadsOption,
+    bench,
+    console,
+    emit_json,
+    out,
+)
 
 if TYPE_CHECKING:
     from handful.graph import Graph
@@ -56,8 +66,8 @@ def bench_memory(
     ] = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val=0.02",
     parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 10,
     model: Annotated[str, typer.Option(help="sage or gat.")] = "sage",
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of convolutions.", min=1)] = 5,
+    hidden: HiddenOption = 256,
+    layers: LayersOption = 5,
     norm: Annotated[str, typer.Option(help="bn or ln.")] = "ln",
     dropout: Annotated[float, typer.Option(help="Share of activations dropped.")] = 0.3,
     ways: Annotated[str, typer.Option(help=f"Some of {','.join(WAYS)}.")] = ",".join(WAYS),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from handful.cli.app import JsonOption, ThreadsOption, bench, console, emit_json, out
+from handful.cli.app import HiddenOption, JsonOption, LayersOption, ThreadsOption, bench, console, emit_json, out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,18 +32,16 @@ def bench_samplers(
     seeds: Annotated[int, typer.Option(help="Its training nodes.", min=1)] = 200_000,
     limit: Annotated[float, typer.Option(help="Seconds after which a sampler's epoch is cut short.")] = 20.0,
     train: Annotated[bool, typer.Option(help="Time training steps of GraphSAGE on the batches too.")] = True,
-    hidden: Annotated[int, typer.Option(help="Width of that GraphSAGE.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Its layers.", min=1)] = 3,
+    hidden: HiddenOption = 256,
+    layers: LayersOption = 3,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Edges a second of every sampler, the memory bandwidth of this machine, and the share of a training epoch."""
     from handful.datasets.synthetic import BlockModel, generate
     from handful.errors import HandfulError
-    from handful.kernels.threads import get_threads, set_threads
+    from handful.kernels.threads import get_threads
 
-    if threads is not None:
-        set_threads(threads)
     if seeds > nodes:
         raise HandfulError(f"--seeds is {seeds}, more than the {nodes} nodes")
     share = seeds / nodes

@@ -10,8 +10,14 @@ import typer
 from handful.cli.app import (
     DeviceOption,
     GraphArgument,
+    HiddenOption,
     JsonOption,
+    LayersOption,
+    ModelOption,
+    NormOption,
+    ResidualOption,
     RootOption,
+    SamplerOptionsOption,
     SplitOption,
     ThreadsOption,
     app,
@@ -38,17 +44,14 @@ def diagnose(
     split: SplitOption = None,
     root: RootOption = None,
     samplers: Annotated[str, typer.Option(help="Which samplers, separated by commas.")] = "rns,neighbor,cluster,saint",
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-s", help="An option of one sampler, as sampler.name=value (rns.parts=8)."),
-    ] = None,
+    option: SamplerOptionsOption = None,
     batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
-    model: Annotated[str, typer.Option(help="gcn, sage or gat.")] = "sage",
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 128,
-    layers: Annotated[int, typer.Option(help="Number of convolutions.", min=1)] = 3,
-    norm: Annotated[str, typer.Option(help="bn, ln or none.")] = "bn",
-    residual: Annotated[bool, typer.Option(help="Add a Linear of each layer's input to its output.")] = False,
+    model: ModelOption = "sage",
+    hidden: HiddenOption = 128,
+    layers: LayersOption = 3,
+    norm: NormOption = "bn",
+    residual: ResidualOption = False,
     weights: Annotated[
         str | None, typer.Option(help="A run folder or model.safetensors to measure at, not a random initialisation.")
     ] = None,
@@ -61,15 +64,13 @@ def diagnose(
     as_json: JsonOption = False,
 ) -> None:
     """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
+    from handful.cli.options import chosen_samplers
     from handful.cli.progress import progress_bar
     from handful.datasets import load
-    from handful.kernels.threads import set_threads
     from handful.nn import make_model
     from handful.theory import diagnosis
     from handful.training import load_weights
 
-    if threads is not None:
-        set_threads(threads)
     chosen = chosen_samplers(samplers, option or [], layers)
     data = load(graph, split=split, root=root, seed=seed).require_training().to(device)
     architecture = {"hidden": hidden, "layers": layers, "norm": norm, "residual": residual}
@@ -102,29 +103,6 @@ def diagnose(
     if out_dir is not None:
         names = ", ".join(sorted(path.name for path in Path(out_dir).iterdir()))
         out.print(f"in {out_dir}: {names}")
-
-
-def chosen_samplers(names: str, pairs: list[str], layers: int) -> list[Sampler]:
-    """The samplers that were named, with their options; LADIES draws as many layers as the model has."""
-    from handful.cli.options import parse_options
-    from handful.errors import HandfulError
-    from handful.samplers import make_sampler, sampler_class
-
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if not wanted:
-        raise HandfulError("--samplers names no sampler: give some, such as rns,neighbor,cluster,saint")
-    options: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-    for key, value in parse_options(pairs).items():
-        name, dot, field = key.partition(".")
-        if not dot:
-            raise HandfulError(f"--option is sampler.name=value, such as rns.parts=8; got '{key}'")
-        if name not in options:
-            raise HandfulError(f"--option {key} is for '{name}', which is not among --samplers {names}")
-        options[name][field] = value
-    if "ladies" in options:
-        budget = sampler_class("ladies")().options()["budget"]
-        options["ladies"].setdefault("budget", (budget[0],) * layers)
-    return [make_sampler(name, **options[name]) for name in wanted]
 
 
 def write(found: list[Diagnosis], graph: str, settings: dict[str, Any], folder: Path) -> None:

@@ -23,10 +23,7 @@ def info(
     """The graph's statistics: size, density, components, homophily, distances, classes, features and split."""
     from handful.datasets import load
     from handful.datasets.stats import statistics
-    from handful.kernels.threads import set_threads
 
-    if threads is not None:
-        set_threads(threads)
     data = load(graph, split=split, root=root, seed=seed)
     found = statistics(data, sources, sweeps, seed).as_dict()
     result = {"graph": data.name, **found, "metric": data.metric}

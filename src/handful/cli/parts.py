@@ -9,12 +9,20 @@ import typer
 
 from handful.cli.app import (
     DeviceOption,
+    DropoutOption,
+    EpochsOption,
     GraphArgument,
+    HiddenOption,
     JsonOption,
+    LayersOption,
+    LrOption,
+    ModelOption,
     RootOption,
     SeedsOption,
     SplitOption,
     ThreadsOption,
+    TwentyEvaluationsOption,
+    WeightDecayOption,
     app,
     console,
     emit_json,
@@ -32,14 +40,14 @@ def parts(
     graph: GraphArgument,
     split: SplitOption = None,
     root: RootOption = None,
-    model: Annotated[str, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage.")] = "sage",
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 128,
-    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 3,
-    dropout: Annotated[float, typer.Option(help="Share of activations dropped in training.")] = 0.5,
-    epochs: Annotated[int, typer.Option(help="Passes over the batches.", min=1)] = 60,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.0,
-    evaluate_every: Annotated[int | None, typer.Option(help="Epochs between evaluations (else 20 in all).")] = None,
+    model: ModelOption = "sage",
+    hidden: HiddenOption = 128,
+    layers: LayersOption = 3,
+    dropout: DropoutOption = 0.5,
+    epochs: EpochsOption = 60,
+    lr: LrOption = 0.01,
+    weight_decay: WeightDecayOption = 0.0,
+    evaluate_every: TwentyEvaluationsOption = None,
     most: Annotated[int, typer.Option(help="Never more parts than this.", min=2)] = 64,
     memory: Annotated[
         float | None, typer.Option(help="GiB that training may take at its peak (of the GPU, if it runs there).")
@@ -53,13 +61,10 @@ def parts(
     as_json: JsonOption = False,
 ) -> None:
     """Train with 2 parts, 1, 4, 8, … until validation is no longer better by more than noise; says which m to take."""
-    from handful.kernels.threads import set_threads
     from handful.nn import model_options
     from handful.studies import study_folder
     from handful.studies.jobs import Job
 
-    if threads is not None:
-        set_threads(threads)
     wanted: dict[str, Any] = {"hidden": hidden, "layers": layers, "dropout": dropout}
     if "residual" in model_options(model):
         wanted["residual"] = True

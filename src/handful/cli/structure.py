@@ -47,12 +47,9 @@ def structure(
     from handful.datasets import load
     from handful.errors import HandfulError
     from handful.files import write_json
-    from handful.kernels.threads import set_threads
     from handful.theory import pictures
     from handful.theory import structure as theory
 
-    if threads is not None:
-        set_threads(threads)
     counts = integers(parts, "--parts")
     data = load(graph, root=root, seed=seed)
     bad = [m for m in counts if not 1 <= m <= max(1, data.num_nodes)]

@@ -43,15 +43,12 @@ def study(
     """One of the experiments, as a table, a sentence and pictures; asked again, it goes on where it was."""
     from handful.cli.progress import progress_bar
     from handful.files import write_json, write_text
-    from handful.kernels.threads import set_threads
     from handful.report.page import write_report
     from handful.report.records import write_finding
     from handful.report.tables import Cell, markdown, rich_table
     from handful.studies import Request, run_study, study_folder, study_names
     from handful.theory.pictures import save
 
-    if threads is not None:
-        set_threads(threads)
     if name is None:
         known = study_names()
         if as_json:

@@ -11,12 +11,17 @@ from rich.table import Table
 from handful.cli.app import (
     PAPER_SEEDS,
     DeviceOption,
+    EpochsOption,
     GraphArgument,
     JsonOption,
+    LrOption,
+    ModelOption,
+    OptimizerOption,
     RootOption,
     SeedsOption,
     SplitOption,
     ThreadsOption,
+    WeightDecayOption,
     app,
     emit_json,
     integers,
@@ -32,7 +37,7 @@ def train(
     graph: GraphArgument,
     split: SplitOption = None,
     root: RootOption = None,
-    model: Annotated[str, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage.")] = "sage",
+    model: ModelOption = "sage",
     hidden: Annotated[int | None, typer.Option(help="Width of the layers (else the model's own default).")] = None,
     layers: Annotated[int | None, typer.Option(help="Number of layers (else the model's own default).")] = None,
     norm: Annotated[str | None, typer.Option(help="bn, ln or none (else bn, where the model has a choice).")] = None,
@@ -55,10 +60,10 @@ def train(
     sampler_option: Annotated[
         list[str] | None, typer.Option("--sampler-option", "-s", help="Any option of the sampler, as name=value.")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the batches.", min=1)] = 100,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.0,
-    optimizer: Annotated[str, typer.Option(help="adam, adamw, sgd or sgdm.")] = "adam",
+    epochs: EpochsOption = 100,
+    lr: LrOption = 1e-3,
+    weight_decay: WeightDecayOption = 0.0,
+    optimizer: OptimizerOption = "adam",
     momentum: Annotated[float, typer.Option(help="Momentum of sgdm.")] = 0.9,
     update: Annotated[str, typer.Option(help="One optimiser step a batch (step) or an epoch (epoch).")] = "step",
     precision: Annotated[str, typer.Option(help="fp32 or bf16.")] = "fp32",
@@ -91,14 +96,11 @@ def train(
     from handful.cli.options import parse_options, run_folder
     from handful.cli.progress import EpochProgress
     from handful.errors import HandfulError
-    from handful.kernels.threads import set_threads
     from handful.nn import model_options
     from handful.samplers import make_sampler
     from handful.training.protocol import train_seeds
     from handful.training.trackers import make_tracker
 
-    if threads is not None:
-        set_threads(threads)
     if resume and out_dir is None:
         raise HandfulError("--resume needs --out, the folder of the runs to go on with")
     options = parse_options(sampler_option or [])

@@ -10,12 +10,17 @@ import typer
 from handful.cli.app import (
     PAPER_SEEDS,
     DeviceOption,
+    EpochsOption,
     GraphArgument,
+    HiddenOption,
     JsonOption,
+    LayersOption,
+    ModelOption,
     RootOption,
     SeedsOption,
     SplitOption,
     ThreadsOption,
+    TwentyEvaluationsOption,
     app,
     emit_json,
     integers,
@@ -40,11 +45,11 @@ def tune(
         ),
     ] = None,
     trials: Annotated[int, typer.Option(help="Trials of each sampling configuration.", min=1)] = 50,
-    model: Annotated[str, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage.")] = "sage",
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 4,
-    epochs: Annotated[int, typer.Option(help="Passes over the batches in each run.", min=1)] = 100,
-    evaluate_every: Annotated[int | None, typer.Option(help="Epochs between evaluations (else 20 in all).")] = None,
+    model: ModelOption = "sage",
+    hidden: HiddenOption = 256,
+    layers: LayersOption = 4,
+    epochs: EpochsOption = 100,
+    evaluate_every: TwentyEvaluationsOption = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="Architecture and epochs of the paper for this data set.")
     ] = False,
@@ -70,14 +75,11 @@ def tune(
     from handful.cli.progress import JobProgress, progress_bar
     from handful.datasets import load
     from handful.errors import HandfulError
-    from handful.kernels.threads import set_threads
     from handful.samplers import make_sampler
     from handful.studies import presets, study_folder
     from handful.studies.jobs import run_jobs
     from handful.studies.tuning import Plan, final_job, sampling_space, search
 
-    if threads is not None:
-        set_threads(threads)
     seed_list = integers(seeds, "--seeds")
     folder = Path(out_dir) if out_dir else study_folder("tune", graph, "paper" if paper else model)
     where = storage or f"sqlite:///{folder / 'tune.db'}"

@@ -11,28 +11,16 @@ from handful.report.curves import draw_curves
 from handful.report.page import write_report
 from handful.report.records import write_finding
 from handful.report.tables import TITLES, Cell, best_two, markdown, percent
-from handful.samplers import make_sampler, sampler_class
+from handful.samplers import Sampler
 from handful.studies.budget import printed
 from handful.studies.jobs import Job, Outcome, Progress, run_jobs
 
 SAMPLERS = ("full", "neighbor", "cluster", "saint", "ladies", "rns")
 
 
-def compare_jobs(
-    samplers: Sequence[str],
-    overrides: dict[str, dict[str, Any]],
-    **common: Any,
-) -> list[Job]:
-    """A job for every sampler, equal in all but the sampler; its options are checked before anything runs."""
-    layers = int(common["architecture"]["layers"])
-    jobs = []
-    for name in samplers:
-        options = dict(overrides.get(name, {}))
-        if name == "ladies":
-            options.setdefault("budget", (sampler_class(name)().options()["budget"][0],) * layers)
-        make_sampler(name, **options)
-        jobs.append(Job(name=name, sampler=name, sampler_options=options, **common))
-    return jobs
+def compare_jobs(samplers: Sequence[Sampler], **common: Any) -> list[Job]:
+    """A job for every sampler, equal in all but the sampler."""
+    return [Job(name=s.name, sampler=s.name, sampler_options=s.options(), **common) for s in samplers]
 
 
 def compare(
