@@ -202,8 +202,8 @@ class Graph:
     def to_undirected(self) -> Graph:
         """The graph with the reverse of every edge added, and repeated edges merged.
 
-        An edge that had its reverse already stays as it is; weights of the two directions are averaged where both
-        exist, so that the result does not depend on which one came first.
+        Weights of the two directions are averaged where both exist, so that the result does not depend on which one
+        came first. A graph that is undirected already is given back as it is, repeated edges and all.
         """
         if self.undirected:
             return self

@@ -70,10 +70,12 @@ def compare(
     from handful.nn import make_model
     from handful.report.tables import rich_table
     from handful.studies.compare import compare as run_compare
-    from handful.studies.compare import compare_jobs, table_cells
+    from handful.studies.compare import compare_jobs, even_batches, table_cells
 
-    chosen = chosen_samplers(samplers, option or [], layers)
+    chosen_samplers(samplers, option or [], layers)  # a mistake in them shows before anything is loaded
     data = load(graph, split=split, root=root).require_training()
+    even = even_batches(data, samplers.split(","))
+    chosen = chosen_samplers(samplers, [*even, *(option or [])], layers)
     architecture = {"hidden": hidden, "layers": layers, "norm": norm, "residual": residual, "dropout": dropout}
     make_model(model, data.num_features, data.num_outputs, **architecture)
     plan = compare_jobs(
