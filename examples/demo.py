@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 OUT = Path("runs") / "demo"
-COMMAND = "compare debian --split rh --samplers full,rns --option rns.parts=4 --epochs 30 --lr 2e-3 --seeds 42"
+COMMAND = "compare debian --split rh --samplers full,rns --option rns.parts=4 --epochs 25 --lr 2e-3 --seeds 42"
 
 
 def main() -> None:
