@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from handful.kernels.twin import twin_gradients
 
-CHUNK = 2048
+CHUNK = 8192
 """Rows that are widened at once."""
 
 
