@@ -18,9 +18,7 @@ def main() -> None:
         if module.name not in SHARED:
             import_module(f"handful.cli.{module.name}")
     from handful.errors import HandfulError
-    from handful.kernels.memory import keep_pages
 
-    keep_pages()
     try:
         app()
     except HandfulError as error:
