@@ -47,7 +47,16 @@ LABELS = {
     "floor_bf16": "floor bf16",
 }
 PIECES: dict[str, tuple[str, ...]] = {
-    "aggregation": ("_Product", "_TransposedProduct", "sparse", "scatter", "index_select", "index_add", "gather"),
+    "aggregation": (
+        "_Product",
+        "_TransposedProduct",
+        "_Convolution",
+        "sparse",
+        "scatter",
+        "index_select",
+        "index_add",
+        "gather",
+    ),
     "products": ("mm", "linear"),
     "norm, ReLU, dropout": ("NormAct", "_Act", "norm", "relu", "threshold", "dropout", "bernoulli"),
     "optimiser": ("Optimizer", "adam", "addcdiv", "addcmul", "lerp", "sqrt"),

@@ -19,7 +19,7 @@ AHEAD = 8
 
 @kernel
 def _spmm_rows(
-    lo: int, hi: int, indptr: Any, indices: Any, weight: Any, left: Any, right: Any, x: Any, out: Any, add: bool
+    lo: int, hi: int, indptr: Any, indices: Any, weight: Any, left: Any, right: Any, x: Any, base: Any, out: Any
 ) -> None:
     # Written out in full: as functions of their own, prefetching and scaling made this loop 1.4 times slower.
     weighted, scaled_in, scaled_out = weight.shape[0] > 0, right.shape[0] > 0, left.shape[0] > 0
@@ -57,9 +57,10 @@ def _spmm_rows(
                 b = c2 * widen(x[u2, j]) + c3 * widen(x[u3, j])
                 acc[j] += a + b
         scale = left[v] if scaled_out else one
-        if add:
+        if base.shape[0] > 0:
+            row = v if base.shape[0] == out.shape[0] else 0  # a bias is one row for all
             for j in range(width):
-                out[v, j] = narrow(widen(out[v, j]) + acc[j] * scale, out)
+                out[v, j] = narrow(widen(base[row, j]) + acc[j] * scale, out)
         else:
             for j in range(width):
                 out[v, j] = narrow(acc[j] * scale, out)
@@ -73,15 +74,16 @@ def spmm_numba(
     right: Tensor | None,
     x: Tensor,
     onto: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """The product on the CPU, row by row on all threads; no tensor of edges × features is ever made."""
-    add = onto is not None and onto.is_contiguous()
-    out = onto if add else torch.empty(len(indptr) - 1, x.shape[1], dtype=x.dtype)
-    assert out is not None
+    rows = len(indptr) - 1
+    out = onto if onto is not None and onto.is_contiguous() else x.new_empty(rows, x.shape[1])
+    base = onto if onto is not None else x.new_empty(0, x.shape[1]) if bias is None else bias.to(x.dtype)[None]
     none = torch.empty(0, dtype=wide_dtype(x))
     scales = [array(none if value is None else value.to(none.dtype)) for value in (weight, left, right)]
-    over_rows(_spmm_rows, array(indptr), array(indices), *scales, array(x), array(out), add)
-    return out if onto is None or add else onto.add_(out)
+    over_rows(_spmm_rows, array(indptr), array(indices), *scales, array(x), array(base), array(out))
+    return out if onto is None or out is onto else onto.copy_(out)
 
 
 def spmm_torch(
@@ -92,6 +94,7 @@ def spmm_torch(
     right: Tensor | None,
     x: Tensor,
     onto: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """The same product in plain torch, for any device."""
     wide = wide_dtype(x)
@@ -107,7 +110,8 @@ def spmm_torch(
             check_invariants=False,  # the graph was checked at the door
         )
         out = matrix @ source
-    out = (out if left is None else out * left.to(wide)[:, None]).to(x.dtype)
+    out = out if left is None else out * left.to(wide)[:, None]
+    out = (out if bias is None else out + bias.to(wide)).to(x.dtype)
     return out if onto is None else onto.add_(out)
 
 
@@ -119,7 +123,9 @@ def spmm(
     right: Tensor | None,
     x: Tensor,
     onto: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """The product by the fastest way on the device of ``x``; added to ``onto`` in place where that is given."""
+    """The product by the fastest way on the device of ``x``; added to ``onto`` in place, or to the row
+    ``bias``, where one of them is given."""
     product = spmm_numba if x.device.type == "cpu" else spmm_torch
-    return product(indptr, indices, weight, left, right, x, onto)
+    return product(indptr, indices, weight, left, right, x, onto, bias)

@@ -108,12 +108,16 @@ class Backbone(Stack):
         return h if self.output_projection is None else self.output_projection(h)
 
 
-def multiply_first(adj: Adjacency, in_features: int, out_features: int) -> bool:
-    """Whether to compute A(XW) and not (AX)W: where it costs a tenth more at most, since it keeps no AX for the
-    backward pass. A gathered number costs about as much as eight of a matrix product."""
+def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
+    """Whether to compute A(XW), and not (AX)W: the cheaper, a gathered number costing as much as eight of a product.
+
+    Where X has a gradient, the former may cost a tenth more, since it keeps no AX for the backward pass. Where X has
+    none, the latter spares the backward pass its aggregation.
+    """
+    in_features = x.shape[1]
     before = adj.num_sources * in_features * out_features + 8 * adj.num_edges * out_features
     after = adj.num_targets * in_features * out_features + 8 * adj.num_edges * in_features
-    return before <= 1.1 * after
+    return before < after * (1.1 if x.requires_grad else 1.0)
 
 
 def parameter_count(model: nn.Module) -> int:

@@ -20,7 +20,7 @@ class GCNConv(Conv):
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
         weight, bias = self.linear.weight, self.linear.bias
-        if multiply_first(adj, self.linear.in_features, self.linear.out_features):
+        if multiply_first(adj, h, self.linear.out_features):
             out = adj.gcn(F.linear(h, weight)) + bias
         else:
             out = F.linear(adj.gcn(h), weight, bias)

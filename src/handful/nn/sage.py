@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
+from handful.kernels.aggregate import spmm
 from handful.kernels.linear import add_linear, linear
+from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
@@ -22,14 +27,51 @@ class SAGEConv(Conv):
         self.own = nn.Linear(in_features, out_features, bias=False)
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
-        weight: Tensor = self.own.weight
+        own: Tensor = self.own.weight
         bias: Tensor = self.neighbor.bias
+        neighbor = self.neighbor.weight
         if skip is not None:
-            weight, bias = weight + skip.weight, bias + skip.bias
-        out = linear(adj.own(h), weight, bias)
-        if multiply_first(adj, self.neighbor.in_features, self.neighbor.out_features):
-            return adj.mean(linear(h, self.neighbor.weight), onto=out)
-        return add_linear(out, adj.mean(h), self.neighbor.weight)
+            own, bias = own + skip.weight, bias + skip.bias
+        if not multiply_first(adj, h, self.neighbor.out_features):
+            return add_linear(linear(adj.own(h), own, bias), adj.mean(h), neighbor)
+        if h.device.type == "cpu" and h.dtype == own.dtype and not torch.is_autocast_enabled("cpu"):
+            return _Convolution.apply(h, neighbor, own, bias, adj)  # type: ignore[no-any-return, no-untyped-call]
+        return convolution(h, neighbor, own, bias, adj)
+
+
+def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency) -> Tensor:
+    """A(h Wₙᵀ) + h Wₛᵀ + b, multiplied before it is aggregated."""
+    return adj.mean(linear(h, neighbor), onto=linear(adj.own(h), own, bias))
+
+
+class _Convolution(torch.autograd.Function):
+    """The same, every sum landing where its first term is: no pass over the activations but products."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency) -> Tensor:
+        ctx.save_for_backward(h, neighbor, own, bias)
+        ctx.adj = adj
+        moved = torch.mm(h, neighbor.T)
+        out = spmm(adj.indptr, adj.indices, adj.weight, adj.mean_scale, None, moved, bias=bias)
+        return out.addmm_(adj.own(h), own.T)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (h, neighbor, own, bias), adj = ctx.saved_tensors, ctx.adj
+        if torch.is_grad_enabled():
+
+            def twin(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor) -> Tensor:
+                return convolution(h, neighbor, own, bias, adj)
+
+            return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None
+        grad, mine = grads[0].contiguous(), adj.own(h)
+        indptr, indices, weight = adj.transposed
+        back = spmm(indptr, indices, weight, None, adj.mean_scale, grad)
+        grad_h = None
+        if ctx.needs_input_grad[0]:
+            grad_h = torch.mm(back, neighbor)
+            adj.own(grad_h).addmm_(grad, own)
+        return grad_h, torch.mm(back.T, h), torch.mm(grad.T, mine), grad.sum(0), None
 
 
 class SAGE(Backbone):

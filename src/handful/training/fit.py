@@ -271,7 +271,7 @@ def batch_loss(model: nn.Module, batch: Batch, precision: str = "fp32") -> Tenso
     """L̂^B(w): the loss on the batch's targets."""
     with autocast(batch.x.device, precision):
         logits = logits_of(model, batch)
-    return node_loss(logits[batch.targets], batch.y, batch.target_weight)
+    return node_loss(logits.index_select(0, batch.targets), batch.y, batch.target_weight)
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[Any]:
