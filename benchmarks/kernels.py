@@ -1,7 +1,7 @@
 """Each kernel against what it replaces, by turns in one process: ``python benchmarks/kernels.py [rows] [edges]``.
 
-Forward and backward of one layer of width 256, medians in milliseconds, with the allocator as glibc has it and with the
-pages kept. Ratios are what to read: the machine's load moves all columns together.
+Forward and backward of one layer of width 256, medians in milliseconds. Ratios are what to read: the machine's load
+moves all columns together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from handful.kernels.activation import batch_norm_act, layer_norm_act
 from handful.kernels.aggregate import spmm_torch
 from handful.kernels.attention import attention
 from handful.kernels.linear import linear
-from handful.kernels.memory import keep_pages, release_pages
 from handful.random import generator
 
 WIDTH, ROUNDS = 256, 7
@@ -107,13 +106,12 @@ def milliseconds(ways: dict[str, Piece], x: Tensor) -> dict[str, float]:
 
 def main(rows: int = 42_000, edges: int = 400_000) -> None:
     adj = undirected(rows, edges)
-    columns = {"glibc": torch.float32, "kept": torch.float32, "kept, bf16": torch.bfloat16}
+    columns = {"fp32": torch.float32, "bf16": torch.bfloat16}
     print(f"{rows} rows, {edges} edges, {torch.get_num_threads()} threads")
     print(f"{'':46}" + "".join(f"{name:>12}" for name in columns))
     for piece, ways in pieces(adj).items():
         table: dict[str, list[str]] = {name: [] for name in ways}
-        for column, dtype in columns.items():
-            release_pages() if column == "glibc" else keep_pages()
+        for dtype in columns.values():
             fit = {
                 name: way for name, way in ways.items() if dtype == torch.float32 or name in ("handful", "torch")
             }  # PyG's layers take one type

@@ -10,6 +10,7 @@ from torch import Tensor
 from handful.adjacency import Adjacency
 from handful.errors import SamplerError
 from handful.graph import Graph
+from handful.kernels.memory import empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,4 +85,5 @@ def make_batch(
     assert graph.train_mask is not None
     if targets is None:
         targets = graph.train_mask[nodes].nonzero().squeeze(1)
-    return Batch(nodes, graph.x[nodes], layers, targets, graph.y[nodes[targets]], target_weight)
+    x = torch.index_select(graph.x, 0, nodes, out=empty((len(nodes), graph.num_features), graph.x))
+    return Batch(nodes, x, layers, targets, graph.y[nodes[targets]], target_weight)

@@ -105,3 +105,21 @@ def test_short_floats_and_adding_in_place(dtype: torch.dtype, tolerance: float, 
         assert out.dtype == dtype
         assert target is None or out.data_ptr() == target.data_ptr()
         assert (out.double() - expected).norm() < tolerance * expected.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_columns_of_a_wider_tensor_are_read_where_they_lie(dtype: torch.dtype) -> None:
+    """As GraphSAGE has them: one half of the rows is aggregated and added to the other."""
+    gen = torch.Generator().manual_seed(4)
+    dense = (torch.rand(50, 50, generator=gen) < 0.2).double()
+    indptr = torch.zeros(51, dtype=torch.int64)
+    indptr[1:] = dense.sum(1).cumsum(0)
+    indices = dense.nonzero()[:, 1].to(torch.int32)
+    both = torch.randn(50, 2 * 19, generator=gen, dtype=torch.float64).to(dtype)
+    bias = torch.randn(19, generator=gen)
+    before = both.clone()
+    expected = dense @ both[:, :19].double() + both[:, 19:].double() + bias.double()
+    for function in (spmm_numba, spmm_torch):
+        out = function(indptr, indices, None, None, None, both[:, :19], base=both[:, 19:], bias=bias)
+        assert (out.double() - expected).norm() < (1e-2 if dtype == torch.bfloat16 else 1e-6) * expected.norm()
+        assert torch.equal(both, before)

@@ -1,59 +1,121 @@
 from __future__ import annotations
 
-import platform
-import subprocess
-import sys
+import gc
+import threading
 
 import pytest
+import torch
 
 from handful.kernels import memory
+from handful.kernels.memory import ALIGNMENT, SMALLEST, Pool, empty, release
 
-glibc = pytest.mark.skipif(memory._libc() is None, reason="needs glibc")
-
-SCRIPT = """
-import os, resource
-os.environ["THP_MEM_ALLOC_ENABLE"] = "0"
-import torch
-from handful.kernels.memory import keep_pages, release_pages
-
-def touch():
-    return [torch.ones(4 << 20) for _ in range(4)]  # four blocks of 16 MiB
-
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(3):
-        touch()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-touch()
-plain = faults()
-assert keep_pages()
-assert keep_pages()  # again is harmless
-touch()
-kept, before = faults(), resident()
-release_pages()
-print(plain, kept, before - resident())
-"""
+BIG = 4 * SMALLEST
 
 
-@glibc
-def test_freed_memory_is_used_again_without_page_faults() -> None:
-    """In a process of its own, since the allocator is the whole process's."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
-    plain, kept, released = map(int, done.stdout.split())
-    assert kept < plain / 4
-    assert released > 32 << 20
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    """A pool of our own behind ``empty``."""
+    mine = Pool()
+    monkeypatch.setattr(memory, "_pool", mine)
+    return mine
 
 
-def test_does_nothing_where_there_is_no_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    memory._libc.cache_clear()
-    try:
-        assert memory.keep_pages() is False
-        memory.release_pages()
-    finally:
-        memory._libc.cache_clear()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])
+def test_a_tensor_like_any_other(pool: Pool, dtype: torch.dtype) -> None:
+    like = torch.empty(0, dtype=dtype)
+    out = empty((BIG // 8, 3, 7), like)
+    assert out.shape == (BIG // 8, 3, 7)
+    assert out.dtype == dtype
+    assert out.is_contiguous()
+    assert out.data_ptr() % ALIGNMENT == 0
+    out.fill_(3)
+    assert float(out.float().mean()) == 3
+    assert pool.live == out.nbytes
+
+
+def test_a_block_is_lent_again_only_when_nothing_looks_at_it(pool: Pool) -> None:
+    first = empty((BIG,), torch.empty(0))
+    place, view = first.data_ptr(), first[5:7].view(2, 1)
+    view.fill_(1.5)
+    del first
+    second = empty((BIG,), torch.empty(0)).fill_(0)
+    assert second.data_ptr() != place
+    assert view.flatten().tolist() == [1.5, 1.5]
+    del view
+    assert empty((BIG,), torch.empty(0)).data_ptr() == place
+
+
+def test_what_autograd_saved_is_not_lent_again(pool: Pool) -> None:
+    x = torch.ones(BIG, requires_grad=True)
+    kept = empty((BIG,), x.detach()).fill_(2.0)
+    out = (x * kept).sum()
+    del kept
+    empty((BIG,), torch.empty(0)).fill_(9.0)
+    out.backward()
+    assert x.grad is not None
+    assert x.grad.unique().tolist() == [2.0]
+
+
+def test_what_is_kept_raises_the_peak_by_an_eighth_at_most(pool: Pool) -> None:
+    """Whatever sizes come and go, in any order."""
+    rng = torch.Generator().manual_seed(0)
+    held: list[torch.Tensor] = []
+    used = highest = 0
+    for _ in range(300):
+        if held and torch.rand((), generator=rng) < 0.5:
+            used -= held.pop(int(torch.randint(len(held), (), generator=rng))).nbytes
+        else:
+            held.append(
+                empty((int(torch.randint(SMALLEST, BIG, (), generator=rng)),), torch.empty(0, dtype=torch.uint8))
+            )
+            used += held[-1].nbytes
+        highest = max(highest, used)
+        blocks = sum(map(memory._size, pool.kept)) + pool.live
+        assert blocks <= highest * 9 / 8 * 9 / 8  # a block may itself be an eighth larger than what it is lent for
+    assert len(pool.kept) > 0
+
+
+def test_the_same_sizes_again_ask_the_system_for_nothing(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def step() -> None:
+        layers = [empty((BIG,), torch.empty(0)) for _ in range(3)]
+        small = empty((BIG // 4,), torch.empty(0))
+        layers.pop()
+        layers.append(empty((BIG,), torch.empty(0)))
+        del small
+
+    step()
+    monkeypatch.setattr(pool, "_make_room", lambda size: pytest.fail("a new block"))
+    for _ in range(5):
+        step()
+
+
+def test_release_forgets(pool: Pool) -> None:
+    held = empty((BIG,), torch.empty(0))
+    other = empty((BIG,), torch.empty(0))
+    del other
+    release()
+    assert pool.kept == []
+    assert pool.live == pool.peak == held.nbytes
+
+
+def test_small_tensors_are_the_allocators(pool: Pool) -> None:
+    empty((SMALLEST - 1,), torch.empty(0, dtype=torch.uint8))
+    assert pool.live == pool.peak == 0
+
+
+def test_threads_never_share_a_block(pool: Pool) -> None:
+    wrong: list[int] = []
+
+    def work(mark: int) -> None:
+        for _ in range(200):
+            out = empty((SMALLEST,), torch.empty(0, dtype=torch.uint8)).fill_(mark)
+            if int(out[::4096].min()) != mark or int(out[::4096].max()) != mark:
+                wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    assert wrong == []

@@ -25,25 +25,28 @@ def adj(request: pytest.FixtureRequest) -> Adjacency:
     return whole if kind != "rectangle" else whole.rows(3, 8)
 
 
-def test_the_fused_convolution_is_the_plain_one(adj: Adjacency) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_the_fused_convolution_is_the_plain_one(adj: Adjacency, first: bool) -> None:
     tensors = operands(adj)
     results = []
     for function in (_Convolution.apply, convolution):
-        out = function(*tensors, adj)
+        out = function(*tensors, adj, first)
         results.append([out, *torch.autograd.grad(out, tensors, torch.cos(out.detach()))])
     for fused, plain in zip(*results, strict=True):
         torch.testing.assert_close(fused, plain)
 
 
-def test_its_gradients(adj: Adjacency) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_its_gradients(adj: Adjacency, first: bool) -> None:
     tensors = operands(adj)
-    assert torch.autograd.gradcheck(lambda *t: _Convolution.apply(*t, adj), tensors)
-    assert torch.autograd.gradgradcheck(lambda *t: _Convolution.apply(*t, adj).square(), tensors)
+    assert torch.autograd.gradcheck(lambda *t: _Convolution.apply(*t, adj, first), tensors)
+    assert torch.autograd.gradgradcheck(lambda *t: _Convolution.apply(*t, adj, first).square(), tensors)
 
 
-def test_the_input_may_need_no_gradient(adj: Adjacency) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_the_input_may_need_no_gradient(adj: Adjacency, first: bool) -> None:
     h, *weights = operands(adj)
-    out = _Convolution.apply(h.detach(), *weights, adj)
+    out = _Convolution.apply(h.detach(), *weights, adj, first)
     for grad, weight in zip(torch.autograd.grad(out.sum(), weights), weights, strict=True):
         assert grad.shape == weight.shape
 

@@ -1,8 +1,8 @@
 """``handful bench epoch``: a training epoch, PyG's ways and ours by turns in one process, against its products alone.
 
-All train the same GraphSAGE (BatchNorm, residual, dropout, Adam) on parts of the same graph. PyG runs with the
-allocator as it finds it, ours with the pages that it keeps. The floor is the dense products of our epoch, forward and
-backward, and nothing else: no aggregation, norm, dropout, loss, sampling or optimiser.
+All train the same GraphSAGE (BatchNorm, residual, dropout, Adam) on parts of the same graph. The floor is the dense
+products of our epoch, forward and backward, and nothing else: no aggregation, norm, dropout, loss, sampling or
+optimiser.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ def measure(
     graph: Graph, parts: int, hidden: int, layers: int, rounds: int, seed: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Seconds an epoch of every way, their ratios, and the pieces of each."""
-    from handful.kernels.memory import keep_pages, release_pages
     from handful.kernels.threads import get_threads
 
     epochs: dict[str, Callable[[], None]] = {
@@ -103,14 +102,9 @@ def measure(
     }
     seconds: dict[str, list[float]] = {name: [] for name in epochs}
     pieces: dict[str, dict[str, float]] = {}
-    kept = keep_pages()
     for k in range(rounds + 1):  # the first round warms up and tells the pieces
         for name, epoch in epochs.items():
             say(f"round {k} of {rounds}: {LABELS[name]}…")
-            if kept == name.startswith("pyg"):
-                release_pages() if kept else keep_pages()
-                kept = not kept
-                epoch()  # with its pages back
             if k == 0:
                 epoch()
                 pieces[name] = profile(epoch)
@@ -118,7 +112,6 @@ def measure(
             start = perf_counter()
             epoch()
             seconds[name].append(perf_counter() - start)
-    release_pages()
     middle = {name: median(times) for name, times in seconds.items()}
     return {
         "graph": graph.name,

@@ -142,11 +142,11 @@ def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
     """
     import torch
 
-    from handful.kernels.memory import release_pages
+    from handful.kernels.memory import release
     from handful.training.memory import peak_ram, reset_peak_memory
 
     gc.collect()
-    release_pages()
+    release()
     reset_peak_memory(torch.device("cpu"))
     before = peak_ram()
     run()

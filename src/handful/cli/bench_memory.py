@@ -140,7 +140,7 @@ def measure(way: str, shape: Shape) -> dict[str, float]:
     import torch
 
     from handful.datasets import load
-    from handful.kernels.memory import keep_pages, release_pages
+    from handful.kernels.memory import release
     from handful.kernels.threads import set_threads
     from handful.training.memory import peak_ram, reset_peak_memory
 
@@ -150,9 +150,7 @@ def measure(way: str, shape: Shape) -> dict[str, float]:
     graph = load(shape.graph)
     epoch = make(graph, way, shape)
     gc.collect()
-    release_pages()
-    if not way.startswith("pyg"):
-        keep_pages()
+    release()
     reset_peak_memory(torch.device("cpu"))
     before, start = peak_ram(), perf_counter()
     share = epoch()

@@ -21,6 +21,7 @@ from torch.nn.functional import batch_norm, layer_norm
 from handful.errors import HandfulError
 from handful.kernels import hashing
 from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
+from handful.kernels.memory import empty
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 from handful.kernels.twin import twin_gradients
 
@@ -154,7 +155,7 @@ def _over_blocks(function: Any, rows: int, *args: Any) -> None:
 
 def _partials(x: Tensor) -> np.ndarray:
     """Two sums for every block of rows and every column."""
-    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), array(x[:0].to(wide_dtype(x))).dtype)
+    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), np.float64 if x.dtype == torch.float64 else np.float32)
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
@@ -168,18 +169,11 @@ def _scalar(value: float, x: Tensor) -> Any:
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of every column, in float64."""
-    sums = _partials(x)
+    sums, moments = _partials(x), np.empty((2, x.shape[1]))
     _over_blocks(_block_moments, len(x), array(x), sums)
-    counts = np.full(sums.shape[1], BLOCK)
-    counts[-1] = len(x) - BLOCK * (len(counts) - 1)
-    count = counts[:, None].astype(np.float64)
-    total, square = sums.astype(np.float64)
-    shift = x.detach()[::BLOCK].double().numpy()
-    means = shift + total / count
-    mean = (means * count).sum(0) / len(x)
-    # The spread within the blocks and the spread between them (Chan et al.).
-    spread = (square - total * total / count).sum(0) + (count * (means - mean) ** 2).sum(0)
-    return torch.from_numpy(mean), torch.from_numpy(np.maximum(spread, 0.0) / len(x))
+    _join_moments(array(x), sums, moments)
+    mean, var = torch.from_numpy(moments)
+    return mean, var
 
 
 class _BatchNormAct(torch.autograd.Function):
@@ -198,7 +192,7 @@ class _BatchNormAct(torch.autograd.Function):
     ) -> Tensor:
         wide = wide_dtype(x)
         rstd = (var + eps).rsqrt()
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        out = empty(x.shape, x)
         columns = torch.stack([mean, weight.double() * rstd, bias.double()]).to(wide)
         _over_blocks(_columns_forward, len(x), array(x), array(columns), *_drop(p, seed, x), array(out))
         ctx.save_for_backward(x, weight, bias, out, mean, var)
@@ -224,7 +218,7 @@ class _BatchNormAct(torch.autograd.Function):
         pull = torch.zeros(2, len(mean), dtype=torch.float64)
         if ctx.training:  # the mean and the variance move with x too
             pull = torch.stack([-slope * rstd * grad_weight / n, -slope * grad_bias / n])
-        grad_x = torch.empty_like(out)
+        grad_x = empty(out.shape, out)
         columns = torch.stack([mean, slope, *pull]).to(wide)
         _over_blocks(_columns_backward, n, array(x), array(out), grad, array(columns), scale, array(grad_x))
         return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), *(None,) * 6
@@ -234,7 +228,7 @@ class _LayerNormAct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, p: float, seed: int) -> Tensor:
         wide = wide_dtype(x)
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        out = empty(x.shape, x)
         moments = torch.empty(2, len(x), dtype=wide)
         affine = torch.stack([weight, bias]).to(wide)
         _over_blocks(
@@ -260,7 +254,7 @@ class _LayerNormAct(torch.autograd.Function):
                 return layer_norm_act_torch(x, weight, bias, ctx.eps, ctx.p, True, ctx.seed)
 
             return *twin_gradients(twin, (x, weight, bias), grads[0]), *(None,) * 3
-        sums, grad_x = _partials(x), torch.empty_like(out)
+        sums, grad_x = _partials(x), empty(out.shape, out)
         _over_blocks(
             _rows_backward,
             len(x),
@@ -280,7 +274,7 @@ class _LayerNormAct(torch.autograd.Function):
 class _Act(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        out = empty(x.shape, x)
         _over_blocks(_act_forward, len(x), array(x), relu, *_drop(p, seed, x), array(out))
         ctx.save_for_backward(out if relu else None)
         ctx.relu, ctx.p, ctx.seed = relu, p, seed
@@ -298,7 +292,7 @@ class _ActBackward(torch.autograd.Function):
     def forward(ctx: Any, grad: Tensor, out: Tensor | None, p: float, seed: int) -> Tensor:
         ctx.save_for_backward(out)
         ctx.p, ctx.seed = p, seed
-        grad_x = torch.empty_like(grad, memory_format=torch.contiguous_format)
+        grad_x = empty(grad.shape, grad)
         if out is None:
             _over_blocks(_act_forward, len(grad), array(grad), False, *_drop(p, seed, grad), array(grad_x))
         else:
@@ -336,6 +330,24 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
                 value = widen(x[i, j]) - shift[j]
                 sums[0, b, j] += value
                 sums[1, b, j] += value * value
+
+
+@kernel
+def _join_moments(x: Any, sums: Any, moments: Any) -> None:
+    """Mean and variance from the sums of the blocks: the spread within and the spread between them (Chan et al.)."""
+    mean, spread, seen = moments[0], moments[1], 0
+    mean[:] = 0
+    spread[:] = 0
+    for b in range(sums.shape[1]):
+        count = min(BLOCK, x.shape[0] - b * BLOCK)
+        for j in range(mean.shape[0]):
+            total, square = np.float64(sums[0, b, j]), np.float64(sums[1, b, j])
+            shift = np.float64(widen(x[b * BLOCK, j])) + total / count - mean[j]
+            mean[j] += shift * count / (seen + count)
+            spread[j] += max(square - total * total / count, 0.0) + shift * shift * seen * count / (seen + count)
+        seen += count
+    for j in range(mean.shape[0]):
+        spread[j] /= seen
 
 
 @kernel

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
+from handful.kernels.memory import empty
 from handful.kernels.threads import kernel, over_rows
 from handful.kernels.twin import twin_gradients
 
@@ -90,8 +91,8 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: Adjacency, slope: float, first: int) -> Tensor:
         wide, (_, heads, channels) = wide_dtype(x), x.shape
         keep = any(ctx.needs_input_grad[:3])
-        out = x.new_empty(adj.num_targets, heads, channels)
-        positive = x.new_empty(adj.num_targets if keep else 0, heads, channels)
+        out = empty((adj.num_targets, heads, channels), x)
+        positive = empty((adj.num_targets if keep else 0, heads, channels), x)
         rows = torch.empty(3, adj.num_targets, heads, dtype=wide)  # largest score, 1 / sum, share of positive scores
         over_rows(
             _forward_rows,
@@ -137,7 +138,7 @@ class _Attention(torch.autograd.Function):
             array(inner),
             array(grad_dst),
         )
-        grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
+        grad_x = empty(x.shape, x)
         grad_src = torch.empty_like(a_src, dtype=wide, memory_format=torch.contiguous_format)
         over_rows(
             _source_rows,

@@ -60,6 +60,17 @@ def array(tensor: Tensor) -> np.ndarray:
     return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
+def columns(tensor: Tensor) -> np.ndarray:
+    """The same for a matrix that may be some columns of a wider one, which is not copied: the rows then seem as long as
+    those of the wider one, and a kernel must not read past the width of ``tensor``."""
+    stride = tensor.stride(0)
+    if tensor.is_contiguous() or tensor.stride(1) != 1 or stride < tensor.shape[1]:
+        return array(tensor)
+    tensor = tensor.detach()
+    memory = (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return np.lib.stride_tricks.as_strided(memory, (len(memory), stride))
+
+
 def wide_dtype(tensor: Tensor) -> torch.dtype:
     """What sums over ``tensor`` are kept in: float32 for bfloat16, its own type otherwise."""
     return torch.float32 if tensor.dtype == torch.bfloat16 else tensor.dtype

@@ -15,6 +15,7 @@ from llvmlite.binding import get_host_cpu_features
 from torch import Tensor
 from torch.nn import functional as F
 
+from handful.kernels.memory import empty
 from handful.kernels.twin import twin_gradients
 
 CHUNK = 8192
@@ -84,7 +85,7 @@ def _rows(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
     """``a · b + bias`` for bfloat16 ``a`` and ``b``."""
     if native_bfloat16():
         return torch.mm(a, b) if bias is None else torch.addmm(bias.to(a.dtype), a, b)
-    out, wide = a.new_empty(len(a), b.shape[1]), b.float()
+    out, wide = empty((len(a), b.shape[1]), a), b.float()
     for lo in range(0, len(a), CHUNK):
         chunk = a[lo : lo + CHUNK].float()
         out[lo : lo + CHUNK] = chunk @ wide if bias is None else torch.addmm(bias.float(), chunk, wide)

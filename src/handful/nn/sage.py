@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.kernels.aggregate import spmm
 from handful.kernels.linear import add_linear, linear
+from handful.kernels.memory import empty
 from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
@@ -32,46 +34,64 @@ class SAGEConv(Conv):
         neighbor = self.neighbor.weight
         if skip is not None:
             own, bias = own + skip.weight, bias + skip.bias
-        if not multiply_first(adj, h, self.neighbor.out_features):
-            return add_linear(linear(adj.own(h), own, bias), adj.mean(h), neighbor)
+        first = multiply_first(adj, h, self.neighbor.out_features)
         if h.device.type == "cpu" and h.dtype == own.dtype and not torch.is_autocast_enabled("cpu"):
-            return _Convolution.apply(h, neighbor, own, bias, adj)  # type: ignore[no-any-return, no-untyped-call]
-        return convolution(h, neighbor, own, bias, adj)
+            return _Convolution.apply(h, neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
+        return convolution(h, neighbor, own, bias, adj, first)
 
 
-def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency) -> Tensor:
-    """A(h Wₙᵀ) + h Wₛᵀ + b, multiplied before it is aggregated."""
-    return adj.mean(linear(h, neighbor), onto=linear(adj.own(h), own, bias))
+def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool) -> Tensor:
+    """mean(h) Wₙᵀ + h Wₛᵀ + b, multiplied ``first`` or aggregated first."""
+    mine = linear(adj.own(h), own, bias)
+    return adj.mean(linear(h, neighbor), onto=mine) if first else add_linear(mine, adj.mean(h), neighbor)
 
 
 class _Convolution(torch.autograd.Function):
     """The same, every sum landing where its first term is: no pass over the activations but products."""
 
     @staticmethod
-    def forward(ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency) -> Tensor:
-        ctx.save_for_backward(h, neighbor, own, bias)
-        ctx.adj = adj
-        moved = torch.mm(h, neighbor.T)
-        out = spmm(adj.indptr, adj.indices, adj.weight, adj.mean_scale, None, moved, bias=bias)
-        return out.addmm_(adj.own(h), own.T)
+    def forward(
+        ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool
+    ) -> Tensor:
+        mean = partial(spmm, adj.indptr, adj.indices, adj.weight, adj.mean_scale, None)
+        around, width = None, len(own)
+        if first and adj.num_targets == adj.num_sources:  # one wide product is faster than two
+            both = torch.mm(h, torch.cat([neighbor, own]).T, out=empty((len(h), 2 * width), h))
+            out = mean(both[:, :width], base=both[:, width:], bias=bias)
+        elif first:
+            out = mean(torch.mm(h, neighbor.T, out=empty((len(h), width), h)), bias=bias)
+            out.addmm_(adj.own(h), own.T)
+        else:
+            around, out = mean(h), empty((adj.num_targets, width), h)
+            torch.addmm(bias, around, neighbor.T, out=out)
+            out.addmm_(adj.own(h), own.T)
+        ctx.save_for_backward(h, neighbor, own, bias, around)
+        ctx.adj, ctx.first = adj, first
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (h, neighbor, own, bias), adj = ctx.saved_tensors, ctx.adj
+        h, neighbor, own, bias, around = ctx.saved_tensors
+        adj: Adjacency = ctx.adj
         if torch.is_grad_enabled():
-
-            def twin(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor) -> Tensor:
-                return convolution(h, neighbor, own, bias, adj)
-
-            return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None
-        grad, mine = grads[0].contiguous(), adj.own(h)
-        indptr, indices, weight = adj.transposed
-        back = spmm(indptr, indices, weight, None, adj.mean_scale, grad)
-        grad_h = None
-        if ctx.needs_input_grad[0]:
-            grad_h = torch.mm(back, neighbor)
+            twin = partial(convolution, adj=adj, first=ctx.first)
+            return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None, None
+        grad = grads[0].contiguous()
+        back = partial(spmm, *adj.transposed, None, adj.mean_scale)
+        # In an order in which each finds its input still in the cache, and grad_h is left there for the layer below.
+        grad_bias, grad_own, grad_h = grad.sum(0), torch.mm(grad.T, adj.own(h)), None
+        if ctx.first:
+            moved = back(grad)
+            grad_neighbor = torch.mm(moved.T, h)
+            if ctx.needs_input_grad[0]:
+                grad_h = torch.mm(moved, neighbor, out=empty(h.shape, h))
+        else:
+            grad_neighbor = torch.mm(grad.T, around)
+            if ctx.needs_input_grad[0]:
+                grad_h = back(torch.mm(grad, neighbor, out=empty(around.shape, h)))
+        if grad_h is not None:
             adj.own(grad_h).addmm_(grad, own)
-        return grad_h, torch.mm(back.T, h), torch.mm(grad.T, mine), grad.sum(0), None
+        return grad_h, grad_neighbor, grad_own, grad_bias, None, None
 
 
 class SAGE(Backbone):

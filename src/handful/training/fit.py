@@ -18,6 +18,7 @@ from handful.batch import Batch
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.files import write_json
 from handful.graph import Graph
+from handful.kernels.memory import release
 from handful.kernels.threads import get_threads
 from handful.nn.network import Network
 from handful.nn.parallel import arrange, usable_device
@@ -197,7 +198,10 @@ def fit(
                 return _finished(loop, folder)
             if resume and folder.checkpoint.exists():
                 _restore(loop, folder)
-        return _train(loop, folder, callbacks)
+        try:
+            return _train(loop, folder, callbacks)
+        finally:
+            release()
 
 
 def _train(loop: Loop, folder: RunFolder | None, callbacks: Sequence[Callback]) -> Run:
@@ -235,7 +239,7 @@ def train_epoch(loop: Loop, callbacks: Sequence[Callback] = ()) -> None:
     model, how = loop.model, loop.settings
     model.train()
     total, batches = 0.0, 0
-    for index, batch in enumerate(prefetch(_batches(loop))):
+    for index, batch in enumerate(_batches(loop)):
         if len(batch.targets) == 0:
             loop.skipped += 1
             continue
@@ -260,11 +264,14 @@ def train_epoch(loop: Loop, callbacks: Sequence[Callback] = ()) -> None:
 
 
 def _batches(loop: Loop) -> Iterator[Batch]:
-    """The sampler's batches of this epoch, cut to what their loss can see where the model lets them be."""
+    """The sampler's batches of this epoch, cut to what their loss can see where the model lets them be.
+
+    They are made ahead where another device trains; on the CPU the kernels of both would only share its cores.
+    """
     batches = loop.sampler.epoch(loop.graph, loop.settings.seed, loop.epoch)
     if isinstance(loop.model, Network) and loop.model.trimmable and loop.settings.trim:
-        return map(partial(trim, depth=loop.model.depth), batches)  # holds on to none of them
-    return batches
+        batches = map(partial(trim, depth=loop.model.depth), batches)  # holds on to none of them
+    return batches if loop.graph.device.type == "cpu" else prefetch(batches)
 
 
 def batch_loss(model: nn.Module, batch: Batch, precision: str = "fp32") -> Tensor:

@@ -16,10 +16,10 @@ def make_optimizer(
 ) -> optim.Optimizer:
     """``adam``, ``adamw``, ``sgd``, or ``sgdm`` (heavy-ball momentum). ``momentum`` is for ``sgdm`` alone."""
     if name == "adam":
-        return optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
+        return optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=True)
     if name == "adamw":
-        return optim.AdamW(parameters, lr=lr, weight_decay=weight_decay)
+        return optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=True)
     if name in ("sgd", "sgdm"):
         beta = momentum if name == "sgdm" else 0.0
-        return optim.SGD(parameters, lr=lr, weight_decay=weight_decay, momentum=beta)
+        return optim.SGD(parameters, lr=lr, weight_decay=weight_decay, momentum=beta, fused=True)
     raise HandfulError(unknown("optimizer", name, OPTIMIZERS))
