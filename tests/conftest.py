@@ -8,6 +8,7 @@ import pytest
 
 from graphs import make_graph
 from handful import Graph
+from handful.kernels import memory
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -23,3 +24,9 @@ def shared_data() -> Path:
     if not SHARED_DATA.exists():
         pytest.skip("no shared data beside the checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graphs of the tests are small: without this no tensor of theirs would come from the pool."""
+    monkeypatch.setattr(memory, "SMALLEST", 1)

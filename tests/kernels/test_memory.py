@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from handful.kernels import memory
-from handful.kernels.memory import ALIGNMENT, SMALLEST, Pool, empty, release
+from handful.kernels.memory import ALIGNMENT, Pool, empty, release
 
+SMALLEST = 1 << 20
 BIG = 4 * SMALLEST
 
 
@@ -16,6 +17,7 @@ BIG = 4 * SMALLEST
 def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A pool of our own behind ``empty``."""
     mine = Pool()
+    monkeypatch.setattr(memory, "SMALLEST", SMALLEST)
     monkeypatch.setattr(memory, "_pool", mine)
     return mine
 
@@ -27,6 +29,7 @@ def test_a_tensor_like_any_other(pool: Pool, dtype: torch.dtype) -> None:
     assert out.shape == (BIG // 8, 3, 7)
     assert out.dtype == dtype
     assert out.is_contiguous()
+    assert not out._is_view()  # type: ignore[no-untyped-call]
     assert out.data_ptr() % ALIGNMENT == 0
     out.fill_(3)
     assert float(out.float().mean()) == 3

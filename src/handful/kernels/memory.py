@@ -88,7 +88,8 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     size = math.prod(shape) * like.element_size()
     if like.device.type != "cpu" or size < SMALLEST:
         return like.new_empty(shape)
-    return torch.from_numpy(_pool.take(size)).view(like.dtype).view(*shape)
+    storage = torch.from_numpy(_pool.take(size)).untyped_storage()
+    return like.new_empty(0).set_(storage, 0, tuple(shape))  # a view could not be written over under autograd
 
 
 def release() -> None:
