@@ -55,7 +55,7 @@ def row(source: Source, place: Path) -> dict[str, Any]:
 def checked(place: Path) -> dict[str, Any]:
     """The paper's rows against what is known or, where the data are on disk, measured; and against each other."""
     from handful.datasets import load, sources
-    from handful.datasets.stats import PAPER, compared, inconsistencies, statistics
+    from handful.theory.dataset_table import PAPER, compared, inconsistencies, statistics
 
     rows = []
     for name in PAPER:

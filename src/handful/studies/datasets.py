@@ -6,10 +6,10 @@ from typing import Any
 
 from handful.datasets import load
 from handful.datasets.registry import home, sources
-from handful.datasets.stats import COLUMNS, PAPER, compared, statistics
 from handful.errors import DatasetError
 from handful.report.tables import Cell
 from handful.studies import Finding, Request
+from handful.theory.dataset_table import COLUMNS, PAPER, compared, statistics
 
 SOURCES = {"smoke": 2, "laptop": 16, "paper": 64}
 """Searches from random nodes, for the distances."""

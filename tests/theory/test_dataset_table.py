@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from handful.datasets.registry import sources
-from handful.datasets.stats import COLUMNS, PAPER, Printed, compared, inconsistencies, printed, statistics
 from handful.graph import Graph
+from handful.theory.dataset_table import COLUMNS, PAPER, Printed, compared, inconsistencies, printed, statistics
 
 
 def graph_of(nxg: nx.Graph, **fields: object) -> Graph:
