@@ -31,7 +31,7 @@ def run(request: Request) -> Finding:
     first, last = (row["diameter_lower_bound"]["mean"] for row in (rows[0], rows[-1]))
     return Finding(
         payload={"graph": data.name, "epochs": epochs, "parts": rows},
-        title=f"{data.name} · a part, mean over {epochs} epochs",
+        title=f"{data.name} · a part, mean over {epochs} epoch{'s' * (epochs > 1)}",
         head=["m", *(CURVES[name] for name in shown)],
         rows=[[Cell(str(row["m"])), *(Cell(_text(row[name]["mean"])) for name in shown)] for row in rows],
         words=f"From m = {values[0]} to {values[-1]} the diameter goes from {first:.1f} to {last:.1f}.",
