@@ -6,6 +6,7 @@ from torch import Tensor
 
 from graphs import make_graph
 from handful.adjacency import Adjacency
+from handful.kernels import linear as kernels_linear
 from handful.nn.backbone import multiply_first
 from handful.nn.sage import SAGEConv, _Convolution, convolution
 from handful.samplers.full import full_adjacency
@@ -61,3 +62,35 @@ def test_the_order_follows_the_gradient() -> None:
     expected = conv.neighbor(adj.mean(x)) + conv.own(x)
     torch.testing.assert_close(conv(adj, x), expected)
     torch.testing.assert_close(conv(adj, x.detach()), expected)
+
+
+@pytest.fixture(params=[True, False], ids=["hardware", "widened"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any machine, both the product of the hardware and the widened one."""
+    monkeypatch.setattr(kernels_linear, "native_bfloat16", lambda: request.param)
+
+
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("first", [True, False])
+def test_bfloat16_is_close_and_its_gradients_are_the_masters(adj: Adjacency, first: bool) -> None:
+    exact = operands(adj)
+    wide = [t.detach().float().requires_grad_() for t in exact]
+    out = _Convolution.apply(wide[0].to(torch.bfloat16), *wide[1:], adj, first)
+    assert out.dtype == torch.bfloat16
+    cotangent = torch.cos(out.detach())
+    found = torch.autograd.grad(out, wide, cotangent)
+    plain = convolution(*exact, adj, first)
+    for mine, true in zip(found, torch.autograd.grad(plain, exact, cotangent.double()), strict=True):
+        assert mine.dtype == torch.float32
+        assert (mine.double() - true).norm() < 2e-2 * true.norm()
+    assert (out.double() - plain).norm() < 2e-2 * plain.norm()
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_autocast_asks_for_bfloat16() -> None:
+    adj = full_adjacency(make_graph(60))
+    conv, x = SAGEConv(16, 8), torch.randn(60, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = conv(adj, x)
+    assert out.dtype == torch.bfloat16
+    assert (out.float() - conv(adj, x)).norm() < 2e-2 * out.float().norm()

@@ -31,15 +31,18 @@ def native_bfloat16() -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x · weightᵀ + bias``, for ``x`` ``(N, in)`` and ``weight`` ``(out, in)``."""
+    if x.device.type == "cpu":
+        x = as_asked(x)
+        if x.dtype == torch.bfloat16:
+            return _Linear.apply(x, weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+    return F.linear(x, weight, bias)
+
+
+def as_asked(x: Tensor) -> Tensor:
+    """``x`` as a product on its device takes it: in bfloat16 where autocast asks for that."""
     device = x.device.type
-    if device != "cpu":
-        return F.linear(x, weight, bias)
-    narrow = x.dtype == torch.bfloat16 or (
-        torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
-    )
-    if not narrow:
-        return F.linear(x, weight, bias)
-    return _Linear.apply(x.to(torch.bfloat16), weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+    asked = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
+    return x.to(torch.bfloat16) if asked else x
 
 
 def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
@@ -62,7 +65,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight, bias)
         with torch.autocast("cpu", enabled=False):
-            return _rows(x, weight.to(torch.bfloat16).T, bias)
+            return product(x, weight.to(torch.bfloat16).T, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -74,28 +77,34 @@ class _Linear(torch.autograd.Function):
             else:
                 need, grad = ctx.needs_input_grad, grads[0].contiguous()
                 found = [
-                    _rows(grad, weight.to(torch.bfloat16), None) if need[0] else None,
-                    _over_rows(grad, x).to(weight.dtype) if need[1] else None,
+                    product(grad, weight.to(torch.bfloat16)) if need[0] else None,
+                    outer(grad, x).to(weight.dtype) if need[1] else None,
                     grad.sum(0, dtype=torch.float32).to(bias.dtype) if bias is not None and need[2] else None,
                 ]
         return found[0], found[1], found[2] if bias is not None else None
 
 
-def _rows(a: Tensor, b: Tensor, bias: Tensor | None) -> Tensor:
-    """``a · b + bias`` for bfloat16 ``a`` and ``b``."""
-    if native_bfloat16():
-        return torch.mm(a, b) if bias is None else torch.addmm(bias.to(a.dtype), a, b)
-    out, wide = empty((len(a), b.shape[1]), a), b.float()
+def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
+    """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; where ``onto`` is given, added to that in place."""
+    out = empty((len(a), b.shape[1]), a) if onto is None else onto
+    if a.dtype != torch.bfloat16 or native_bfloat16():
+        if onto is not None:
+            return out.addmm_(a, b)
+        return torch.mm(a, b, out=out) if bias is None else torch.addmm(bias.to(a.dtype), a, b, out=out)
+    wide, shift = b.float(), None if bias is None else bias.float()
     for lo in range(0, len(a), CHUNK):
-        chunk = a[lo : lo + CHUNK].float()
-        out[lo : lo + CHUNK] = chunk @ wide if bias is None else torch.addmm(bias.float(), chunk, wide)
+        rows, there = a[lo : lo + CHUNK].float(), out[lo : lo + CHUNK]
+        more = there.float() if onto is not None else shift
+        there.copy_(rows @ wide if more is None else torch.addmm(more, rows, wide))
     return out
 
 
-def _over_rows(a: Tensor, b: Tensor) -> Tensor:
-    """``aᵀ · b`` for bfloat16 ``a`` and ``b``."""
-    if native_bfloat16():
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """``aᵀ · b`` for ``a`` and ``b`` of one type, on the CPU; in float32 where that is bfloat16."""
+    if a.dtype != torch.bfloat16:
         return torch.mm(a.T, b)
+    if native_bfloat16():
+        return torch.mm(a.T, b).float()
     out = torch.zeros(a.shape[1], b.shape[1])
     for lo in range(0, len(a), CHUNK):
         out.addmm_(a[lo : lo + CHUNK].float().T, b[lo : lo + CHUNK].float())

@@ -89,7 +89,7 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     if like.device.type != "cpu" or size < SMALLEST:
         return like.new_empty(shape)
     storage = torch.from_numpy(_pool.take(size)).untyped_storage()
-    return like.new_empty(0).set_(storage, 0, tuple(shape))  # a view could not be written over under autograd
+    return like.new_empty(0).set_(storage).resize_(tuple(shape))  # a view could not be written over under autograd
 
 
 def release() -> None:

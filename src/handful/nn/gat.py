@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.errors import HandfulError
 from handful.kernels.attention import attention
+from handful.kernels.linear import linear
 from handful.nn.backbone import Backbone, Conv
 
 
@@ -33,12 +34,12 @@ class GATConv(Conv):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
-        z = self.linear(h).view(len(h), self.heads, self.channels)
+        z = linear(h, self.linear.weight).view(len(h), self.heads, self.channels)
         a_source = (z * self.source).sum(-1)
         a_target = (adj.own(z) * self.target).sum(-1)
         out = attention(adj, z, a_source, a_target, first=adj.offset)
         out = (out.mean(1) if self.average else out.flatten(1)) + self.bias
-        return out if skip is None else out + skip(adj.own(h))
+        return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
 
 
 class GAT(Backbone):

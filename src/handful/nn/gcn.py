@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from handful.adjacency import Adjacency
+from handful.kernels.linear import linear
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
@@ -21,10 +21,11 @@ class GCNConv(Conv):
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
         weight, bias = self.linear.weight, self.linear.bias
         if multiply_first(adj, h, self.linear.out_features):
-            out = adj.gcn(F.linear(h, weight)) + bias
+            moved = linear(h, weight)
+            out = adj.gcn(moved) + bias.to(moved.dtype)
         else:
-            out = F.linear(adj.gcn(h), weight, bias)
-        return out if skip is None else out + skip(adj.own(h))
+            out = linear(adj.gcn(h), weight, bias)
+        return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
 
 
 class GCN(Backbone):

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.kernels.aggregate import spmm
-from handful.kernels.linear import add_linear, linear
-from handful.kernels.memory import empty
+from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
@@ -35,8 +34,8 @@ class SAGEConv(Conv):
         if skip is not None:
             own, bias = own + skip.weight, bias + skip.bias
         first = multiply_first(adj, h, self.neighbor.out_features)
-        if h.device.type == "cpu" and h.dtype == own.dtype and not torch.is_autocast_enabled("cpu"):
-            return _Convolution.apply(h, neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
+        if h.device.type == "cpu":
+            return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
         return convolution(h, neighbor, own, bias, adj, first)
 
 
@@ -54,17 +53,16 @@ class _Convolution(torch.autograd.Function):
         ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool
     ) -> Tensor:
         mean = partial(spmm, adj.indptr, adj.indices, adj.weight, adj.mean_scale, None)
-        around, width = None, len(own)
-        if first and adj.num_targets == adj.num_sources:  # one wide product is faster than two
-            both = torch.mm(h, torch.cat([neighbor, own]).T, out=empty((len(h), 2 * width), h))
-            out = mean(both[:, :width], base=both[:, width:], bias=bias)
-        elif first:
-            out = mean(torch.mm(h, neighbor.T, out=empty((len(h), width), h)), bias=bias)
-            out.addmm_(adj.own(h), own.T)
-        else:
-            around, out = mean(h), empty((adj.num_targets, width), h)
-            torch.addmm(bias, around, neighbor.T, out=out)
-            out.addmm_(adj.own(h), own.T)
+        around, width, wn, ws = None, len(own), neighbor.to(h.dtype), own.to(h.dtype)
+        with torch.autocast("cpu", enabled=False):
+            if first and adj.num_targets == adj.num_sources:  # one wide product is faster than two
+                both = product(h, torch.cat([wn, ws]).T)
+                out = mean(both[:, :width], base=both[:, width:], bias=bias)
+            elif first:
+                out = product(adj.own(h), ws.T, onto=mean(product(h, wn.T), bias=bias))
+            else:
+                around = mean(h)
+                out = product(adj.own(h), ws.T, onto=product(around, wn.T, bias))
         ctx.save_for_backward(h, neighbor, own, bias, around)
         ctx.adj, ctx.first = adj, first
         return out
@@ -76,21 +74,21 @@ class _Convolution(torch.autograd.Function):
         if torch.is_grad_enabled():
             twin = partial(convolution, adj=adj, first=ctx.first)
             return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None, None
-        grad = grads[0].contiguous()
+        grad, wn, ws = grads[0].contiguous(), neighbor.to(h.dtype), own.to(h.dtype)
         back = partial(spmm, *adj.transposed, None, adj.mean_scale)
         # In an order in which each finds its input still in the cache, and grad_h is left there for the layer below.
-        grad_bias, grad_own, grad_h = grad.sum(0), torch.mm(grad.T, adj.own(h)), None
+        grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, adj.own(h)), None
         if ctx.first:
             moved = back(grad)
-            grad_neighbor = torch.mm(moved.T, h)
+            grad_neighbor = outer(moved, h)
             if ctx.needs_input_grad[0]:
-                grad_h = torch.mm(moved, neighbor, out=empty(h.shape, h))
+                grad_h = product(moved, wn)
         else:
-            grad_neighbor = torch.mm(grad.T, around)
+            grad_neighbor = outer(grad, around)
             if ctx.needs_input_grad[0]:
-                grad_h = back(torch.mm(grad, neighbor, out=empty(around.shape, h)))
+                grad_h = back(product(grad, wn))
         if grad_h is not None:
-            adj.own(grad_h).addmm_(grad, own)
+            product(grad, ws, onto=adj.own(grad_h))
         return grad_h, grad_neighbor, grad_own, grad_bias, None, None
 
 
