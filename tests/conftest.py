@@ -8,7 +8,7 @@ import pytest
 
 from graphs import make_graph
 from handful import Graph
-from handful.kernels import memory
+from handful.kernels import linear, memory
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -30,3 +30,9 @@ def shared_data() -> Path:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The graphs of the tests are small: without this no tensor of theirs would come from the pool."""
     monkeypatch.setattr(memory, "SMALLEST", 1)
+
+
+@pytest.fixture(params=[True, False], ids=["hardware", "widened"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On any machine, both the product of the hardware and the widened one."""
+    monkeypatch.setattr(linear, "native_bfloat16", lambda: request.param)

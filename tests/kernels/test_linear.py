@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from handful.kernels import linear as module
 from handful.kernels.linear import CHUNK, add_linear, linear, linear_torch
 
 
@@ -14,12 +13,6 @@ def inputs(rows: int, dtype: torch.dtype, bias: bool = True) -> list[Tensor]:
     master = torch.float32 if dtype == torch.bfloat16 else dtype
     tensors = [x.to(dtype), weight.to(master), shift.to(master)][: 3 if bias else 2]
     return [t.requires_grad_() for t in tensors]
-
-
-@pytest.fixture(params=[True, False], ids=["hardware", "widened"])
-def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On any machine, both the product of the hardware and the widened one."""
-    monkeypatch.setattr(module, "native_bfloat16", lambda: request.param)
 
 
 @pytest.mark.usefixtures("both_ways")

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from graphs import make_graph
 from handful.adjacency import Adjacency
-from handful.kernels import linear as kernels_linear
 from handful.nn.backbone import multiply_first
 from handful.nn.sage import SAGEConv, _Convolution, convolution
 from handful.samplers.full import full_adjacency
@@ -62,12 +61,6 @@ def test_the_order_follows_the_gradient() -> None:
     expected = conv.neighbor(adj.mean(x)) + conv.own(x)
     torch.testing.assert_close(conv(adj, x), expected)
     torch.testing.assert_close(conv(adj, x.detach()), expected)
-
-
-@pytest.fixture(params=[True, False], ids=["hardware", "widened"])
-def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On any machine, both the product of the hardware and the widened one."""
-    monkeypatch.setattr(kernels_linear, "native_bfloat16", lambda: request.param)
 
 
 @pytest.mark.usefixtures("both_ways")
