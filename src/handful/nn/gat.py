@@ -38,7 +38,7 @@ class GATConv(Conv):
         a_source = (z * self.source).sum(-1)
         a_target = (adj.own(z) * self.target).sum(-1)
         out = attention(adj, z, a_source, a_target, first=adj.offset)
-        out = (out.mean(1) if self.average else out.flatten(1)) + self.bias
+        out = (out.mean(1) if self.average else out.flatten(1)) + self.bias.to(out.dtype)
         return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
 
 
