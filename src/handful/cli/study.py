@@ -70,7 +70,7 @@ def study(
     write_text(folder / "table.md", markdown(found.head, found.rows))
     for file, figure in found.pictures.items():
         save(figure, folder / file)
-    asked = {"budget": budget, "seeds": request.seeds, "device": device}
+    asked = {"budget": budget, "seeds": request.seeds, "device": device, **found.payload.get("settings", {})}
     write_finding(folder, name, found.title, found.words, found.head, found.rows, asked)
     write_report(folder)
     if as_json:

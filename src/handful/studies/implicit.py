@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from handful.datasets import load
 from handful.nn import make_model
 from handful.report.tables import Cell, best_two
@@ -19,8 +21,9 @@ AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds"
 """Batches, and initialisations with fresh samples; the paper has 50 and 100."""
 
 
-def measured(request: Request) -> tuple[str, list[Diagnosis], dict[str, int]]:
-    """The graph's name, what was found of each sampler (as in the sampling benchmark), and how much was drawn."""
+def measured(request: Request) -> tuple[dict[str, Any], list[Diagnosis]]:
+    """What was measured and how, as a record has it, and what was found of each sampler; all as in the sampling
+    benchmark."""
     graph, seed = graph_of(request, "ogbn-arxiv"), request.seeds[0]
     amount = AMOUNT.get(request.budget) or presets.protocol("fig:implicit_reg_all_metrics")
     _, model, options = benchmark(request, graph, "rns", SCALE)
@@ -46,21 +49,34 @@ def measured(request: Request) -> tuple[str, list[Diagnosis], dict[str, int]]:
         seed,
         report,
     )
-    return data.name, found, amount
+    settings = {
+        "graph": data.name,
+        "model": model,
+        **options,
+        "batches": amount["batches"],
+        "initialisations": amount["seeds"],
+        **{sampler.name: ", ".join(f"{k} = {v}" for k, v in sampler.options().items()) for sampler in samplers},
+    }
+    return {"graph": data.name, **amount, "settings": settings}, found
+
+
+def heading(what: dict[str, Any]) -> str:
+    """The title of a finding."""
+    return f"{what['graph']} · {what['batches']} batches × {what['seeds']} initialisations"
 
 
 def run(request: Request) -> Finding:
     """GraphSAGE as in the sampling benchmark, without dropout."""
-    graph, found, amount = measured(request)
+    what, found = measured(request)
     ranks = {term: best_two([d.mean(term) for d in found], highest=False) for term in TERMS if term != "grad_norm_sq"}
     return Finding(
-        payload={"graph": graph, **amount, "samplers": [d.record() for d in found]},
-        title=f"{graph} · {amount['batches']} batches × {amount['seeds']} initialisations",
+        payload={**what, "samplers": [d.record() for d in found]},
+        title=heading(what),
         head=["sampler", *TERMS.values()],
         rows=[
             [Cell(d.name), *(Cell(f"{d.mean(term):.3g}", ranks[term][i] if term in ranks else 0) for term in TERMS)]
             for i, d in enumerate(found)
         ],
         words=in_words(found),
-        pictures={"implicit.svg": term_bars(found, graph)},
+        pictures={"implicit.svg": term_bars(found, what["graph"])},
     )

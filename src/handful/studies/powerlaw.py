@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from handful.report.tables import Cell, best_two
 from handful.studies import Finding, Request
-from handful.studies.implicit import measured
+from handful.studies.implicit import heading, measured
 from handful.theory.diagnosis import relation
 from handful.theory.pictures import alpha_plane
 
 
 def run(request: Request) -> Finding:
     """One point a sampler, from the same batches as ``implicit``."""
-    graph, found, amount = measured(request)
+    what, found = measured(request)
     points = {d.name: (d.mean("alpha_error"), d.mean("R")) for d in found}
     ranks = [best_two(values, highest=False) for values in zip(*points.values(), strict=True)]
     rho = relation(found)
@@ -19,17 +19,16 @@ def run(request: Request) -> Finding:
     place = f"{corner[0]} is in the bottom left corner" if corner else "no sampler is best in both"
     return Finding(
         payload={
-            "graph": graph,
-            **amount,
+            **what,
             "rank_correlation": rho,
             "samplers": [{"name": name, "alpha_error": error, "R": r} for name, (error, r) in points.items()],
         },
-        title=f"{graph} · {amount['batches']} batches × {amount['seeds']} initialisations",
+        title=heading(what),
         head=["sampler", "error of α", "R(w)"],
         rows=[
             [Cell(name), Cell(f"{error:.3g}", ranks[0][i]), Cell(f"{r:.3g}", ranks[1][i])]
             for i, (name, (error, r)) in enumerate(points.items())
         ],
         words=f"Rank correlation over the samplers: {rho:.2f}; {place}.",
-        pictures={"alpha-R.svg": alpha_plane(found, graph)},
+        pictures={"alpha-R.svg": alpha_plane(found, what["graph"])},
     )
