@@ -85,5 +85,9 @@ def make_batch(
     assert graph.train_mask is not None
     if targets is None:
         targets = graph.train_mask[nodes].nonzero().squeeze(1)
-    x = torch.index_select(graph.x, 0, nodes, out=empty((len(nodes), graph.num_features), graph.x))
-    return Batch(nodes, x, layers, targets, graph.y[nodes[targets]], target_weight)
+    return Batch(nodes, gather(graph.x, nodes), layers, targets, graph.y[nodes[targets]], target_weight)
+
+
+def gather(x: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of ``x``, in memory that earlier batches have left."""
+    return torch.index_select(x, 0, rows, out=empty((len(rows), *x.shape[1:]), x))

@@ -10,7 +10,7 @@ import itertools
 from dataclasses import replace
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch
+from handful.batch import Batch, gather
 from handful.kernels.reach import edges_of_rows, reach, rows_among
 
 WORTH = 0.9
@@ -51,7 +51,7 @@ def trim(batch: Batch, depth: int) -> Batch:
     return replace(
         batch,
         nodes=batch.nodes[order],
-        x=batch.x[order],
+        x=gather(batch.x, order),
         layers=tuple(reversed(layers)),
         targets=place[batch.targets].to(batch.targets.dtype),
     )
