@@ -28,7 +28,7 @@ format: setup
 	$(BIN)/ruff format .
 
 test: lint types
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
 test-all: lint types
 	$(BIN)/pytest -m ""
