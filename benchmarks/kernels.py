@@ -32,8 +32,7 @@ Piece = Callable[[Tensor], Tensor]
 def undirected(rows: int, edges: int) -> Adjacency:
     """Random edges in both directions."""
     half = generator(0).integers(0, rows, (2, edges // 2))
-    targets, sources = (torch.from_numpy(half).flatten().numpy(), torch.from_numpy(half[::-1].copy()).flatten().numpy())
-    indptr, indices, _ = csr.coo_to_csr(targets, sources, rows, rows)
+    indptr, indices, _ = csr.coo_to_csr(half.flatten(), half[::-1].flatten(), rows, rows)
     return Adjacency(torch.from_numpy(indptr), torch.from_numpy(indices), rows, symmetric=True)
 
 

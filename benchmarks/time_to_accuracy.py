@@ -18,12 +18,13 @@ from torch import Tensor
 from torch_geometric.nn import SAGEConv
 
 import handful as hf
-from handful.cli.bench_epoch import pyg_model
+from handful.cli.bench_epoch import layer_widths, pyg_model
 from handful.convert import to_pyg
 from handful.samplers.base import Sampler
-from handful.training.fit import Loop, Settings, evaluate, train_epoch
+from handful.studies.speedup import Crossing, crossing
+from handful.training.fit import Settings, begin, evaluate, train_epoch
 from handful.training.loss import node_loss
-from handful.training.optim import make_optimizer
+from handful.training.metrics import measure
 
 HIDDEN, LAYERS, EPOCHS = 256, 4, 150
 RATES = (0.003, 0.01)
@@ -36,9 +37,7 @@ def handful_way(graph: hf.Graph, sampler: Sampler, rate: float, seed: int) -> tu
     """An epoch of our loop, and its exact evaluation."""
     torch.manual_seed(seed)
     model = hf.make_model("sage", graph.num_features, graph.num_outputs, hidden=HIDDEN, layers=LAYERS, residual=True)
-    loop = Loop(
-        model, graph, sampler, make_optimizer("adam", model.parameters(), rate, 0.0, 0.0), Settings(lr=rate, seed=seed)
-    )
+    loop = begin(model, graph, sampler, Settings(lr=rate, seed=seed))
 
     def epoch() -> None:
         train_epoch(loop)
@@ -51,8 +50,7 @@ def pyg_way(graph: hf.Graph, rate: float, seed: int) -> tuple[Epoch, Validate]:
     """The same model on the full graph, as a PyG user writes it."""
     data = to_pyg(graph)
     torch.manual_seed(seed)
-    widths = [graph.num_features, *[HIDDEN] * (LAYERS - 1), graph.num_outputs]
-    model = pyg_model(SAGEConv, widths, torch.nn.BatchNorm1d, 0.5)
+    model = pyg_model(SAGEConv, layer_widths(graph, HIDDEN, LAYERS), torch.nn.BatchNorm1d, 0.5)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
 
     def epoch() -> None:
@@ -65,24 +63,21 @@ def pyg_way(graph: hf.Graph, rate: float, seed: int) -> tuple[Epoch, Validate]:
     def validate() -> float:
         model.eval()
         logits: Tensor = model(data.x, data.edge_index)
-        return float((logits.argmax(1) == data.y)[data.val_mask].double().mean())
+        return measure(graph.metric, logits[data.val_mask], data.y[data.val_mask])
 
     return epoch, validate
 
 
-def seconds_to(target: float, epoch: Epoch, validate: Validate) -> tuple[float, float] | None:
-    """Training seconds and epochs until ``target``; ``None`` if it is not met in ``EPOCHS``."""
-    clock, before = 0.0, (0.0, 0.0, 0)
-    for k in range(1, EPOCHS + 1):
+def reach(target: float, epoch: Epoch, validate: Validate) -> Crossing | None:
+    """When training reaches ``target``, on a clock that stands still during evaluation; ``None`` if it does not."""
+    lines: list[dict[str, float]] = []
+    clock = 0.0
+    while len(lines) < EPOCHS and not (lines and lines[-1]["val"] >= target):
         start = perf_counter()
         epoch()
         clock += perf_counter() - start
-        accuracy = validate()
-        if accuracy >= target:
-            share = (target - before[0]) / (accuracy - before[0])
-            return before[1] + share * (clock - before[1]), before[2] + share * (k - before[2])
-        before = (accuracy, clock, k)
-    return None
+        lines.append({"epoch": len(lines) + 1, "seconds": clock, "val": validate()})
+    return crossing(lines, target)
 
 
 def main(target: float = 0.72, seeds: int = 1) -> None:
@@ -95,24 +90,26 @@ def main(target: float = 0.72, seeds: int = 1) -> None:
             for m in PARTS
         },
     }
-    found: dict[str, dict[float, list[tuple[float, float] | None]]] = {name: {r: [] for r in RATES} for name in ways}
+    found: dict[str, dict[float, list[Crossing | None]]] = {name: {r: [] for r in RATES} for name in ways}
     for epoch, _ in (way(0.01, 0) for way in ways.values()):
         epoch()  # compiling
     for seed in range(seeds):
         for name, way in ways.items():
             for rate in RATES:
-                found[name][rate].append(seconds_to(target, *way(rate, seed)))
+                found[name][rate].append(reach(target, *way(rate, seed)))
                 print(f"seed {seed}, {name}, lr {rate}: {found[name][rate][-1]}", file=sys.stderr, flush=True)
     print(f"validation accuracy {target:.2f} on debian rh; means over {seeds} seed(s)")
     for name, rates in found.items():
         reached = {r: [x for x in runs if x is not None] for r, runs in rates.items()}
         best = min(
-            (r for r in RATES if len(reached[r]) == seeds), key=lambda r: mean(x[0] for x in reached[r]), default=None
+            (r for r in RATES if len(reached[r]) == seeds),
+            key=lambda r: mean(x.start for x in reached[r]),
+            default=None,
         )
         if best is None:
             print(f"{name:22} not within {EPOCHS} epochs")
             continue
-        seconds, epochs = (mean(x[i] for x in reached[best]) for i in (0, 1))
+        seconds, epochs = (mean(getattr(x, what) for x in reached[best]) for what in ("start", "epochs"))
         print(f"{name:22} {seconds:8.1f} s  {epochs:6.1f} epochs  lr {best}")
 
 

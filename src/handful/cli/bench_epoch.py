@@ -79,9 +79,7 @@ def bench_epoch(
 ) -> None:
     """A training epoch against PyG's and against its matrix products alone: seconds, ratios, where the time goes."""
     from handful.datasets import load
-    from handful.kernels.threads import get_threads, set_threads
 
-    set_threads(threads or get_threads())
     with console.status("loading the graph…") as status:
         result = measure(
             load(graph, split=split, root=root), parts, hidden, layers, rounds, seed, lambda text: status.update(text)
@@ -157,8 +155,7 @@ def pyg_epochs(graph: Graph, parts: int, hidden: int, layers: int, seed: int) ->
 
     def way(csr: bool) -> Callable[[], None]:
         torch.manual_seed(seed)
-        widths = [graph.num_features, *[hidden] * (layers - 1), graph.num_outputs]
-        model = pyg_model(SAGEConv, widths, torch.nn.BatchNorm1d, 0.5)
+        model = pyg_model(SAGEConv, layer_widths(graph, hidden, layers), torch.nn.BatchNorm1d, 0.5)
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
         def epoch() -> None:
@@ -177,6 +174,11 @@ def pyg_epochs(graph: Graph, parts: int, hidden: int, layers: int, seed: int) ->
         return epoch
 
     return {"pyg_edge_index": way(csr=False), "pyg_csr": way(csr=True)}
+
+
+def layer_widths(graph: Graph, hidden: int, layers: int) -> list[int]:
+    """How many numbers a node has before, between and after the layers."""
+    return [graph.num_features, *[hidden] * (layers - 1), graph.num_outputs]
 
 
 def pyg_model(
@@ -209,15 +211,12 @@ def handful_epochs(graph: Graph, parts: int, hidden: int, layers: int, seed: int
 
     from handful.nn import make_model
     from handful.samplers import RandomNodes
-    from handful.training.fit import Loop, Settings, train_epoch
-    from handful.training.optim import make_optimizer
+    from handful.training.fit import Settings, begin, train_epoch
 
     def way(precision: str) -> Callable[[], None]:
         torch.manual_seed(seed)
         model = make_model("sage", graph.num_features, graph.num_outputs, hidden=hidden, layers=layers, residual=True)
-        settings = Settings(precision=precision, seed=seed)
-        optimizer = make_optimizer("adam", model.parameters(), settings.lr, 0.0, 0.0)
-        loop = Loop(model, graph, RandomNodes(parts), optimizer, settings)
+        loop = begin(model, graph, RandomNodes(parts), Settings(precision=precision, seed=seed))
 
         def epoch() -> None:
             train_epoch(loop)
@@ -232,7 +231,7 @@ def floor_epochs(graph: Graph, parts: int, hidden: int, layers: int) -> dict[str
     """The dense products of an epoch on buffers that are already there."""
     import torch
 
-    widths = [graph.num_features, *[hidden] * (layers - 1), graph.num_outputs]
+    widths = layer_widths(graph, hidden, layers)
     rows = -(-graph.num_nodes // parts)
 
     def way(dtype: torch.dtype) -> Callable[[], None]:

@@ -6,7 +6,6 @@ What is timed is nodes and edges alone: there are no features, and both loaders 
 from __future__ import annotations
 
 import copy
-import gc
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -140,15 +139,9 @@ def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
 
     NaN where the system cannot tell (outside Linux).
     """
-    import torch
+    from handful.training.memory import peak_ram, resting_ram
 
-    from handful.kernels.memory import release
-    from handful.training.memory import peak_ram, reset_peak_memory
-
-    gc.collect()
-    release()
-    reset_peak_memory(torch.device("cpu"))
-    before = peak_ram()
+    before = resting_ram()
     run()
     if sys.platform != "linux":
         return math.nan

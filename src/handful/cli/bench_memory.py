@@ -5,7 +5,6 @@ What is reported is the largest resident size above that of the loaded graph.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -89,9 +88,7 @@ def bench_memory(
     for option, value, known in (("model", model, ("sage", "gat")), ("norm", norm, ("bn", "ln"))):
         if value not in known:
             raise HandfulError(unknown(option, value, known))
-    shape = Shape(
-        graph, parts, model, hidden, layers, norm, dropout, pyg_steps or parts, threads or get_threads(), seed
-    )
+    shape = Shape(graph, parts, model, hidden, layers, norm, dropout, pyg_steps or parts, get_threads(), seed)
     results: dict[str, dict[str, float] | None] = {}
     for way in chosen:
         with console.status(f"{WAYS[way]}…"):
@@ -137,22 +134,16 @@ def _child(way: str, shape: Shape, answer: Connection) -> None:
 
 def measure(way: str, shape: Shape) -> dict[str, float]:
     """Train one epoch in this process."""
-    import torch
-
     from handful.datasets import load
-    from handful.kernels.memory import release
     from handful.kernels.threads import set_threads
-    from handful.training.memory import peak_ram, reset_peak_memory
+    from handful.training.memory import peak_ram, resting_ram
 
     set_threads(shape.threads)
     make = pyg_epoch if way.startswith("pyg") else handful_epoch
     make(load(SMALL), way, shape)()
     graph = load(shape.graph)
     epoch = make(graph, way, shape)
-    gc.collect()
-    release()
-    reset_peak_memory(torch.device("cpu"))
-    before, start = peak_ram(), perf_counter()
+    before, start = resting_ram(), perf_counter()
     share = epoch()
     seconds = (perf_counter() - start) / share
     return {
@@ -169,8 +160,7 @@ def handful_epoch(graph: Graph, way: str, shape: Shape) -> Callable[[], float]:
 
     from handful.nn import make_model
     from handful.samplers import FullGraph, RandomNodes
-    from handful.training.fit import Loop, Settings, train_epoch
-    from handful.training.optim import make_optimizer
+    from handful.training.fit import Settings, begin, train_epoch
 
     torch.manual_seed(shape.seed)
     model = make_model(
@@ -187,7 +177,7 @@ def handful_epoch(graph: Graph, way: str, shape: Shape) -> Callable[[], float]:
         precision="bf16" if way.endswith("bf16") else "fp32", trim=not way.endswith("untrimmed"), seed=shape.seed
     )
     sampler = FullGraph() if "full" in way else RandomNodes(shape.parts)
-    loop = Loop(model, graph, sampler, make_optimizer("adam", model.parameters(), settings.lr, 0.0, 0.0), settings)
+    loop = begin(model, graph, sampler, settings)
 
     def epoch() -> float:
         train_epoch(loop)
@@ -200,7 +190,7 @@ def pyg_epoch(graph: Graph, way: str, shape: Shape) -> Callable[[], float]:
     """PyG on ``edge_index``, for as many parts as were asked for; the share of an epoch that they are."""
     import torch
 
-    from handful.cli.bench_epoch import pyg_model
+    from handful.cli.bench_epoch import layer_widths, pyg_model
     from handful.convert import to_pyg
     from handful.errors import HandfulError
     from handful.training.loss import node_loss
@@ -212,7 +202,7 @@ def pyg_epoch(graph: Graph, way: str, shape: Shape) -> Callable[[], float]:
         raise HandfulError("bench memory measures against PyG: pip install 'handful[pyg]'") from error
 
     torch.manual_seed(shape.seed)
-    widths = [graph.num_features, *[shape.hidden] * (shape.layers - 1), graph.num_outputs]
+    widths = layer_widths(graph, shape.hidden, shape.layers)
     norm = torch.nn.LayerNorm if shape.norm == "ln" else torch.nn.BatchNorm1d
     model = pyg_model({"sage": SAGEConv, "gat": GATConv}[shape.model], widths, norm, shape.dropout)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from handful.cli.app import (
+    PAPER_SEEDS,
     DeviceOption,
     DropoutOption,
     EpochsOption,
@@ -54,7 +55,7 @@ def compare(
     weight_decay: WeightDecayOption = 0.0,
     optimizer: OptimizerOption = "adam",
     evaluate_every: TwentyEvaluationsOption = None,
-    seeds: SeedsOption = "42,123,456,789,101112",
+    seeds: SeedsOption = PAPER_SEEDS,
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     jobs: Annotated[int, typer.Option(help="Samplers to run at once; timings are fair only with 1.", min=1)] = 1,

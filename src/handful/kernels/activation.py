@@ -155,7 +155,7 @@ def _over_blocks(function: Any, rows: int, *args: Any) -> None:
 
 def _partials(x: Tensor) -> np.ndarray:
     """Two sums for every block of rows and every column."""
-    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), np.float64 if x.dtype == torch.float64 else np.float32)
+    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
@@ -164,7 +164,12 @@ def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
 
 
 def _scalar(value: float, x: Tensor) -> Any:
-    return np.float64(value) if x.dtype == torch.float64 else np.float32(value)
+    return _real(x)(value)
+
+
+def _real(x: Tensor) -> Any:
+    """``wide_dtype`` as numpy has it."""
+    return np.float64 if x.dtype == torch.float64 else np.float32
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -56,8 +56,7 @@ def _narrow(value: Any, like: Any) -> Any:
 
 def array(tensor: Tensor) -> np.ndarray:
     """The memory of a CPU tensor as a kernel takes it."""
-    tensor = tensor.detach().contiguous()
-    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return _memory(tensor.contiguous())
 
 
 def columns(tensor: Tensor) -> np.ndarray:
@@ -66,9 +65,12 @@ def columns(tensor: Tensor) -> np.ndarray:
     stride = tensor.stride(0)
     if tensor.is_contiguous() or tensor.stride(1) != 1 or stride < tensor.shape[1]:
         return array(tensor)
+    return np.lib.stride_tricks.as_strided(_memory(tensor), (len(tensor), stride))
+
+
+def _memory(tensor: Tensor) -> np.ndarray:
     tensor = tensor.detach()
-    memory = (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return np.lib.stride_tricks.as_strided(memory, (len(memory), stride))
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def wide_dtype(tensor: Tensor) -> torch.dtype:

@@ -17,13 +17,12 @@ from handful.studies.budget import printed
 from handful.studies.jobs import Job, Outcome, Progress, run_jobs
 
 SAMPLERS = ("full", "neighbor", "cluster", "saint", "ladies", "rns")
-
-
 STEPS = 8
+"""Batches an epoch for samplers that go by targets."""
 
 
 def even_batches(graph: Graph, samplers: Sequence[str]) -> list[str]:
-    """Options that give samplers by targets ``STEPS`` batches an epoch, about as many as the others have.
+    """Options that give those samplers ``STEPS`` batches an epoch, about as many as the others have.
 
     With their usual thousand targets they would take ten times as many steps an epoch as RNS, and ten times its time:
     the paper trains neighbour sampling for a fiftieth of the epochs instead.

@@ -188,8 +188,7 @@ def fit(
     places = [usable_device(name) for name in devices or [device]]
     graph = graph.require_training().to(places[0])
     model = arrange(model, places, checkpoint_activations)
-    optimizer = make_optimizer(how.optimizer, model.parameters(), how.lr, how.weight_decay, how.momentum)
-    loop = Loop(model, graph, sampler, optimizer, how)
+    loop = begin(model, graph, sampler, how)
     folder = RunFolder(out) if out is not None else None
     with folder.held() if folder is not None else nullcontext():
         if folder is not None:
@@ -202,6 +201,12 @@ def fit(
             return _train(loop, folder, callbacks)
         finally:
             release()
+
+
+def begin(model: nn.Module, graph: Graph, sampler: Sampler, how: Settings) -> Loop:
+    """A run that has not trained yet, with the optimiser that its settings ask for."""
+    optimizer = make_optimizer(how.optimizer, model.parameters(), how.lr, how.weight_decay, how.momentum)
+    return Loop(model, graph, sampler, optimizer, how)
 
 
 def _train(loop: Loop, folder: RunFolder | None, callbacks: Sequence[Callback]) -> Run:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import resource
 import sys
 from pathlib import Path
 
 import torch
+
+from handful.kernels.memory import release
 
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
@@ -19,6 +22,14 @@ def reset_peak_memory(device: torch.device) -> None:
         _CLEAR.write_text("5")
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+
+
+def resting_ram() -> int:
+    """The resident size with nothing kept that is not in use, in bytes; the peak is measured from here on."""
+    gc.collect()
+    release()
+    reset_peak_memory(torch.device("cpu"))
+    return peak_ram()
 
 
 def peak_ram() -> int:
