@@ -1,0 +1,259 @@
+"""What a study, a comparison or a training found, as data: words, tables and charts. ``handful.report`` draws it.
+
+A finding is a folder's ``finding.json``: everything that a page, a terminal or a picture shows comes from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from handful.errors import RunError
+from handful.files import plain
+
+FORMAT = 2
+"""The version of ``finding.json``; 1 had no charts."""
+Mark = Literal["line", "dot", "bar"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry of a table: its text, and 1 or 2 if it is the best or second best of its column."""
+
+    text: str
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people.
+
+    Args:
+        title: what it shows.
+        head: the names of its columns.
+        rows: a cell for every column.
+
+    >>> Table("Two samplers", ["Method", "Test (%)"], [[Cell("RNS"), Cell("72.5", 1)]]).rows[0][1].text
+    '72.5'
+    """
+
+    title: str
+    head: list[str]
+    rows: list[list[Cell]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of a view.
+
+    Args:
+        label: what it measures, with its unit.
+        log: whether the scale is logarithmic.
+        of: its categories, where it has some instead of numbers.
+        ticks: where to put marks; chosen by whoever draws if empty.
+        zero: whether the scale begins at 0.
+        whole: whether only whole numbers make sense, as for epochs.
+    """
+
+    label: str
+    log: bool = False
+    of: list[str] = field(default_factory=list)
+    ticks: list[float] = field(default_factory=list)
+    zero: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one kind.
+
+    Args:
+        name: as the legend has it.
+        x: numbers, or categories of the axis.
+        y: numbers; ``None`` where there is none.
+        low, high: the ends of a point's bar, or of a line's band; empty where there are none, ``None`` where one end
+            is not known.
+        color: its place in the palette of the report; see ``handful.vocabulary.hues``.
+        paper: whether the numbers are those that the paper prints.
+        mark: where it differs from that of the view.
+    """
+
+    name: str
+    x: list[Any]
+    y: list[float | None]
+    low: list[float | None] = field(default_factory=list)
+    high: list[float | None] = field(default_factory=list)
+    color: int = 0
+    paper: bool = False
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """One pair of axes: ``line`` marks are joined, ``dot`` marks are not, and ``bar`` marks stand on the axis."""
+
+    name: str
+    mark: Mark
+    x: Axis
+    y: Axis
+    series: list[Series]
+
+    @property
+    def drawable(self) -> bool:
+        """Whether there is a number to draw."""
+        return any(value is not None and math.isfinite(value) for one in self.series for value in one.y)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of several views.
+
+    Args:
+        name: the stem of its file.
+        title: what it shows.
+        views: ways to look at the same thing, of which one is shown at a time; or panels.
+        together: whether the views are panels, all shown side by side.
+    """
+
+    name: str
+    title: str
+    views: list[View]
+    together: bool = False
+
+    def drawable(self) -> Chart | None:
+        """The chart without views that have nothing to draw; ``None`` if that leaves none."""
+        views = [view for view in self.views if view.drawable]
+        return Chart(self.name, self.title, views, self.together) if views else None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found.
+
+    Args:
+        name: the study or command that found it; its numbers are in ``NAME.json``.
+        title: of the whole.
+        words: what it means, in a sentence or two.
+        tables: the first is the main one.
+        charts: pictures, as data.
+        payload: the numbers, for machines.
+        facts: how it was made, by name.
+        details: tables on how it was made, such as what differs between configurations.
+        environment: what it was made with; ``environment()`` when it is written, if empty.
+        failed: the runs that came to nothing.
+    """
+
+    name: str
+    title: str
+    words: str = ""
+    tables: list[Table] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    payload: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    details: list[Table] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        kept = [kept for chart in self.charts if (kept := chart.drawable()) is not None]
+        object.__setattr__(self, "charts", kept)
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the payload, which has a file of its own; what is not a number is null."""
+        values = asdict(self)
+        del values["payload"]
+        return {"format": FORMAT, **plain(values)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], payload: dict[str, Any] | None = None) -> Finding:
+        """What ``to_json`` wrote.
+
+        Raises:
+            RunError: it is of another version, or not a finding.
+        """
+        if value.get("format") != FORMAT:
+            raise RunError(
+                f"this finding has format {value.get('format', 1)}, and this version of handful reads {FORMAT}: "
+                "run the command that made it again"
+            )
+        try:
+            return cls(
+                name=str(value["name"]),
+                title=str(value["title"]),
+                words=str(value["words"]),
+                tables=[_table(one) for one in value["tables"]],
+                charts=[_chart(one) for one in value["charts"]],
+                payload=payload or {},
+                facts={str(k): str(v) for k, v in value["facts"].items()},
+                details=[_table(one) for one in value["details"]],
+                environment={str(k): str(v) for k, v in value["environment"].items()},
+                failed=tuple(map(str, value["failed"])),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
+
+
+def _table(value: Mapping[str, Any]) -> Table:
+    rows = [[Cell(str(cell["text"]), int(cell["rank"])) for cell in row] for row in value["rows"]]
+    return Table(str(value["title"]), list(map(str, value["head"])), rows)
+
+
+def _chart(value: Mapping[str, Any]) -> Chart:
+    views = [
+        View(
+            str(view["name"]),
+            view["mark"],
+            Axis(**view["x"]),
+            Axis(**view["y"]),
+            [Series(**series) for series in view["series"]],
+        )
+        for view in value["views"]
+    ]
+    return Chart(str(value["name"]), str(value["title"]), views, bool(value["together"]))
+
+
+# -- pieces that findings are made of ---------------------------------------------------------------------------------
+
+
+def percent(value: Mapping[str, float | None]) -> str:
+    """A mean and its 95% CI, given as fractions, in percent; without the CI where one seed has none.
+
+    >>> percent({"mean": 0.7251, "ci95": 0.0019}), percent({"mean": 0.5, "ci95": None})
+    ('72.51 ± 0.19', '50.00')
+    """
+    mean, half = (math.nan if number is None else number for number in (value["mean"], value["ci95"]))
+    return f"{100 * mean:.2f}" + ("" if math.isnan(half) else f" ± {100 * half:.2f}")
+
+
+def best_two(values: Sequence[float], highest: bool) -> list[int]:
+    """1 for the best value, 2 for the second best, 0 for the others; equal values share a rank.
+
+    >>> best_two([3.0, 1.0, 2.0], highest=True)
+    [1, 0, 2]
+    """
+    order = sorted(set(values), reverse=highest)[:2]
+    return [order.index(v) + 1 if v in order else 0 for v in values]
+
+
+def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale: float = 1.0) -> Series:
+    """``{"mean", "ci95"}``, a plain number or nothing at each x, times ``scale``, as points with bars.
+
+    >>> points("RNS", [1], [{"mean": 0.5, "ci95": 0.1}], scale=100).high
+    [60.0]
+    """
+    means = [mean_of(value) for value in values]
+    halves = [mean_of(value.get("ci95")) or 0.0 if isinstance(value, dict) else 0.0 for value in values]
+    y = [None if mean is None else scale * mean for mean in means]
+    low, high = (
+        [None if mean is None else mean + sign * scale * half for mean, half in zip(y, halves, strict=True)]
+        for sign in (-1, 1)
+    )
+    return Series(name, x, y, low, high, color) if any(halves) else Series(name, x, y, color=color)
+
+
+def mean_of(value: Any) -> float | None:
+    """The mean of ``{"mean", …}``, or the number itself; ``None`` where there is none."""
+    mean = value.get("mean") if isinstance(value, dict) else value
+    return None if mean is None or not math.isfinite(mean) else float(mean)

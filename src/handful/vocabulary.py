@@ -1,0 +1,101 @@
+"""Names that people read, each in one place: methods, models, optimisers, terms of the theory, the paper's seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+PAPER_SEEDS = (42, 123, 456, 789, 101112)
+METHODS = {
+    "full": "Full graph",
+    "neighbor": "Neighbour sampling",
+    "cluster": "ClusterGCN",
+    "saint": "GraphSAINT",
+    "ladies": "LADIES",
+    "rns": "RNS",
+}
+"""In the order of the paper's tables."""
+MODELS = {
+    "gcn": "GCN",
+    "sage": "GraphSAGE",
+    "gat": "GAT",
+    "sgformer": "SGFormer",
+    "graphland-sage": "GraphLand's GraphSAGE",
+}
+REGIMES = {"full": "Full graph", "rns-no-batch": "RNS (no batch)", "rns": "RNS"}
+OPTIMIZERS = {"sgd": "SGD", "sgdm": "SGD+M", "adam": "Adam", "adamw": "AdamW"}
+TERMS = {
+    "bias": "Bias |L_full − L̄|",
+    "loss_variance": "Variance of the losses Var(L̂_k)",
+    "R": "Variance of the gradients R(w)",
+    "grad_norm_sq": "Gradient norm ‖∇L̄‖²",
+    "alpha_error": "Error of the exponent |α_Sampl − α_Full|",
+}
+"""The terms of the implicit objective, and what becomes of the degrees."""
+STRUCTURE = {
+    "edges": "edges of a part",
+    "average_degree": "average degree",
+    "isolated": "isolated nodes",
+    "components": "components",
+    "largest_component": "largest component (nodes)",
+    "diameter_lower_bound": "diameter (lower bound)",
+    "average_distance": "average distance",
+    "homophily": "homophily",
+}
+FLOWS = {
+    "modified": "L̄ + α/4·‖∇L̄‖² + α/4·R",
+    "unmodified": "L̄ alone",
+    "appendix_coefficient": "L̄ + m·α/4·(‖∇L̄‖² + R)",
+}
+"""The losses whose gradient flow is held against SGD."""
+SPEEDUPS = {
+    "epoch": "Epoch time",
+    "epochs": "Epochs to target",
+    "start": "Time to target",
+    "nostart": "Time to target without start-up",
+}
+PARTS = "m, the number of parts"
+
+_NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
+_COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5}
+PALETTE = 10
+"""How many colours the report has."""
+
+
+def title(name: str) -> str:
+    """The name of a method, model, optimiser or regime that people read; any other as it is.
+
+    >>> title("saint"), title("mine")
+    ('GraphSAINT', 'mine')
+    """
+    return _NAMES.get(name, name)
+
+
+def hues(names: Sequence[str]) -> list[int]:
+    """A colour for each: a method has its own everywhere, others take the first that is free.
+
+    >>> hues(["full", "mine", "rns"])
+    [1, 2, 0]
+    """
+    own = [_COLORS.get(name) for name in names]
+    free = [hue for hue in range(PALETTE) if hue not in own] or list(range(PALETTE))
+    others = iter(free * len(names))
+    return [next(others) if hue is None else hue for hue in own]
+
+
+def words(value: Any) -> str:
+    """A value of a setting as people read it.
+
+    >>> words((4, 2)), words(True), words(None), words(0.001)
+    ('4, 2', 'yes', 'none', '0.001')
+    """
+    if isinstance(value, list | tuple):
+        return ", ".join(map(words, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def spaced(name: str) -> str:
+    """``average_precision`` as ``average precision``."""
+    return name.replace("_", " ")
