@@ -111,7 +111,7 @@ def test_mask_matrices_need_a_fold() -> None:
     data = Data(
         x=X, y=Y, edge_index=EDGE_INDEX, train_mask=eye, val_mask=eye.roll(1, 1), test_mask=eye.roll(2, 0)[:, 0]
     )
-    with pytest.raises(GraphError, match="train_mask holds 4 splits, one a column: choose one with fold=0 to fold=3"):
+    with pytest.raises(GraphError, match="train_mask holds 4 splits, one per column: choose one with fold=0 to fold=3"):
         from_pyg(data)
     with pytest.raises(GraphError, match="fold=4 is not among the 4 splits"):
         from_pyg(data, fold=4)

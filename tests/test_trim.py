@@ -2,17 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import networkx as nx
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from graphs import make_graph
 from handful import Graph
 from handful.batch import Batch
-from handful.kernels.reach import reach, reach_torch
 from handful.nn import make_model
 from handful.samplers.full import FullGraph
 from handful.trim import trim
@@ -107,21 +103,3 @@ def test_leaves_alone_what_it_cannot_help() -> None:
     assert trim(empty, 3) is empty
     once = trim(batch_of(sparse_graph("undirected"), 5), 2)
     assert trim(once, 2) is once
-
-
-@settings(max_examples=40, deadline=None)
-@given(n=st.integers(1, 40), edges=st.integers(0, 80), hops=st.integers(0, 5), seed=st.integers(0, 999), data=st.data())
-def test_reach_is_breadth_first_search(n: int, edges: int, hops: int, seed: int, data: st.DataObject) -> None:
-    pairs = torch.randint(0, n, (2, edges), generator=torch.Generator().manual_seed(seed))
-    graph = Graph.from_edge_index(pairs, n)
-    targets = torch.tensor(data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=4)))
-    order, counts = reach(graph.indptr, graph.indices, targets, hops)
-    backwards = nx.DiGraph()
-    backwards.add_nodes_from(range(n))
-    backwards.add_edges_from((int(v), int(u)) for u, v in pairs.T)
-    distance = nx.multi_source_dijkstra_path_length(backwards, set(targets.tolist()), cutoff=hops)
-    assert order.tolist() == sorted(distance, key=lambda v: (distance[v], v))
-    assert counts == [sum(d <= k for d in distance.values()) for k in range(hops + 1)]
-    twin_order, twin_counts = reach_torch(graph.indptr, graph.indices, targets, hops)
-    assert torch.equal(order, twin_order)
-    assert counts == twin_counts

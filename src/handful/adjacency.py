@@ -30,9 +30,14 @@ class Adjacency:
         has_loops: whether an edge may lead from a node to itself.
         source_degree: float ``(sources,)``, what ``gcn_scale`` needs of sources whose rows are not part of this
             rectangle: their (weighted) in-degree in the sampled graph plus 1 if they lack a self-loop there. ``None``
-            for a square, whose own rows tell.
-        normalized: whether ``weight`` already is the aggregation (LADIES, normalised GraphSAINT), self-loops and all:
-            then ``mean`` and ``gcn`` are the plain weighted sum.
+            for a square, where they follow from its rows.
+        normalized: whether ``weight`` already is the whole aggregation, self-loops included (LADIES, normalised
+            GraphSAINT): then ``mean`` and ``gcn`` are the plain weighted sum.
+        offset: which source the first target is.
+
+    >>> adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0], dtype=torch.int32), num_sources=3)
+    >>> adj.num_targets, adj.num_edges
+    (2, 3)
     """
 
     indptr: Tensor
@@ -47,30 +52,46 @@ class Adjacency:
 
     @property
     def num_targets(self) -> int:
+        """How many rows there are."""
         return len(self.indptr) - 1
 
     @property
     def num_edges(self) -> int:
+        """How many edges there are, repeated ones included."""
         return len(self.indices)
 
     @property
     def device(self) -> torch.device:
+        """Where the tensors are."""
         return self.indptr.device
 
     @cached_property
     def degree(self) -> Tensor:
-        """The number of edges of each target."""
+        """int64 ``(targets,)``, the number of edges of each target.
+
+        >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).degree
+        tensor([2, 1])
+        """
         return self.indptr.diff()
 
     @cached_property
     def edge_index(self) -> Tensor:
-        """``(2, edges)`` int64 sources and targets, as PyG has them."""
+        """int64 ``(2, edges)``, sources and targets, as PyG has them.
+
+        >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).edge_index
+        tensor([[1, 2, 0],
+                [0, 0, 1]])
+        """
         rows = torch.from_numpy(csr.row_of_edge(self.indptr.cpu().numpy())).to(self.device)
         return torch.stack([self.indices.to(torch.int64), rows])
 
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """``indptr``, ``indices`` and ``weight`` of the reversed edges, made once a batch at most."""
+        """``indptr``, ``indices`` and ``weight`` of the reversed edges; they are made when first needed.
+
+        >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).transposed[0]
+        tensor([0, 1, 2, 3])
+        """
         if self.symmetric:
             return self.indptr, self.indices, self.weight
         arrays = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
@@ -86,13 +107,22 @@ class Adjacency:
         return replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
 
     def own(self, x: Tensor) -> Tensor:
-        """The rows of ``x``, which has one a source, that belong to the targets."""
+        """The rows of ``x`` ``(sources, …)`` that belong to the targets.
+
+        >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
+        tensor([[5.]])
+        """
         if len(x) == self.num_targets:
-            return x  # the gradient of a slice would be copied into zeros
+            return x  # without a slice, whose backward pass would copy the gradient
         return x[self.offset : self.offset + self.num_targets]
 
     def rows(self, lo: int, hi: int) -> Adjacency:
-        """The rows of targets ``lo`` to ``hi`` over all sources: a chunk for exact inference."""
+        """The rows of targets ``lo`` to ``hi`` over all sources: a chunk for exact inference.
+
+        >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2).rows(1, 2).edge_index
+        tensor([[0],
+                [0]])
+        """
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,
@@ -105,7 +135,11 @@ class Adjacency:
         )
 
     def square(self) -> Adjacency:
-        """The same edges with every source a target too; sources beyond the targets receive nothing."""
+        """The same edges with every source as a target; the added targets have no edges.
+
+        >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).square().indptr
+        tensor([0, 1, 1])
+        """
         missing = self.num_sources - self.num_targets
         if missing == 0:
             return self
@@ -116,8 +150,22 @@ class Adjacency:
     def matmul(
         self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
     ) -> Tensor:
-        """``diag(left) · A · diag(right) · x``, differentiable in ``x``, which has a row for every source; where
-        ``onto`` is given, ``onto`` plus that, written over ``onto``."""
+        """``diag(left) · A · diag(right) · x``, differentiable in ``x``, also twice.
+
+        Args:
+            x: ``(sources, F)``.
+            left: ``(targets,)``, or ``None`` for ones.
+            right: ``(sources,)``, or ``None`` for ones.
+            onto: ``(targets, F)`` in the type of ``x``: the product is added to it in place.
+
+        Returns:
+            ``(targets, F)`` in the type of ``x``.
+
+        >>> adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3)
+        >>> adj.matmul(torch.tensor([[1.0], [10.0], [100.0]]))
+        tensor([[110.],
+                [  1.]])
+        """
         if len(x) != self.num_sources:
             raise ValueError(f"x has {len(x)} rows for {self.num_sources} sources")
         if onto is not None and (onto.shape != (self.num_targets, x.shape[1]) or onto.dtype != x.dtype):
@@ -128,20 +176,36 @@ class Adjacency:
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
-        """One over the degree of each target, 0 where it has none; ``None`` where the weights are the mean."""
+        """float32 ``(targets,)``, one over the degree, and 0 where there is no edge; ``None`` if ``normalized``.
+
+        >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
+        tensor([0.5000, 0.0000])
+        """
         if self.normalized:
             return None
         degree = self.degree.to(torch.float32)
         return torch.where(degree > 0, 1.0 / degree, degree)
 
     def mean(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
-        """The mean over each target's edges of (weight ×) the source's row, 0 for a target without edges; where
-        ``onto`` is given, ``onto`` plus that, written over ``onto``."""
+        """The mean over each target's edges of (weight ×) the source's row of ``x``; 0 for a target without edges.
+
+        Args:
+            x: ``(sources, F)``.
+            onto: ``(targets, F)`` in the type of ``x``: the mean is added to it in place.
+
+        >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean(torch.tensor([[1.0], [3.0]]))
+        tensor([[2.],
+                [0.]])
+        """
         return self.matmul(x, left=self.mean_scale, onto=onto)
 
     @cached_property
     def loop(self) -> Tensor:
-        """1 for every target that lacks its own self-loop, which GCN and GAT then add, else 0; float32."""
+        """float32 ``(targets,)``, 1 for a target without a self-loop, to which GCN and GAT add one; else 0.
+
+        >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([0, 0]), 2).loop
+        tensor([0., 1.])
+        """
         out = torch.ones(self.num_targets, device=self.device)
         if self.has_loops:
             sources, targets = self.edge_index
@@ -150,7 +214,11 @@ class Adjacency:
 
     @cached_property
     def degree_with_loops(self) -> Tensor:
-        """The weighted in-degree of every source, counting a self-loop of weight 1 where it lacks its own; float32."""
+        """float32 ``(sources,)``, the weighted in-degree, with a self-loop of weight 1 where there is none.
+
+        >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([0, 0]), 2).degree_with_loops
+        tensor([1., 2.])
+        """
         if self.source_degree is not None:
             return self.source_degree
         if self.num_targets < self.num_sources:
@@ -161,12 +229,25 @@ class Adjacency:
 
     @cached_property
     def gcn_scale(self) -> Tensor:
-        """d^(-1/2) of every source, d being its degree with loops; 0 where d is not positive."""
+        """float32 ``(sources,)``, d^(-1/2) with d the degree with loops; 0 where d is not positive.
+
+        >>> Adjacency(torch.tensor([0, 1, 5]), torch.tensor([0, 0, 0, 0, 1]), 2).gcn_scale
+        tensor([1.0000, 0.5000])
+        """
         degree = self.degree_with_loops
         return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
 
     def gcn(self, x: Tensor) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) x, I adding the self-loops that are missing; the weighted sum if normalised."""
+        """D^(-1/2) (A + I) D^(-1/2) x, where I adds the self-loops that are missing; the weighted sum if normalised.
+
+        Args:
+            x: ``(sources, F)``.
+
+        >>> pair = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2)
+        >>> pair.gcn(torch.tensor([[1.0], [3.0]])).round(decimals=4)
+        tensor([[2.],
+                [2.]])
+        """
         if self.normalized:
             return self.matmul(x)
         own_scale = self.own(self.gcn_scale)

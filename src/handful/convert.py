@@ -1,7 +1,6 @@
 """Graphs from and to PyG, scipy and networkx.
 
-What a ``Graph`` has no place for is left behind, and each function says what that is. Edges come back sorted by
-target, then by source.
+Each function says what a ``Graph`` cannot hold and is therefore lost. Edges come back sorted by target, then by source.
 """
 
 from __future__ import annotations
@@ -29,9 +28,15 @@ SPLIT_KEYS = {
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
-    """The split in ``source`` as fields of ``Graph``: boolean masks or node ids, under any of their usual names.
+    """The split in ``source`` as fields of ``Graph``.
 
-    Where masks are matrices with one column a split, ``fold`` says which column; a plain mask beside them serves all.
+    Args:
+        source: boolean masks ``(N,)`` or node ids, under any of their usual names (``SPLIT_KEYS``); or masks
+            ``(N, folds)`` with one column per split. A mask ``(N,)`` beside such matrices belongs to every fold.
+        fold: which column to take.
+
+    >>> split_fields({"train_idx": [0, 1], "valid_idx": [2], "x": None})
+    {'train_mask': [0, 1], 'val_mask': [2]}
     """
     out: dict[str, Any] = {}
     folded = False
@@ -55,15 +60,23 @@ def _column(mask: Any, name: str, fold: int | None) -> Any:
     if columns == 1 and fold is None:
         fold = 0
     if fold is None:
-        raise GraphError(f"{name} holds {columns} splits, one a column: choose one with fold=0 to fold={columns - 1}")
+        raise GraphError(f"{name} holds {columns} splits, one per column: choose one with fold=0 to fold={columns - 1}")
     if not 0 <= fold < columns:
         raise GraphError(f"fold={fold} is not among the {columns} splits of {name}: choose from 0 to {columns - 1}")
     return mask[:, fold]
 
 
 def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: Any) -> Graph:
-    """A graph from named arrays or tensors: ``edge_index``, and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
-    ``num_classes``, ``class_names`` and a split (see ``split_fields``). ``fields`` go before those of ``store``.
+    """A graph from named arrays or tensors.
+
+    Args:
+        store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``, ``num_classes``,
+            ``class_names`` and a split (see ``split_fields``).
+        fold: which column to take of masks that are matrices.
+        fields: as for ``Graph``; they replace those of ``store``.
+
+    >>> from_mapping({"edge_index": [[0, 1], [1, 0]], "y": [0, 1]}, name="pair")
+    Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
     """
     if store.get("edge_index") is None:
         raise GraphError(f"there is no edge_index among {', '.join(sorted(map(str, store))) or 'nothing'}")
@@ -82,9 +95,17 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
 def from_pyg(data: Data, fold: int | None = None, split_idx: Mapping[str, Any] | None = None, **fields: Any) -> Graph:
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``x``, ``y`` and the split.
 
-    The split is taken from boolean masks, from index tensors (``train_idx`` …), or from a ``split_idx`` dictionary
-    such as OGB's; ``fold`` chooses among the columns of mask matrices; ``fields`` are as for ``Graph`` and go before
-    those of ``data``. Lost: ``edge_attr``, ``pos`` and any attribute that is not named here, and the edges' order.
+    Lost: ``edge_attr``, ``pos``, every other attribute that is not named here, and the order of the edges.
+
+    Args:
+        data: its split is in boolean masks or in index tensors (``train_idx`` …).
+        fold: which column to take of masks that are matrices.
+        split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
+        fields: as for ``Graph``; they replace those of ``data``.
+
+    >>> from torch_geometric.data import Data
+    >>> from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 0])))
+    Graph(graph: directed, 3 nodes, 2 edges, 3 features, 2 classes)
     """
     if hasattr(data, "node_types"):
         raise GraphError("a graph with several node types cannot be used: give a homogeneous Data (to_homogeneous())")
@@ -107,7 +128,11 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def to_pyg(graph: Graph) -> Data:
-    """A PyG ``Data`` that shares the graph's tensors. Lost: the name, the class names and the metric."""
+    """A PyG ``Data`` that shares the graph's tensors. Lost: the name, the class names and the metric.
+
+    >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
+    Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
+    """
     try:
         from torch_geometric.data import Data
     except ImportError:
@@ -124,7 +149,15 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
     """A graph from a square sparse matrix whose entry ``[u, v]`` is the edge from ``u`` to ``v``.
 
     Every stored entry is an edge: repeated ones stay repeated, and a stored zero is an edge of weight 0. The values
-    become ``edge_weight`` unless all are 1 (or true). ``fields`` are as for ``Graph``. Nothing is lost.
+    become ``edge_weight`` unless all are 1 (or true). Nothing is lost.
+
+    Args:
+        matrix: real numbers or booleans ``(N, N)``.
+        fields: as for ``Graph``.
+
+    >>> from scipy.sparse import coo_array
+    >>> from_scipy(coo_array(([2.0], ([0], [1])), shape=(3, 3))).edge_weight
+    tensor([2.])
     """
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
@@ -137,7 +170,13 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
 
 
 def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
-    """The float32 adjacency matrix, entry ``[u, v]`` for the edge from ``u`` to ``v``. Lost: all but the edges."""
+    """float32 ``(N, N)``, the adjacency matrix: entry ``[u, v]`` is the edge from ``u`` to ``v``.
+
+    Lost: everything except the edges and their weights.
+
+    >>> to_scipy(Graph.from_edge_index([[0, 1], [1, 2]])).toarray().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
     from scipy.sparse import csc_array
 
     indptr, indices = graph.topology
@@ -153,10 +192,20 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
 def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str = "weight", **fields: Any) -> Graph:
     """A graph from networkx, its nodes numbered in the order of ``graph.nodes``.
 
-    An undirected networkx graph gives both directions of each edge; parallel edges of a multigraph stay. ``x``, ``y``
-    and ``weight`` name the attributes that hold a node's features (a number or a vector), its label, and an edge's
-    weight; ``train_mask``, ``val_mask`` and ``test_mask`` are taken too. Labels that are not integers are numbered
-    in sorted order and become ``class_names``. Lost: node names and every other attribute.
+    An undirected networkx graph gives both directions of each edge; parallel edges of a multigraph stay. The node
+    attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Lost: node names and every other attribute.
+
+    Args:
+        graph: any graph of networkx.
+        x: the attribute that holds a node's features, a number or a vector.
+        y: the attribute that holds a node's label. Labels that are not integers are numbered in sorted order and
+            become ``class_names``.
+        weight: the attribute that holds an edge's weight.
+        fields: as for ``Graph``; they replace what the attributes give.
+
+    >>> import networkx as nx
+    >>> from_networkx(nx.path_graph(4))
+    Graph(graph: undirected, 4 nodes, 6 edges, 0 features, 0 classes)
     """
     place = {node: i for i, node in enumerate(graph.nodes)}
     edges = list(graph.edges(data=True))
@@ -185,13 +234,15 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """``y`` and, where labels are not integers, ``class_names`` in sorted order."""
+    """``y`` and, where labels are not integers, ``class_names`` in sorted order.
+
+    >>> label_fields(["b", "a", "b"])
+    {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
+    """
     if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
         return {"y": np.array(labels, np.int64)}
-    names = [str(label) for label in labels]
-    classes = sorted(set(names))
-    code = {name: i for i, name in enumerate(classes)}
-    return {"y": np.array([code[name] for name in names], np.int64), "class_names": tuple(classes)}
+    classes, codes = np.unique([str(label) for label in labels], return_inverse=True)
+    return {"y": codes.astype(np.int64), "class_names": tuple(classes.tolist())}
 
 
 def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] | None:
@@ -215,8 +266,11 @@ def _rows(features: list[Any], nodes: list[tuple[str, dict[str, Any]]], key: str
 def to_networkx(graph: Graph) -> networkx.Graph:
     """A networkx graph: undirected if this one is, a multigraph if it has repeated edges.
 
-    Nodes are numbered and carry ``x`` (a list), ``y`` and the masks where the graph has them, edges ``weight``. Lost:
-    the graph's class names and metric.
+    Nodes are numbered and have the attributes ``x`` (a list), ``y`` and the masks if the graph has them; edges have
+    ``weight``. Lost: class names and metric.
+
+    >>> print(to_networkx(Graph.from_edge_index([[0, 1], [1, 0]], name="pair")))
+    Graph named 'pair' with 2 nodes and 1 edges
     """
     try:
         import networkx as nx

@@ -1,8 +1,8 @@
-"""``Graph``: topology in compressed rows, features, labels and split masks, validated once, at the door.
+"""``Graph``: topology in compressed rows, features, labels and split masks, validated when the graph is made.
 
 Row ``v`` of the CSR lists the sources of the edges that point to ``v``: the nodes whose messages ``v`` receives. An
 edge ``(u, v)`` of a PyG ``edge_index`` is column ``u`` of row ``v``. A graph keeps the self-loops and repeated edges
-that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` are how to lose them.
+that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` remove them.
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ class Graph:
         y: int64 labels ``(N,)``, -1 where unknown; ``None`` for topology alone.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
         edge_weight: float32 ``(E,)``, or ``None`` for an unweighted graph.
-        undirected: whether every edge has its reverse with the same weight; found out when ``None``.
+        undirected: whether every edge has its reverse with the same weight; checked, or found out when ``None``.
         num_classes: the number of classes; the largest label plus one when ``None``.
         metric: what to report and to choose epochs by.
         class_names: what the labels stand for.
+        name: of the graph, for messages and reports.
 
     Raises:
-        GraphError: one message for each way in which these can be wrong.
+        GraphError: an argument is wrong; the message says which and why.
+
+    >>> Graph(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 0]), x=torch.eye(3), y=torch.tensor([0, 1, 1]))
+    Graph(graph: undirected, 3 nodes, 2 edges, 3 features, 2 classes)
     """
 
     indptr: Tensor
@@ -71,44 +75,84 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
+        """N.
+
+        >>> Graph.from_edge_index([[0], [1]], num_nodes=5).num_nodes
+        5
+        """
         return len(self.indptr) - 1
 
     @property
     def num_edges(self) -> int:
-        """Directed edges: an undirected edge counts twice."""
+        """E, the number of directed edges: an undirected edge counts twice.
+
+        >>> Graph.from_edge_index([[0, 1], [1, 0]]).num_edges
+        2
+        """
         return len(self.indices)
 
     @property
     def num_features(self) -> int:
+        """F, or 0 for topology alone.
+
+        >>> Graph.from_edge_index([[0], [1]], x=torch.zeros(2, 7)).num_features
+        7
+        """
         return 0 if self.x is None else self.x.shape[1]
 
     @property
     def num_outputs(self) -> int:
-        """How many logits a model needs: one for two classes (binary cross-entropy), else one a class."""
+        """How many logits a model needs: one for two classes (binary cross-entropy), else one per class.
+
+        >>> [Graph.from_edge_index([[0], [1]], y=[0, 1], num_classes=classes).num_outputs for classes in (2, 3)]
+        [1, 3]
+        """
         return 1 if self.num_classes == 2 else int(self.num_classes or 0)
 
     @property
     def device(self) -> torch.device:
+        """Where the tensors of the graph are.
+
+        >>> Graph.from_edge_index([[0], [1]]).device
+        device(type='cpu')
+        """
         return self.indptr.device
 
     @cached_property
     def in_degree(self) -> Tensor:
-        """The number of edges that point to each node."""
+        """int64 ``(N,)``, the number of edges that point to each node.
+
+        >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).in_degree
+        tensor([1, 2, 0])
+        """
         return self.indptr.diff()
 
     @cached_property
     def has_loops(self) -> bool:
-        """Whether any node points to itself."""
+        """Whether any node points to itself.
+
+        >>> Graph.from_edge_index([[0, 1], [1, 1]]).has_loops
+        True
+        """
         return bool(csr.has_loops(*self.topology))
 
     @cached_property
     def topology(self) -> tuple[np.ndarray, np.ndarray]:
-        """``indptr`` and ``indices`` as numpy arrays on the CPU, for the kernels."""
+        """``indptr`` ``(N + 1,)`` and ``indices`` ``(E,)`` as numpy arrays on the CPU, for the kernels.
+
+        >>> indptr, indices = Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).topology
+        >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1
+        [0, 2]
+        """
         return self.indptr.cpu().numpy(), self.indices.cpu().numpy()
 
     @cached_property
     def checksum(self) -> str:
-        """A fingerprint of the topology, for caches that belong to it."""
+        """A fingerprint of the topology, for caches that belong to it.
+
+        >>> Graph.from_edge_index([[0, 1], [1, 0]]).checksum == Graph.from_edge_index([[1, 0], [0, 1]]).checksum
+        True
+        """
         crc = 0
         for array in self.topology:
             crc = zlib.crc32(np.ascontiguousarray(array).data, crc)
@@ -116,7 +160,11 @@ class Graph:
 
     @cached_property
     def train_nodes(self) -> Tensor:
-        """The ids of the training nodes, ascending."""
+        """int64, the ids of the training nodes, ascending.
+
+        >>> Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[0, 1, 0], train_mask=[2, 0]).train_nodes
+        tensor([0, 2])
+        """
         return self.require_training().train_mask.nonzero().squeeze(1)  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
@@ -128,9 +176,20 @@ class Graph:
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor | np.ndarray, num_nodes: int | None = None, **fields: Any) -> Graph:
-        """A graph from ``(2, E)`` sources and targets, as PyG has them; ``fields`` as for ``Graph``.
+        """A graph from a list of edges, as PyG has them.
 
-        ``num_nodes`` is taken from ``x`` or ``y`` when it is not given, else it is the largest id plus one.
+        Args:
+            edge_index: integers ``(2, E)``: one row of sources, one of targets.
+            num_nodes: N; when ``None``, the length of ``x`` or ``y``, else the largest id plus one.
+            fields: as for ``Graph``; ``edge_weight`` in the order of ``edge_index``. Masks may be node ids.
+
+        Raises:
+            GraphError: an end of an edge is not a node, or another argument is wrong.
+
+        >>> graph = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], edge_weight=[0.5, 1.0, 2.0])
+        >>> graph.edge_index, graph.edge_weight
+        (tensor([[2, 0, 1],
+                [0, 1, 2]]), tensor([2.0000, 0.5000, 1.0000]))
         """
         edges = edge_index.cpu().numpy() if isinstance(edge_index, Tensor) else np.asarray(edge_index)
         if edges.ndim != 2 or edges.shape[0] != 2:
@@ -155,7 +214,15 @@ class Graph:
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
-        """The same graph with some fields exchanged, and checked again: the masks alone if nothing else changed."""
+        """The same graph with some fields exchanged and checked again.
+
+        Args:
+            fields: as for ``Graph``. Where they are masks or the name, only the masks are checked.
+
+        >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
+        >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
+        tensor([ True, False])
+        """
         if not set(fields) <= {"name", *MASKS}:
             return replace(self, checked=False, **fields)
         out = replace(self, **fields)
@@ -164,7 +231,12 @@ class Graph:
         return out
 
     def to(self, device: torch.device | str) -> Graph:
-        """The same graph on another device."""
+        """The same graph on another device; itself if it is there already.
+
+        >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
+        >>> graph.to("cpu") is graph
+        True
+        """
         if self.device == torch.device(device):
             return self
         names = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
@@ -175,16 +247,29 @@ class Graph:
 
     @property
     def edge_index(self) -> Tensor:
-        """``(2, E)`` int64 sources and targets, sorted by target and then by source."""
+        """int64 ``(2, E)``, sources and targets, sorted by target and then by source.
+
+        >>> Graph.from_edge_index([[2, 0], [0, 1]]).edge_index
+        tensor([[2, 0],
+                [0, 1]])
+        """
         rows = torch.from_numpy(csr.row_of_edge(self.topology[0])).to(self.device)
         return torch.stack([self.indices.to(torch.int64), rows])
 
     def without_loops(self) -> Graph:
-        """The graph without edges from a node to itself."""
+        """The graph without edges from a node to itself.
+
+        >>> Graph.from_edge_index([[0, 1], [1, 1]]).without_loops().num_edges
+        1
+        """
         return self._simplified(drop_loops=True, merge=False)
 
     def coalesce(self) -> Graph:
-        """The graph with repeated edges merged into one; of their weights the sum."""
+        """The graph with repeated edges merged into one, whose weight is the sum of theirs.
+
+        >>> Graph.from_edge_index([[0, 0], [1, 1]], edge_weight=[1.0, 2.0]).coalesce().edge_weight
+        tensor([3.])
+        """
         return self._simplified(drop_loops=False, merge=True)
 
     def _simplified(self, *, drop_loops: bool, merge: bool) -> Graph:
@@ -203,7 +288,10 @@ class Graph:
         """The graph with the reverse of every edge added, and repeated edges merged.
 
         Weights of the two directions are averaged where both exist, so that the result does not depend on which one
-        came first. A graph that is undirected already is given back as it is, repeated edges and all.
+        came first. A graph that is undirected already is returned unchanged, with its repeated edges.
+
+        >>> Graph.from_edge_index([[0, 1], [1, 2]]).to_undirected().num_edges
+        4
         """
         if self.undirected:
             return self
@@ -225,7 +313,16 @@ class Graph:
     # -- training -----------------------------------------------------------------------------------------------
 
     def require_training(self) -> Graph:
-        """This graph, if it has all that training needs."""
+        """This graph, if it has all that training needs: features, labels and the three masks.
+
+        Raises:
+            GraphError: something is missing; the message says what.
+
+        >>> Graph.from_edge_index([[0], [1]], name="mine").require_training()
+        Traceback (most recent call last):
+            ...
+        handful.errors.GraphError: graph 'mine' cannot be trained on: it has no x, y, train_mask, val_mask, test_mask
+        """
         missing = [n for n in ("x", "y", *MASKS) if getattr(self, n) is None]
         if missing:
             raise GraphError(f"graph '{self.name}' cannot be trained on: it has no {', '.join(missing)}")
@@ -233,7 +330,14 @@ class Graph:
 
 
 def check_edges(edges: np.ndarray, num_nodes: int) -> None:
-    """Refuse an edge whose ends are not nodes."""
+    """Refuse an edge whose ends are not nodes.
+
+    Args:
+        edges: integers ``(2, E)``, sources and targets.
+        num_nodes: ids must be below this.
+
+    >>> check_edges(np.array([[0, 1], [1, 2]]), num_nodes=3)
+    """
     for row, what in zip(edges, ("source", "target"), strict=True):
         at = csr.first_outside(row, num_nodes)
         if at >= 0:
@@ -249,7 +353,14 @@ def _tensor(value: Any, name: str) -> Tensor:
 
 
 def validated(graph: Graph) -> dict[str, Any]:
-    """Every field of ``graph`` in its canonical form, or the error that says what is wrong with it."""
+    """The fields of ``graph`` in their canonical form, by name.
+
+    Raises:
+        GraphError: a field is wrong.
+
+    >>> sorted(validated(Graph.from_edge_index([[0], [1]])))
+    ['indices', 'indptr', 'num_classes', 'undirected', 'y']
+    """
     indptr, indices = _checked_topology(graph)
     n = len(indptr) - 1
     out: dict[str, Any] = {"indptr": indptr, "indices": indices}
@@ -294,7 +405,7 @@ def _checked_topology(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def _sorted_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
-    """``indices`` if its rows ascend, else sorted: kernels and caches rely on one form."""
+    """``indices``, with every row sorted: kernels and caches rely on it."""
     host_ptr, host = indptr.cpu().numpy(), indices.cpu().numpy()
     falls = np.flatnonzero(host[1:] < host[:-1]) + 1
     if np.isin(falls, host_ptr).all():
@@ -307,7 +418,7 @@ def _sorted_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
 
 def _checked_features(x: Tensor, n: int) -> Tensor:
     if x.ndim != 2 or len(x) != n:
-        raise GraphError(f"x must have shape ({n}, features), one row a node, got {tuple(x.shape)}")
+        raise GraphError(f"x must have shape ({n}, features), one row per node, got {tuple(x.shape)}")
     if x.dtype not in FEATURE_DTYPES:
         if x.is_complex():
             raise GraphError(f"x must be real, got {x.dtype}")
@@ -323,7 +434,7 @@ def _checked_features(x: Tensor, n: int) -> Tensor:
 
 def _checked_weight(weight: Tensor, edges: int) -> Tensor:
     if weight.shape != (edges,):
-        raise GraphError(f"edge_weight must have shape ({edges},), one value an edge, got {tuple(weight.shape)}")
+        raise GraphError(f"edge_weight must have shape ({edges},), one value per edge, got {tuple(weight.shape)}")
     weight = weight.to(torch.float32).contiguous()
     if not bool(torch.isfinite(weight).all()):
         raise GraphError(f"edge_weight[{int((~torch.isfinite(weight)).nonzero()[0])}] is not finite")
@@ -337,7 +448,7 @@ def _checked_labels(graph: Graph, n: int) -> tuple[Tensor | None, int | None]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
     if y.shape != (n,):
-        raise GraphError(f"y must have shape ({n},), one label a node, got {tuple(y.shape)}")
+        raise GraphError(f"y must have shape ({n},), one label per node, got {tuple(y.shape)}")
     if y.is_floating_point() and not bool((y == y.round()).all()):
         raise GraphError("y must hold whole numbers (class ids), got fractions or NaN")
     y = y.to(torch.int64).contiguous()

@@ -32,12 +32,33 @@ FIELDS = ("name", "undirected", "num_classes", "metric", "class_names")
 
 
 def is_saved(path: str | Path) -> bool:
-    """Whether ``path`` is a folder that ``save`` made, whole or not."""
+    """Whether ``path`` is a folder that ``save`` made, complete or not.
+
+    >>> is_saved("no-such-folder")
+    False
+    """
     return (Path(path) / HEADER).is_file()
 
 
 def save(graph: Graph, path: str | Path) -> Path:
-    """Write ``graph`` to the folder ``path``, which appears whole or not at all; an older graph there is replaced."""
+    """Write ``graph`` to the folder ``path``, which appears complete or not at all; an older graph there is replaced.
+
+    Args:
+        graph: any graph; its tensors are copied to the CPU first.
+        path: a new folder, an empty one, or that of a saved graph.
+
+    Returns:
+        The path of the folder.
+
+    Raises:
+        DatasetError: something else is at ``path``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = save(Graph.from_edge_index([[0, 1], [1, 0]], name="pair"), folder + "/pair")
+    ...     open_graph(path)
+    Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
+    """
     path = Path(path)
     if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
         raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
@@ -56,13 +77,22 @@ def save(graph: Graph, path: str | Path) -> Path:
 
 
 def open_graph(path: str | Path, verify: bool = False) -> Graph:
-    """The graph saved in the folder ``path``, memory-mapped; ``verify`` checks every byte even where the stamp fits.
+    """The graph saved in the folder ``path``, memory-mapped.
 
     The tensors may be written to: the changes stay in memory.
 
+    Args:
+        path: the folder that ``save`` made.
+        verify: check every byte, also where the stamp says that the files have not changed.
+
     Raises:
         DatasetError: the folder is not a saved graph, or a file of it is missing, cut short or changed.
-        GraphError: the files are whole, but what they hold is not a valid graph.
+        GraphError: the files are as they were saved, but what they hold is not a valid graph.
+
+    >>> open_graph("no-such-folder")
+    Traceback (most recent call last):
+        ...
+    handful.errors.DatasetError: no-such-folder is not a saved graph: it has no graph.json
     """
     path = Path(path)
     header = _read_header(path)
@@ -104,7 +134,7 @@ def _sibling(path: Path) -> Path:
 
 
 def _swap_in(aside: Path, path: Path) -> None:
-    """Rename ``aside`` to ``path``; what was there goes only once the new folder can take its place."""
+    """Rename ``aside`` to ``path``. An older folder there is removed only after the new one has taken its place."""
     if not path.exists():
         aside.rename(path)
         return
@@ -182,7 +212,7 @@ def _crc32(path: Path) -> str:
 
 
 def _stamp(path: Path, header: dict[str, Any]) -> dict[str, list[int]] | None:
-    """Size and times of every file; the change time is the kernel's own, so no archive can bring a stamp that fits."""
+    """Size and times of every file. Only the kernel sets the change time, so a stamp that was copied never fits."""
     names = [HEADER, *(f"{name}.npy" for name in header["arrays"])]
     try:
         stats = {name: (path / name).stat() for name in names}

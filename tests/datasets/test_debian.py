@@ -94,7 +94,7 @@ def test_features_are_the_projected_words(tmp_path: Path) -> None:
     packages = debian.read_index(write(tmp_path / "Packages"))
     arrays = debian.build(packages)
     assert arrays["words"].tobytes().decode().split() == ["editing", "text"]
-    x = debian.features(arrays)
+    x = debian.description_features(arrays)
     # The three packages hold the same two common words, so they cannot be told apart.
     assert torch.equal(x[0], x[1])
     assert torch.equal(x[0], x[3])
@@ -135,7 +135,7 @@ def test_file_that_is_not_ours(tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match="was not written by"):
             load(f"debian?file={tmp_path}/{name}.npz")
     arrays = debian.build(debian.read_index(write(tmp_path / "Packages")))
-    debian.save(arrays | {"word_gaps": arrays["word_gaps"] + 9}, tmp_path / "bad.npz")
+    debian.save_arrays(arrays | {"word_gaps": arrays["word_gaps"] + 9}, tmp_path / "bad.npz")
     with pytest.raises(DatasetError, match="not in its vocabulary"):
         load(f"debian?file={tmp_path}/bad.npz")
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import stat
 import threading
@@ -10,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from handful.datasets.download import Remote, fetch, unpack
 from handful.errors import DatasetError
@@ -134,7 +134,7 @@ def test_no_network_says_what_to_put_where(server: Server, tmp_path: Path) -> No
     with pytest.raises(DatasetError, match=r"cannot be downloaded \(.*\).*put it at .*file\.bin") as caught:
         fetch(Remote(server.url, "file.bin"), tmp_path)
     assert "\n" not in str(caught.value)
-    assert files(tmp_path) == []
+    assert not (tmp_path / "file.bin.part").exists()
     (tmp_path / "file.bin").write_bytes(b"placed by hand")
     assert fetch(Remote(server.url, "file.bin"), tmp_path).read_bytes() == b"placed by hand"
 
@@ -148,10 +148,15 @@ def test_a_web_page_is_not_the_file(server: Server, tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_one_file(server: Server, tmp_path: Path) -> None:
-    with (tmp_path / "file.bin.part").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(DatasetError, match="is being downloaded by another process"):
-            fetch(Remote(server.url, "file.bin"), tmp_path)
+    remote = Remote(server.url, "file.bin")
+    with (
+        FileLock(tmp_path / "file.bin.lock"),
+        pytest.raises(DatasetError, match="is being downloaded by another process"),
+    ):
+        fetch(remote, tmp_path)
+    assert server.asked == []
+    assert fetch(remote, tmp_path).read_bytes() == CONTENT
+    assert files(tmp_path) == ["file.bin"]
 
 
 # -- archives -------------------------------------------------------------------------------------------------------

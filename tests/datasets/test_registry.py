@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from handful.datasets import registry
-from handful.datasets.registry import Request, Source, home, load, sources
+from handful.datasets.registry import Query, Source, load, sources
 from handful.errors import DatasetError
 from handful.graph import Graph
 
@@ -24,12 +24,12 @@ class Options:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Query]:
     """Sources that note what they were asked for."""
-    requests: list[Request] = []
+    queries: list[Query] = []
 
-    def loader(request: Request) -> Graph:
-        requests.append(request)
+    def loader(query: Query) -> Graph:
+        queries.append(query)
         return Graph.from_edge_index(EDGES, y=torch.tensor([0, 1, 0, 1]))
 
     known = (
@@ -38,10 +38,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
         Source("bare", "no splits", loader),
     )
     monkeypatch.setattr(registry, "sources", lambda: {s.name: s for s in known})
-    return requests
+    return queries
 
 
-def test_what_a_loader_is_asked_for(asked: list[Request], tmp_path: Path) -> None:
+def test_what_a_loader_is_asked_for(asked: list[Query], tmp_path: Path) -> None:
     load("plain?size=1e3&noise=0.25&hard=true&file=a b.npz", root=tmp_path, seed=7)
     load("plain", split="second")
     load("family:Some/Name", root=tmp_path)
@@ -51,19 +51,19 @@ def test_what_a_loader_is_asked_for(asked: list[Request], tmp_path: Path) -> Non
     assert (asked[2].rest, asked[2].split, asked[2].options) == ("Some/Name", None, None)
 
 
-def test_a_split_to_draw_replaces_the_own_one(asked: list[Request]) -> None:
+def test_a_split_to_draw_replaces_the_own_one(asked: list[Query]) -> None:
     graph = load("plain", split="stratified:50/50/0", seed=1)
     assert asked[0].split == "first"
     assert graph.train_mask is not None
     assert int(graph.train_mask.sum()) == 2
 
 
-def test_splits_of_families_and_of_sources_without_any(asked: list[Request]) -> None:
+def test_splits_of_families_and_of_sources_without_any(asked: list[Query]) -> None:
     assert load("family:a", split="geom").train_mask is None
     mask = load("bare", split="rh").train_mask
     assert mask is not None
     assert int(mask.sum()) == 2
-    assert [request.split for request in asked] == ["geom", None]
+    assert [query.split for query in asked] == ["geom", None]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_splits_of_families_and_of_sources_without_any(asked: list[Request]) -> 
         ("plain", "random:9/9", "random:60/20/20"),
     ],
 )
-def test_mistakes_are_one_line_that_helps(asked: list[Request], name: str, split: str | None, message: str) -> None:
+def test_mistakes_are_one_line_that_helps(asked: list[Query], name: str, split: str | None, message: str) -> None:
     with pytest.raises(DatasetError, match=message.replace("?", r"\?")) as error:
         load(name, split=split)
     assert "\n" not in str(error.value)
@@ -97,14 +97,6 @@ def test_a_path_is_read_as_a_file(tmp_path: Path) -> None:
     split = load(str(tmp_path / "mine.npz"), split="rh", seed=3)
     assert split.train_mask is not None
     assert int(split.train_mask.sum()) == 2
-
-
-def test_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HANDFUL_HOME", str(tmp_path / "env"))
-    assert home(tmp_path) == tmp_path
-    assert home() == tmp_path / "env"
-    monkeypatch.delenv("HANDFUL_HOME")
-    assert home().name == "handful"
 
 
 def test_every_source_is_described() -> None:

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from handful.datasets import tables
-from handful.datasets.tables import Table, first, read_matrix
+from handful.datasets.tables import TableFile, first, read_matrix
 from handful.errors import DatasetError
 
 
@@ -34,12 +34,12 @@ def csv_file(folder: Path, text: str, name: str = "t.csv") -> Path:
 def test_what_the_first_lines_tell(
     tmp_path: Path, text: str, names: tuple[str, ...], first_row: int, delimiter: str
 ) -> None:
-    table = Table.open(csv_file(tmp_path, text))
+    table = TableFile.open(csv_file(tmp_path, text))
     assert (table.names, table.first_row, table.delimiter) == (names, first_row, delimiter)
 
 
 def test_rows_of_a_whole_table(tmp_path: Path) -> None:
-    rows = Table.open(csv_file(tmp_path, 'a,b,c\n1,"x\ny",\n2,z,0.5\n', "t.csv.gz")).read()
+    rows = TableFile.open(csv_file(tmp_path, 'a,b,c\n1,"x\ny",\n2,z,0.5\n', "t.csv.gz")).read()
     assert len(rows) == 2
     assert rows.column("b").to_pylist() == ["x\ny", "z"]
     assert rows.numbers("a").tolist() == [1, 2]
@@ -54,14 +54,14 @@ def test_rows_of_a_whole_table(tmp_path: Path) -> None:
 
 def test_parquet_rows_count_from_one(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"a": [1.0, float("nan")]}), tmp_path / "t.parquet")
-    rows = Table.open(tmp_path / "t.parquet").read()
+    rows = TableFile.open(tmp_path / "t.parquet").read()
     with pytest.raises(DatasetError, match=r"t\.parquet, row 2: 'a' is nan, which is not finite"):
         rows.numbers("a")
 
 
 def test_quotes_may_be_text(tmp_path: Path) -> None:
     path = csv_file(tmp_path, 'said "hi\tthere\nx\ty"\n')
-    rows = Table.open(path, ["a", "b"], quoted=False).read()
+    rows = TableFile.open(path, ["a", "b"], quoted=False).read()
     assert rows.column("a").to_pylist() == ['said "hi', "x"]
     assert rows.column("b").to_pylist() == ["there", 'y"']
 
@@ -81,13 +81,13 @@ def test_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_empty_and_unknown_files(tmp_path: Path) -> None:
     for text in ("", "\n", "# only a note\n"):
         with pytest.raises(DatasetError, match="has no rows"):
-            Table.open(csv_file(tmp_path, text))
+            TableFile.open(csv_file(tmp_path, text))
     with pytest.raises(DatasetError, match="has no rows"):
-        Table.open(csv_file(tmp_path, "a,b\n")).read()
+        TableFile.open(csv_file(tmp_path, "a,b\n")).read()
     with pytest.raises(DatasetError, match="must end in"):
-        Table.open(tmp_path / "a.xls")
+        TableFile.open(tmp_path / "a.xls")
     with pytest.raises(DatasetError, match="does not exist"):
-        Table.open(tmp_path / "a.csv")
+        TableFile.open(tmp_path / "a.csv")
 
 
 def test_first() -> None:

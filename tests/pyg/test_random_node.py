@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import warnings
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_geometric import EdgeIndex
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import RandomNodeLoader as PyGRandomNodeLoader
 
@@ -61,29 +59,6 @@ def test_parts_are_even_and_shuffle_false_gives_runs() -> None:
         assert [batch.n_id.tolist() for batch in runs] == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
 
 
-def test_every_pass_is_a_new_epoch_of_the_seed() -> None:
-    def passes(loader: RandomNodeLoader, count: int) -> list[list[list[int]]]:
-        return [[batch.n_id.tolist() for batch in loader] for _ in range(count)]
-
-    data = make_data()
-    first = passes(RandomNodeLoader(data, 4, seed=3), 3)
-    assert first == passes(RandomNodeLoader(data, 4, seed=3), 3)
-    assert first[0] != first[1] != first[2]
-    assert first != passes(RandomNodeLoader(data, 4, seed=4), 3)
-    resumed = RandomNodeLoader(data, 4, seed=3)
-    resumed.epoch = 2
-    assert passes(resumed, 1) == first[2:]
-
-
-def test_without_a_seed_torch_decides() -> None:
-    def deal(seed: int) -> list[list[int]]:
-        torch.manual_seed(seed)
-        return [batch.n_id.tolist() for batch in RandomNodeLoader(make_data(), 4)]
-
-    assert deal(0) == deal(0)
-    assert deal(0) != deal(1)
-
-
 def test_threads_change_nothing() -> None:
     data, before = make_data(4_000, 100_000), get_threads()
     try:
@@ -95,36 +70,6 @@ def test_threads_change_nothing() -> None:
         set_threads(before)
     for other in made[1:]:
         assert all(torch.equal(a, b) for x, y in zip(made[0], other, strict=True) for a, b in zip(x, y, strict=True))
-
-
-def test_leaving_a_pass_early_stops_its_thread() -> None:
-    loader = RandomNodeLoader(make_data(), 8)
-    passing = iter(loader)
-    next(passing)
-    passing.close()  # type: ignore[attr-defined]
-    assert not [t for t in threading.enumerate() if t.name == "handful-prefetch"]
-    assert len(list(loader)) == 8
-
-
-def test_the_users_own_ids_are_kept_and_the_data_is_not_touched() -> None:
-    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.zeros(4, 1))
-    data.n_id = torch.tensor([10, 11, 12, 13])
-    data.e_id = torch.tensor([7, 8, 9])
-    keys, loader = set(data.keys()), RandomNodeLoader(data, 1, seed=0)
-    data.x = torch.ones(3, 3)  # what changes after the loader was made does not reach it
-    (batch,) = loader
-    assert batch.n_id.tolist() == [10, 11, 12, 13]
-    assert batch.e_id.tolist() == [9, 7, 8]
-    assert batch.x.shape == (4, 1)
-    assert set(data.keys()) == keys
-
-
-def test_pygs_own_edge_index_class_works() -> None:
-    data = make_data()
-    plain = RandomNodeLoader(data, 2, seed=0)
-    data.edge_index = EdgeIndex(data.edge_index, sparse_size=(40, 40))
-    for a, b in zip(plain, RandomNodeLoader(data, 2, seed=0), strict=True):
-        assert torch.equal(a.edge_index, b.edge_index)
 
 
 # -- heterogeneous ----------------------------------------------------------------------------------------------------
@@ -185,27 +130,7 @@ def test_hetero_data_deals_all_types_together() -> None:
 # -- at the door ------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_data_is_refused() -> None:
-    good = make_data(6, 10)
-    broken = make_data(6, 10)
-    broken.edge_index[0, 3] = 6
-    negative = make_data(6, 10)
-    negative.edge_index[1, 0] = -1
-    flat = make_data(6, 10)
-    flat.edge_index = torch.tensor([1, 2])
-    sparse = make_data(6, 10)
-    sparse.adj_t = torch.eye(6).to_sparse_coo()
-    for data, message in (
-        (broken, "edge 3 has source 6"),
-        (negative, "edge 0 has target -1"),
-        (sparse, "adj_t"),
-        (Data(x=good.x), "no edge_index"),
-        ("cora", "got str"),
-    ):
-        with pytest.raises(GraphError, match=message):
-            RandomNodeLoader(data, 2)  # type: ignore[arg-type]
-    with pytest.raises(GraphError, match="shape"):
-        RandomNodeLoader(flat, 2)
+def test_hetero_data_without_edges_is_refused() -> None:
     bare = HeteroData()
     bare["a"].num_nodes = 3
     bare["a", "to", "a"].weight = torch.ones(2)
@@ -218,20 +143,6 @@ def test_wrong_arguments_are_refused() -> None:
     for parts in (0, 7, -1):
         with pytest.raises(SamplerError, match="num_parts must lie between 1 and the number of nodes, 6"):
             RandomNodeLoader(data, parts)
-    with pytest.raises(SamplerError, match="seed="):
-        RandomNodeLoader(data, 2, generator=torch.Generator())
-    with pytest.raises(SamplerError, match="did you mean num_workers"):
-        RandomNodeLoader(data, 2, num_worker=3)
-
-
-def test_options_of_a_data_loader_are_accepted_and_named() -> None:
-    data = make_data(6, 10)
-    with pytest.warns(UserWarning, match=r"ignores num_workers, pin_memory") as caught:
-        RandomNodeLoader(data, 2, num_workers=4, pin_memory=True)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        RandomNodeLoader(data, 2, num_workers=0, pin_memory=False)
 
 
 # -- in Lightning -----------------------------------------------------------------------------------------------------

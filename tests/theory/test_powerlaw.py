@@ -2,30 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import zeta
 
 from handful.batch import make_batch
 from handful.graph import Graph
 from handful.samplers.random_node import RandomNodes
-from handful.theory.powerlaw import _zeta, alpha_error, degrees, fit_power_law, rank_correlation
+from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
 
 
 def draw(alpha: float, x_min: int, n: int, seed: int = 0) -> np.ndarray:
     """Exact draws from the discrete power law, by inversion over a long table."""
     x = np.arange(x_min, 200_000)
     return np.random.default_rng(seed).choice(x, n, p=x**-alpha / (x**-alpha).sum())
-
-
-@given(st.floats(1.01, 12), st.integers(1, 3000))
-@settings(max_examples=200, deadline=None)
-def test_zeta_and_its_derivative(s: float, q: int) -> None:
-    value, slope = _zeta(s, float(q))
-    assert value == pytest.approx(zeta(s, q), rel=1e-10)
-    step = 1e-5 * (s - 1)
-    assert slope == pytest.approx((zeta(s + step, q) - zeta(s - step, q)) / (2 * step), rel=1e-4)
 
 
 @pytest.mark.parametrize(("alpha", "x_min"), [(1.7, 1), (2.5, 1), (2.5, 7), (3.5, 3)])

@@ -55,7 +55,8 @@ def row(source: Source, place: Path) -> dict[str, Any]:
 def checked(place: Path) -> dict[str, Any]:
     """The paper's rows against what is known or, where the data are on disk, measured; and against each other."""
     from handful.datasets import load, sources
-    from handful.theory.dataset_table import PAPER, compared, inconsistencies, statistics
+    from handful.studies.paper_table import PAPER, compared, inconsistencies
+    from handful.theory.dataset_statistics import statistics
 
     rows = []
     for name in PAPER:

@@ -22,7 +22,7 @@ def info(
 ) -> None:
     """The graph's statistics: size, density, components, homophily, distances, classes, features and split."""
     from handful.datasets import load
-    from handful.theory.dataset_table import statistics
+    from handful.theory.dataset_statistics import statistics
 
     data = load(graph, split=split, root=root, seed=seed)
     found = statistics(data, sources, sweeps, seed).as_dict()

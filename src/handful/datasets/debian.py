@@ -1,9 +1,9 @@
-"""``debian``: the packages of Debian 12 main, joined by their dependencies, to be told apart by section.
+"""``debian``: the packages of Debian 12 main, joined by their dependencies; the class is the section.
 
 A node is a binary package. An edge joins two packages of which one names the other in Depends, Pre-Depends,
 Recommends, Suggests or Enhances, as an alternative or not; versions and architectures are ignored, edges have no
-direction, a package has none to itself. A virtual package, which others merely provide, is no node, and naming it
-makes no edge. A package that the index lists in several versions is one node with the relations of all of them.
+direction, and no package has an edge to itself. A virtual package, which exists only because others provide it, is no
+node, and naming it makes no edge. A package in several versions is one node with the relations of all of them.
 
 The label is the section. The features come from the words of the short description alone: x is Σ_w idf(w)·p(w) over
 the distinct words w of the line, scaled to mean square 1, where p projects on the 128 leading right singular vectors
@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.datasets.registry import Request, Source
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import NAMED, stratified_split
 from handful.errors import DatasetError
 from handful.files import write_aside
@@ -44,7 +44,7 @@ from handful.random import generator
 RELATIONS = ("Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances")
 FEATURES = 128
 MIN_PACKAGES = 3
-"""A word of fewer packages than this says little of any of them."""
+"""Words that fewer packages use are left out."""
 SEED = 12
 _OPENERS = {b"\xfd7zXZ": lzma.open, b"\x1f\x8b": gzip.open}
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
@@ -88,7 +88,7 @@ def related_names(relation: str) -> list[str]:
     return [match.group() for match in matches if match]
 
 
-def words(description: str) -> list[str]:
+def description_words(description: str) -> list[str]:
     """The distinct words of a description, in alphabetical order."""
     return sorted(set(_WORD.findall(description.lower())))
 
@@ -134,7 +134,7 @@ def build(packages: list[Package]) -> dict[str, np.ndarray]:
         (min(i, j), max(i, j)) for i, p in enumerate(packages) for j in map(place.get, p.related) if j not in (None, i)
     }
     edges = np.array(sorted(pairs), np.int64).reshape(-1, 2)
-    texts = [words(p.description) for p in packages]
+    texts = [description_words(p.description) for p in packages]
     vocabulary, bag = _bag_of_words(texts)
     scale, projection = _projection(*bag, len(vocabulary))
     label = np.array([sections.index(p.section) for p in packages], np.uint8 if len(sections) < 256 else np.uint16)
@@ -201,7 +201,7 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
-def save(arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> None:
+def save_arrays(arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> None:
     """Write what ``build`` made."""
 
     def write(aside: Path) -> None:
@@ -215,7 +215,7 @@ def save(arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> None:
 
 
 def read(path: str | os.PathLike[str], split: str) -> Graph:
-    """The graph of a file that ``save`` wrote."""
+    """The graph of a file that ``save_arrays`` wrote."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
@@ -235,7 +235,7 @@ def assemble(arrays: dict[str, np.ndarray], split: str) -> Graph:
     masks: dict[str, Any] = {name: torch.from_numpy(group == k) for k, name in enumerate(MASKS)}
     return Graph.from_edge_index(
         np.stack([np.concatenate([smaller, larger]), np.concatenate([larger, smaller])]),
-        x=features(arrays),
+        x=description_features(arrays),
         y=torch.from_numpy(label),
         class_names=tuple(_unpacked_text(arrays["sections"])),
         name="debian",
@@ -243,7 +243,7 @@ def assemble(arrays: dict[str, np.ndarray], split: str) -> Graph:
     )
 
 
-def features(arrays: dict[str, np.ndarray]) -> Tensor:
+def description_features(arrays: dict[str, np.ndarray]) -> Tensor:
     """float32 ``(packages, 128)``; zeros for a package without a common word."""
     indptr, indices = _unpacked_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]).float(), torch.from_numpy(arrays["scale"])
@@ -256,7 +256,7 @@ def features(arrays: dict[str, np.ndarray]) -> Tensor:
 
 
 def package_names(path: str | os.PathLike[str] | None = None) -> list[str]:
-    """The names of the packages, node by node, of the embedded data or of a file that ``save`` wrote."""
+    """The names of the packages, node by node, of the embedded data or of a file that ``save_arrays`` wrote."""
     with as_file(EMBEDDED) as embedded, np.load(path or embedded, allow_pickle=False) as file:
         return _unpacked_text(file["names"])
 
@@ -280,17 +280,17 @@ EMBEDDED = files("handful.datasets") / "data" / "debian.npz"
 
 
 @dataclass(frozen=True)
-class Options:
+class DebianOptions:
     """``debian?file=OUT.npz`` reads a graph built from another index."""
 
     file: str | None = None
 
 
-def load(request: Request) -> Graph:
-    """The embedded graph, or that of ``request.options.file``."""
-    split = request.split or "rh"
-    if request.options.file:
-        return read(Path(request.options.file).expanduser(), split)
+def _load(query: Query) -> Graph:
+    """The embedded graph, or that of ``query.options.file``."""
+    split = query.split or "rh"
+    if query.options.file:
+        return read(Path(query.options.file).expanduser(), split)
     with as_file(EMBEDDED) as path:
         return read(path, split)
 
@@ -299,14 +299,14 @@ SOURCES = (
     Source(
         name="debian",
         description="packages of Debian 12 main, joined by dependencies; the class is the section (embedded)",
-        load=load,
+        load=_load,
         splits=tuple(NAMED),
         task="58 classes",
         nodes=63_436,
         edges=590_600,
         features=FEATURES,
         classes=58,
-        options=Options,
+        options=DebianOptions,
     ),
 )
 
@@ -318,7 +318,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         packages = read_index(arguments[0])
-        save(build(packages), arguments[1])
+        save_arrays(build(packages), arguments[1])
         print(read(arguments[1], "rh"), file=sys.stderr)
     except DatasetError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,11 +1,10 @@
-"""Raw files of data sets: downloaded with progress, resumed, verified; archives unpacked without leaving their folder.
+"""Raw files of data sets: downloaded with progress, resumed and verified; archives unpacked safely.
 
-A file appears under its name only when it is whole. Without a network, the error says what to put where by hand.
+A file appears under its name only when it is complete. Without a network, the error says which file to put where.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -14,14 +13,15 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -47,55 +47,58 @@ def fetch(remote: Remote, folder: Path) -> Path:
     if target.exists():
         _verify(remote, target)
         return target
-    by_hand = f"fetch it by hand and put it at {target}"
-    part = target.with_name(f"{target.name}.part")
+    lock = target.with_name(f"{target.name}.lock")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as file:
-            _hold(file, target)
-            _download(remote, file, part.with_name(f"{part.name}.tag"), by_hand)
+        with FileLock(lock, timeout=0):  # released with the process, however it ends
+            if not target.exists():
+                _download(remote, target)
+            with suppress(OSError):  # Windows removes the lock itself.
+                lock.unlink()
+    except Timeout:
+        raise DatasetError(f"{target} is being downloaded by another process: wait for it") from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        if part.exists() and part.stat().st_size == 0:
-            part.unlink()
-        raise DatasetError(f"{remote.url} cannot be downloaded ({reason}): run again to go on, or {by_hand}") from None
+        raise DatasetError(
+            f"{remote.url} cannot be downloaded ({reason}): run again to go on, or {_by_hand(target)}"
+        ) from None
+    return target
+
+
+def _by_hand(target: Path) -> str:
+    return f"fetch it by hand and put it at {target}"
+
+
+def _download(remote: Remote, target: Path) -> None:
+    """Bring the file beside ``target`` to its full length, verify it, and rename it.
+
+    A second file, the tag, names the version that its bytes are of, so that bytes of two versions are never mixed.
+    """
+    part, tag = (target.with_name(f"{target.name}{suffix}") for suffix in (".part", ".part.tag"))
+    have = part.stat().st_size if part.exists() else 0
+    version = tag.read_text() if have and tag.exists() else None
+    with _opened(remote.url, have, version) as response:
+        if response.headers.get_content_type() == "text/html":
+            raise DatasetError(f"{remote.url} answers with a web page instead of the file: {_by_hand(target)}")
+        if response.status != 206:
+            have = 0
+        length = response.headers.get("Content-Length")
+        total = None if length is None else have + int(length)
+        tag.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+        with part.open("ab" if have else "wb") as file, _progress(remote.name, have, total) as advance:
+            while block := response.read(BLOCK_BYTES):
+                file.write(block)
+                advance(len(block))
+    got = part.stat().st_size
+    if total is not None and got != total:
+        raise OSError(f"the connection broke off at {got:,} of {total:,} bytes")
     try:
         _verify(remote, part)
     except DatasetError:
         part.unlink()
         raise
     os.replace(part, target)
-    part.with_name(f"{part.name}.tag").unlink(missing_ok=True)
-    return target
-
-
-def _hold(file: IO[bytes], target: Path) -> None:
-    """Keep other processes from the same download; the lock goes with the process, however it ends."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise DatasetError(f"{target} is being downloaded by another process: wait for it") from None
-
-
-def _download(remote: Remote, file: IO[bytes], tag: Path, by_hand: str) -> None:
-    """Bring ``file`` to its full length. ``tag`` names the version that its bytes are of, so that none are mixed."""
-    have = file.seek(0, os.SEEK_END)
-    version = tag.read_text() if have and tag.exists() else None
-    with _opened(remote.url, have, version) as response:
-        if response.status != 206:
-            file.truncate(have := 0)
-        if response.headers.get_content_type() == "text/html":
-            raise DatasetError(f"{remote.url} answers with a web page instead of the file: {by_hand}")
-        length = response.headers.get("Content-Length")
-        total = None if length is None else have + int(length)
-        tag.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
-        with _progress(remote.name, have, total) as advance:
-            while block := response.read(BLOCK_BYTES):
-                file.write(block)
-                advance(len(block))
-    got = file.tell()
-    if total is not None and got != total:
-        raise OSError(f"the connection broke off at {got:,} of {total:,} bytes")
+    tag.unlink(missing_ok=True)
 
 
 def _opened(url: str, have: int, version: str | None) -> Any:
@@ -105,7 +108,7 @@ def _opened(url: str, have: int, version: str | None) -> Any:
             resume = {"Range": f"bytes={have}-", "If-Range": version}
             return urlopen(Request(url, headers=headers | resume), timeout=TIMEOUT_SECONDS)
         except HTTPError as error:
-            if error.code != 416:  # Nothing lies beyond what we have: it is of another version, or whole. Start anew.
+            if error.code != 416:  # The server has nothing beyond what we have: download it again from the start.
                 raise
     return urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
 
@@ -131,9 +134,10 @@ def _verify(remote: Remote, path: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack a zip into ``folder``, which appears whole or not at all; a single folder at the top is left out.
+    """Unpack a zip into ``folder``, which appears complete or not at all.
 
-    Members that point outside the folder, and links, are refused.
+    If the archive holds a single folder, its contents are unpacked. Members that point outside the folder, and links,
+    are refused.
     """
     aside = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
     try:

@@ -21,20 +21,26 @@ KINDS = "a .npz file, a .pt file, a folder with edges and nodes tables, or a gra
 
 
 def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | None = None, **fields: Any) -> Graph:
-    """The graph at ``path``: whatever of the formats of this module it is.
+    """The graph at ``path``, in any format of this module.
 
     Args:
         path: a ``.npz`` with ``edge_index`` (2, E) and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
             ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with the same
             in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
             and ``nodes`` tables (see ``read_tables``); or a folder that ``save`` made.
-        fold: which column to take where masks are matrices with one column a split.
+        fold: which column to take where masks are matrices with one column per split.
         columns: which column of the tables is what.
-        fields: as for ``Graph``; they go before what the file says.
+        fields: as for ``Graph``; they replace what the file says.
 
     Raises:
         DatasetError: the file is missing, unreadable, or lacks what a graph needs.
         GraphError: the file can be read, but is not a valid graph.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(folder + "/mine.npz", edge_index=np.array([[0, 1], [1, 0]]), y=np.array([0, 1]))
+    ...     read_graph(folder + "/mine.npz")
+    Graph(mine: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
     """
     path = Path(path)
     fields = {"name": path.name.split(".")[0]} | fields

@@ -21,9 +21,9 @@ from scipy.special import ndtri
 
 from handful.datasets.download import Remote, fetch, unpack
 from handful.datasets.prepared import Built, is_prepared, prepared
-from handful.datasets.registry import Request, Source
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
-from handful.datasets.tables import Rows, Table, arrow, first
+from handful.datasets.tables import Rows, TableFile, arrow, first
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
 
@@ -31,12 +31,12 @@ URL = "https://zenodo.org/records/16895532/files"
 SPLITS = ("rl", "rh")
 QUANTILES = 1000
 EDGE = 1e-7
-"""How near to 0 and 1 a quantile may come before it is cut off, so that the normal distribution stays finite."""
+"""Quantiles are kept this far from 0 and 1, so that their normal values stay finite."""
 
 
 @dataclass(frozen=True)
-class Spec:
-    """What is known of one data set before it is read."""
+class GraphLandSpec:
+    """What is known about one data set before it is read."""
 
     nodes: int
     edges: int | None
@@ -45,20 +45,20 @@ class Spec:
 
 
 SPECS = {
-    "hm-categories": Spec(46_563, 21_461_990, 21, "products of a fashion shop bought together; category"),
-    "pokec-regions": Spec(1_632_803, 44_603_928, 183, "a Slovak social network; the class is the region"),
-    "web-topics": Spec(2_890_331, None, 28, "web sites and the users that pass between them; topic"),
-    "tolokers-2": Spec(11_758, 1_038_000, 2, "crowd workers with tasks in common; who was banned"),
-    "city-reviews": Spec(148_801, 2_330_830, 2, "reviewers of organisations in cities; who is a fraud"),
-    "artnet-exp": Spec(50_405, 560_696, 2, "artists who follow each other; who makes explicit art"),
-    "web-fraud": Spec(2_890_331, None, 2, "web sites and the users that pass between them; which are frauds"),
+    "hm-categories": GraphLandSpec(46_563, 21_461_990, 21, "products of a fashion shop bought together; category"),
+    "pokec-regions": GraphLandSpec(1_632_803, 44_603_928, 183, "a Slovak social network; the class is the region"),
+    "web-topics": GraphLandSpec(2_890_331, None, 28, "web sites and the users that pass between them; topic"),
+    "tolokers-2": GraphLandSpec(11_758, 1_038_000, 2, "crowd workers with tasks in common; who was banned"),
+    "city-reviews": GraphLandSpec(148_801, 2_330_830, 2, "reviewers of organisations in cities; who is a fraud"),
+    "artnet-exp": GraphLandSpec(50_405, 560_696, 2, "artists who follow each other; who makes explicit art"),
+    "web-fraud": GraphLandSpec(2_890_331, None, 2, "web sites and the users that pass between them; which are frauds"),
 }
 
 
-def load(request: Request) -> Graph:
+def _load(query: Query) -> Graph:
     """The data set of this name, converted at the first time."""
-    folder = request.home / request.name
-    return prepared(folder, partial(_build, folder, request.name), request.split)
+    folder = query.home / query.name
+    return prepared(folder, partial(_build, folder, query.name), query.split)
 
 
 def _build(folder: Path, name: str) -> Built:
@@ -78,8 +78,8 @@ def read_graphland(folder: Path, name: str) -> Built:
     info = _info(folder / "info.yaml")
     if info["task"] not in ("binary_classification", "multiclass_classification"):
         raise DatasetError(f"{folder}: the task is {info['task']}: handful classifies nodes")
-    x = _features(Table.open(folder / "features.csv").read(), info)
-    y = _labels(Table.open(folder / "targets.csv").read(), info["target_name"], len(x))
+    x = _features(TableFile.open(folder / "features.csv").read(), info)
+    y = _labels(TableFile.open(folder / "targets.csv").read(), info["target_name"], len(x))
     edges = _edges(folder / "edgelist.csv", len(x))
     metric = "average_precision" if info["task"] == "binary_classification" else "accuracy"
     try:
@@ -107,7 +107,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _edges(path: Path, num_nodes: int) -> np.ndarray:
-    table = Table.open(path)
+    table = TableFile.open(path)
     rows = table.read(table.names[:2], dict.fromkeys(table.names[:2], arrow().int64()))
     ends = [rows.numbers(name).astype(np.int64) for name in table.names[:2]]
     for end in ends:
@@ -128,7 +128,7 @@ def _labels(rows: Rows, target: str, num_nodes: int) -> np.ndarray:
 
 
 def _split(path: Path, y: np.ndarray) -> Masks:
-    rows = Table.open(path).read()
+    rows = TableFile.open(path).read()
     if len(rows) != len(y):
         raise DatasetError(f"{path} has {len(rows):,} rows, and there are {len(y):,} nodes")
     parts = zip(MASKS, ("train", "val", "test"), strict=True)
@@ -203,7 +203,7 @@ SOURCES = tuple(
     Source(
         name=name,
         description=spec.description,
-        load=load,
+        load=_load,
         splits=SPLITS,
         task=f"{spec.classes} classes",
         metric="average_precision" if spec.classes == 2 else "accuracy",

@@ -1,7 +1,7 @@
-"""Anybody's own graph: an edge list and a node table, CSV or Parquet, streamed so that the edges may be many.
+"""A graph from an edge list and a node table, in CSV or Parquet, streamed so that the edges may be many.
 
 Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes. Ids may be of
-any type: integers take the fast way, all else is matched as text.
+any type: integers are fastest, all other types are matched as text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.datasets.tables import Rows, Table, arrow, first, reading
+from handful.datasets.tables import Rows, TableFile, arrow, first, reading
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
 
@@ -31,7 +31,7 @@ SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what. ``None`` stands for the usual names, and for ``features`` all columns that are left.
+    """Which column is what. ``None`` stands for the usual names; for ``features``, for all columns that are left.
 
     ``categorical`` names columns of numbers that are codes, to be one-hot encoded as text columns are.
     """
@@ -53,7 +53,7 @@ def read_tables(
     progress: Callable[[int], None] = lambda rows: None,
     **fields: Any,
 ) -> Graph:
-    """A graph from an edge list and, for more than topology, a node table; ``fields`` are as for ``Graph``.
+    """A graph from an edge list and, for features and labels, a node table.
 
     The edge list has a source and a target column and may have a weight. The node table has an id column, a label
     column, feature columns, and a split column (train, val, test or empty) or boolean ``train_mask``, ``val_mask`` and
@@ -61,6 +61,19 @@ def read_tables(
     is one-hot encoded (a missing value is all zeros), lists of numbers are vectors. Labels are numbered in sorted
     order; a missing label, or -1 among integers, is unknown. Without a node table integer ids are the node numbers,
     if they are dense, and other ids are numbered as they come. Lost: node ids, and edge columns beyond the weight.
+
+    Args:
+        edges: the edge list, a CSV or Parquet file.
+        nodes: the node table, a CSV or Parquet file.
+        columns: which column is what, where the names are not the usual ones.
+        progress: called with the number of edges of each block that was read.
+        fields: as for ``Graph``; they replace what the tables say.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("source,target\\n0,1\\n1,2\\n")
+    ...     read_tables(folder + "/edges.csv")
+    Graph(graph: directed, 3 nodes, 2 edges, 0 features, 0 classes)
     """
     columns = columns or Columns()
     edges = Path(edges)
@@ -79,7 +92,7 @@ def read_tables(
         raise GraphError(f"{edges if nodes is None else nodes}: {error}") from None
 
 
-def _find(table: Table, role: str, chosen: str | None) -> str | None:
+def _find(table: TableFile, role: str, chosen: str | None) -> str | None:
     """The column that plays ``role``: the chosen one, else the first of the usual names, if any."""
     if chosen is not None:
         return table.has(chosen)
@@ -87,7 +100,7 @@ def _find(table: Table, role: str, chosen: str | None) -> str | None:
     return next((lower[name] for name in USUAL[role] if name in lower), None)
 
 
-def _need(table: Table, role: str, chosen: str | None) -> str:
+def _need(table: TableFile, role: str, chosen: str | None) -> str:
     """The column that plays ``role``, without which there is no graph."""
     name = _find(table, role, chosen)
     if name is None:
@@ -102,7 +115,7 @@ def _need(table: Table, role: str, chosen: str | None) -> str:
 
 
 def _read_nodes(path: Path, columns: Columns) -> Rows:
-    table = Table.open(path)
+    table = TableFile.open(path)
     split = _find(table, "split", columns.split)
     as_text = (*columns.categorical, *([] if split is None else [split]))
     return table.read(types=dict.fromkeys(as_text, arrow().string()))
@@ -303,7 +316,7 @@ def _read_edges(
 ) -> tuple[np.ndarray, np.ndarray | None, int]:
     """``edge_index`` (2, E) in int32, the weights, and the number of nodes."""
     pa = arrow()
-    table = Table.open(path)
+    table = TableFile.open(path)
     ends = [_need(table, "source", columns.source), _need(table, "target", columns.target)]
     weight = _find(table, "weight", columns.weight)
     names = [name for name in (*ends, weight) if name is not None]

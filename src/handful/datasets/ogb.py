@@ -2,8 +2,8 @@
 
 Read from the raw layout: ``raw/edge.csv.gz``, ``raw/node-feat.csv.gz``, ``raw/node-label.csv.gz`` and the counts, or
 ``raw/data.npz`` with ``raw/node-label.npz``; ``split/<scheme>/{train,valid,test}.csv.gz``. An archive, or a folder that
-the ``ogb`` package unpacked (``ogbn_arxiv``), is used where it lies below the data sets' home. Papers100M wants as much
-memory as its features take, 57 GB.
+the ``ogb`` package unpacked (``ogbn_arxiv``), is used if it is in the home folder of the data sets. Papers100M needs as
+much memory as its features take, 57 GB.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import torch
 from handful.datasets.download import Remote, fetch, unpack
 from handful.datasets.files import read_npz
 from handful.datasets.prepared import Built, is_prepared, prepared
-from handful.datasets.registry import Request, Source
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
-from handful.datasets.tables import Table, first, read_matrix
+from handful.datasets.tables import TableFile, first, read_matrix
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
 
@@ -30,39 +30,39 @@ URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
 
 
 @dataclass(frozen=True)
-class Spec:
-    """What is known of one data set before it is read."""
+class OGBSpec:
+    """What is known about one data set before it is read."""
 
     archive: str
     scheme: str
     nodes: int
     edges: int
-    """Of products and papers100M as OGB counts them, twice; pairs that are there in both directions are merged."""
+    """For products and papers100M twice the number that OGB gives. Pairs in both directions are then merged."""
     features: int
     classes: int
     description: str
 
 
 SPECS = {
-    "ogbn-arxiv": Spec(
+    "ogbn-arxiv": OGBSpec(
         "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the class is the area"
     ),
-    "ogbn-products": Spec(
+    "ogbn-products": OGBSpec(
         "products", "sales_ranking", 2_449_029, 2 * 61_859_140, 100, 47, "Amazon products bought together; category"
     ),
-    "ogbn-papers100M": Spec(
+    "ogbn-papers100M": OGBSpec(
         "papers100M-bin", "time", 111_059_956, 2 * 1_615_685_872, 128, 172, "citations of 111M papers; arXiv area"
     ),
 }
 
 
-def load(request: Request) -> Graph:
+def _load(query: Query) -> Graph:
     """The data set of this name, converted at the first time."""
-    spec = SPECS[request.name]
-    return prepared(request.home / request.name, partial(_build, request.home, request.name, spec), "official")
+    spec = SPECS[query.name]
+    return prepared(query.home / query.name, partial(_build, query.home, query.name, spec), "official")
 
 
-def _build(home: Path, name: str, spec: Spec) -> Built:
+def _build(home: Path, name: str, spec: OGBSpec) -> Built:
     folder = home / name
     for raw in (folder, home / name.replace("-", "_"), folder / spec.archive):
         if (raw / "raw").is_dir():
@@ -134,7 +134,7 @@ def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:
     path = next(iter(sorted(mapping.glob("labelidx2*.csv.gz"))), None)
     if path is None:
         return None
-    names: Any = Table.open(path).read().table.column(1).to_pylist()
+    names: Any = TableFile.open(path).read().table.column(1).to_pylist()
     return tuple(map(str, names)) if len(names) == classes else None
 
 
@@ -151,7 +151,7 @@ SOURCES = tuple(
     Source(
         name=name,
         description=spec.description,
-        load=load,
+        load=_load,
         splits=("official",),
         task=f"{spec.classes} classes",
         nodes=spec.nodes,

@@ -21,9 +21,9 @@ import numpy as np
 
 from handful.datasets.download import Remote, fetch
 from handful.datasets.prepared import Built, is_prepared, prepared
-from handful.datasets.registry import Request, Source
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import RANDOM_LOW, random_split
-from handful.datasets.tables import Table, arrow, first, read_matrix
+from handful.datasets.tables import TableFile, arrow, first, read_matrix
 from handful.errors import DatasetError, GraphError, unknown
 from handful.graph import Graph
 
@@ -37,21 +37,21 @@ CLASSES = ("female", "male")
 
 
 @dataclass(frozen=True)
-class Options:
+class PokecOptions:
     """Which form of the graph."""
 
     form: str = "linkx"
 
 
-def load(request: Request) -> Graph:
+def _load(query: Query) -> Graph:
     """The graph in the form that was asked for, with the split that belongs to the seed."""
-    form = request.options.form
+    form = query.options.form
     if form not in FORMS:
         raise DatasetError("data set 'pokec': " + unknown("form", form, FORMS))
-    folder = request.home / "pokec"
+    folder = query.home / "pokec"
     graph = prepared(folder / form, partial(_linkx if form == "linkx" else _snap, folder), None)
     assert graph.y is not None
-    return graph.replace(**random_split(graph.num_nodes, RANDOM_LOW, request.seed, graph.y >= 0))
+    return graph.replace(**random_split(graph.num_nodes, RANDOM_LOW, query.seed, graph.y >= 0))
 
 
 def _linkx(folder: Path) -> Built:
@@ -86,7 +86,7 @@ def read_snap(relationships: Path, profiles: Path) -> Graph:
     """SNAP's text files. A profile's line is placed by its user id, which counts from 1 and is not in order."""
     pa = arrow()
     columns = _columns(profiles)
-    rows = Table.open(profiles, columns, quoted=False).read(FIELDS, dict.fromkeys(FIELDS, pa.string()))
+    rows = TableFile.open(profiles, columns, quoted=False).read(FIELDS, dict.fromkeys(FIELDS, pa.string()))
     ids = rows.numbers("user_id").astype(np.int64) - 1
     at = first((ids < 0) | (ids >= len(rows)))
     if at is not None:
@@ -114,7 +114,7 @@ def read_snap(relationships: Path, profiles: Path) -> Graph:
 
 def _columns(profiles: Path) -> list[str]:
     """Names for all columns of the profiles, of which only the first are used."""
-    count = len(Table.open(profiles, quoted=False).names)
+    count = len(TableFile.open(profiles, quoted=False).names)
     if count < len(FIELDS):
         raise DatasetError(f"{profiles} has {count} columns where there should be 59 or 60: it is not SNAP's file")
     return [*FIELDS, *(f"column {i}" for i in range(len(FIELDS), count))]
@@ -164,13 +164,13 @@ SOURCES = (
     Source(
         name="pokec",
         description="a Slovak social network; the class is the gender; split drawn for every seed",
-        load=load,
+        load=_load,
         task="2 classes",
         nodes=1_632_803,
         edges=44_603_928,
         features=65,
         classes=2,
-        options=Options,
+        options=PokecOptions,
         on_disk=_on_disk,
     ),
 )

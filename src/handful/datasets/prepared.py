@@ -1,4 +1,4 @@
-"""Data sets converted once: a memory-mapped graph, and beside it one byte a node for each of its splits."""
+"""Data sets that are converted once: a memory-mapped graph, and beside it each split, with one byte per node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Built = tuple[Graph, dict[str, Masks]]
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether ``prepared`` would open the graph without building it."""
+    """Whether the graph is in ``folder`` already, so that ``prepared`` need not build it."""
     return is_saved(folder / "graph")
 
 

@@ -1,10 +1,10 @@
 """``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: what PyG has.
 
 Any class of ``torch_geometric.datasets`` that makes one graph with node labels, and after the slash its ``name``, if it
-takes one. Raw files are kept below the data sets' home as PyG keeps them, in ``pyg/CLASS`` (or ``CLASS``, if that is
-there). Masks are PyG's, ``fold`` choosing among several (0 if it is not given); a graph without masks gets a stratified
-50/25/25 split (``rh``) drawn from the seed. The data are downloaded and read by PyG's own class: that of Planetoid
-opens pickles, which handful does nowhere else, and here only when the user asks for that data set.
+takes one. Raw files are kept in the home folder of the data sets as PyG keeps them, in ``pyg/CLASS`` (or ``CLASS``, if
+there is one). Masks are PyG's; ``fold`` chooses one of several (0 if it is not given). A graph without masks gets a
+stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads the data. That of Planetoid
+opens pickles, which handful does nowhere else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 
 from handful.convert import from_pyg, split_fields
 from handful.datasets.prepared import Built, is_prepared, prepared, prepared_splits
-from handful.datasets.registry import Request, Source
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import drawn_split
 from handful.errors import DatasetError, GraphError, unknown
 from handful.graph import MASKS, Graph, Metric
@@ -30,28 +30,28 @@ ROC_AUC = ("minesweeper", "tolokers", "questions")
 
 
 @dataclass(frozen=True)
-class Options:
+class PyGOptions:
     """Which of several official splits."""
 
     fold: int | None = None
 
 
-def load(request: Request) -> Graph:
+def _load(query: Query) -> Graph:
     """The PyG data set that follows the colon, converted at the first time."""
-    kind, _, name = request.rest.partition("/")
-    if not re.fullmatch(r"\w+(/\w[\w.-]*)?", request.rest):
-        raise DatasetError(f"'{request.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")
-    home = request.home / kind if (request.home / kind).is_dir() else request.home / "pyg" / kind
+    kind, _, name = query.rest.partition("/")
+    if not re.fullmatch(r"\w+(/\w[\w.-]*)?", query.rest):
+        raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")
+    home = query.home / kind if (query.home / kind).is_dir() else query.home / "pyg" / kind
     folder = home / "handful" / (name or kind)
     if not is_prepared(folder):
         _class(kind)
     graph = prepared(folder, partial(_build, home, kind, name), None)
     folds = prepared_splits(folder)
-    fold = request.options.fold
-    if request.split is not None or (not folds and fold is None):
-        return graph.replace(**drawn_split(graph, request.split or "rh", request.seed))
+    fold = query.options.fold
+    if query.split is not None or (not folds and fold is None):
+        return graph.replace(**drawn_split(graph, query.split or "rh", query.seed))
     if fold is not None and f"fold{fold}" not in folds:
-        raise DatasetError(f"'{request.name}': there is no fold {fold}: the data set has {len(folds)}, counted from 0")
+        raise DatasetError(f"'{query.name}': there is no fold {fold}: the data set has {len(folds)}, counted from 0")
     return prepared(folder, partial(_build, home, kind, name), f"fold{fold or 0}")
 
 
@@ -81,7 +81,7 @@ def _build(home: Path, kind: str, name: str) -> Built:
         data = made[0]
     except DatasetError:
         raise
-    except Exception as error:  # PyG raises what it likes: no network, no such name, a broken file.
+    except Exception as error:  # PyG raises errors of many kinds: no network, no such name, a broken file.
         said = " ".join(str(error).split()) or type(error).__name__
         raise DatasetError(f"PyG cannot make '{what}' in {home} ({said}): put its raw files there by hand") from None
     return _converted(data, name or kind, what)
@@ -117,8 +117,8 @@ SOURCES = (
     Source(
         name="pyg",
         description="a data set of torch_geometric, such as pyg:Planetoid/Cora or pyg:Amazon/Photo",
-        load=load,
-        options=Options,
+        load=_load,
+        options=PyGOptions,
         scheme=True,
     ),
 )

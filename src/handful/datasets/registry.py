@@ -6,7 +6,6 @@ A source of graphs is a module of this package with a tuple ``SOURCES``, named i
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -17,36 +16,47 @@ from urllib.parse import parse_qsl
 
 from handful.datasets.splits import drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
+from handful.files import home
 from handful.graph import Graph, Metric
 
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a loader is asked for."""
+class Query:
+    """What a source is asked to load.
+
+    >>> Query("debian", "", "rh", Path("data"), seed=0, options=None).split
+    'rh'
+    """
 
     name: str
     """The name as the user wrote it."""
     rest: str
     """What follows the colon: ``Planetoid/Cora`` of ``pyg:Planetoid/Cora``; empty for a plain name."""
     split: str | None
-    """One of the source's splits, its default if the user did not choose; ``None`` where it has no named splits."""
+    """One of the source's splits, its first if the user did not choose; ``None`` where it has no named splits."""
     home: Path
     """Where data sets are kept."""
     seed: int
-    """For splits that are drawn anew for every run."""
+    """For splits that are drawn."""
     options: Any
     """An instance of the source's ``options``, or ``None`` if it takes none."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data set, or one family of them (``scheme:rest``), and what is known of it without loading it."""
+    """One data set, or one family of them (``scheme:rest``), and what is known about it without loading it.
+
+    >>> def load_ring(query: Query) -> Graph:
+    ...     return Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], name=query.name)
+    >>> Source("ring", "three nodes", load_ring, nodes=3, edges=3).splits
+    ()
+    """
 
     name: str
     description: str
-    load: Callable[[Request], Graph]
+    load: Callable[[Query], Graph]
     splits: tuple[str, ...] = ()
     """The first is the default."""
     task: str = ""
@@ -66,20 +76,13 @@ class Source:
 
 @cache
 def sources() -> dict[str, Source]:
-    """All that can be loaded by name."""
+    """All sources, by name.
+
+    >>> sources()["debian"].nodes, sources()["debian"].splits
+    (63436, ('rh', 'rl'))
+    """
     found = [source for module in MODULES for source in import_module(f"handful.datasets.{module}").SOURCES]
     return {source.name: source for source in found}
-
-
-def home(root: str | os.PathLike[str] | None = None) -> Path:
-    """Where data sets are kept: ``root``, else ``$HANDFUL_HOME``, else a folder in the user's cache."""
-    chosen = root or os.environ.get("HANDFUL_HOME")
-    if chosen:
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "handful"
-    cache_home = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
-    return (Path(cache_home) if cache_home else Path.home() / ".cache") / "handful"
 
 
 def load(
@@ -95,37 +98,40 @@ def load(
             (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name wins over a path: write ``./debian``
             for a folder of that name.
         split: one of the data set's own splits (the first if ``None``), or one to draw, for any labelled graph:
-            ``random:60/20/20`` or ``stratified:60/20/20``; where there are no own ones also ``rh`` (50/25/25) and
-            ``rl`` (10/10/80), both stratified.
+            ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25)
+            and ``rl`` (10/10/80), both stratified.
         root: where data sets are kept, else ``$HANDFUL_HOME``, else the user's cache.
         seed: for splits that are drawn: the same seed gives the same split.
 
     Raises:
         DatasetError: there is no such data set, split, option or file.
+
+    >>> load("synthetic?nodes=500&degree=4&features=8&classes=5")
+    Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
     text = os.fspath(name)
-    base, _, query = text.partition("?")
+    base, _, given = text.partition("?")
     kind, colon, rest = base.partition(":")
     source = sources().get(kind)
     if source is None or (colon and not source.scheme):
         return _from_path(text, split, seed)
     if source.scheme and not rest:
         raise DatasetError(f"'{text}' is not complete: write {kind}:NAME, {source.description}")
-    # A family knows the splits of its members itself; a data set without splits of its own has them drawn.
+    # A family knows the splits of its members; for a data set without own splits they are drawn below.
     own = split if source.scheme or source.splits else None
     if own is not None and is_drawn(own):
         own = None
     if own is not None and source.splits and own not in source.splits:
         raise DatasetError(f"data set '{kind}': " + unknown("split", own, source.splits))
-    request = Request(
+    query = Query(
         name=text,
         rest=rest,
         split=own or (source.splits[0] if source.splits else None),
         home=home(root),
         seed=seed,
-        options=_options(source, query),
+        options=_options(source, given),
     )
-    graph = source.load(request)
+    graph = source.load(query)
     return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
 
 
@@ -139,19 +145,19 @@ def _from_path(text: str, split: str | None, seed: int) -> Graph:
     return graph if split is None else graph.replace(**drawn_split(graph, split, seed))
 
 
-def _options(source: Source, query: str) -> Any:
+def _options(source: Source, given: str) -> Any:
     """The options after the question mark as an instance of the source's dataclass."""
     if source.options is None:
-        if query:
-            raise DatasetError(f"data set '{source.name}' takes no options, got '{query}'")
+        if given:
+            raise DatasetError(f"data set '{source.name}' takes no options, got '{given}'")
         return None
     assert is_dataclass(source.options)
     hints = get_type_hints(source.options)
     known = [f.name for f in fields(source.options)]
     try:
-        pairs = dict(parse_qsl(query, strict_parsing=True)) if query else {}
+        pairs = dict(parse_qsl(given, strict_parsing=True)) if given else {}
     except ValueError:
-        raise DatasetError(f"data set '{source.name}': '{query}' is not of the form option=value&other=value") from None
+        raise DatasetError(f"data set '{source.name}': '{given}' is not of the form option=value&other=value") from None
     for key in pairs:
         if key not in known:
             raise DatasetError(f"data set '{source.name}': " + unknown("option", key, known))

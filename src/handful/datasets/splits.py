@@ -1,4 +1,4 @@
-"""Which nodes are for training, validation and test: pure functions of their arguments, sizes exact.
+"""Which nodes are for training, validation and test: functions of their arguments alone, with exact sizes.
 
 Each returns the three masks under the names that ``Graph`` gives them: ``graph.replace(**stratified_split(...))``.
 Shares are those of the nodes that have a label; shares that sum to less than one leave nodes out of all masks.
@@ -23,7 +23,11 @@ NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
 def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
-    """How many of ``count`` nodes each mask gets: shares rounded, and the last one takes what is left of a whole."""
+    """How many of ``count`` nodes each mask gets: the shares, rounded; if they sum to 1, test gets all that is left.
+
+    >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
+    ((6, 3, 2), (1, 1, 1))
+    """
     if any(s < 0 for s in shares) or sum(shares) > 1 + 1e-9:
         raise DatasetError(f"shares of a split must be positive and sum to at most 1, got {shares}")
     train, val = (round(count * s) for s in shares[:2])
@@ -33,7 +37,20 @@ def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
 
 
 def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None = None) -> Masks:
-    """Uniformly random masks over all nodes, or over those of the boolean mask ``among``."""
+    """Uniformly random masks.
+
+    Args:
+        num_nodes: N.
+        shares: of training, validation and test; their sum is at most 1.
+        seed: the same seed gives the same split.
+        among: boolean ``(N,)``, the nodes to split; all of them when ``None``.
+
+    Returns:
+        ``train_mask``, ``val_mask`` and ``test_mask``, boolean ``(N,)``.
+
+    >>> {name: int(mask.sum()) for name, mask in random_split(10, (0.5, 0.2, 0.3), seed=0).items()}
+    {'train_mask': 5, 'val_mask': 2, 'test_mask': 3}
+    """
     nodes = np.arange(num_nodes) if among is None else among.cpu().numpy().nonzero()[0]
     return _by_order(generator(seed).permutation(nodes), num_nodes, shares)
 
@@ -42,6 +59,13 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
     """The nodes of lowest ``rank`` train, the next validate, the others test (ogbn-products: rank by sales).
 
     Of nodes with equal rank the smaller id comes first.
+
+    Args:
+        rank: ``(N,)``, any numbers.
+        shares: of training, validation and test; their sum is at most 1.
+
+    >>> rank_split(torch.tensor([30, 10, 20, 40]), (0.5, 0.25, 0.25))["train_mask"]
+    tensor([False,  True,  True, False])
     """
     return _by_order(np.argsort(rank.cpu().numpy(), kind="stable"), len(rank), shares)
 
@@ -49,8 +73,17 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
     """Random masks in which every class has its share, to within one node in training and two in the others.
 
-    Nodes in random order within their classes, classes one after another: every (n/k)-th node is drawn, from a random
-    start. So the sizes are exact, and every node has the same chance. Nodes without a label (-1) are left out.
+    The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
+    (n/k)-th is taken, from a random start. So the sizes are exact, and every node has the same chance.
+
+    Args:
+        y: int64 ``(N,)``, labels; nodes without one (-1) are left out.
+        shares: of training, validation and test; their sum is at most 1.
+        seed: the same seed gives the same split.
+
+    >>> y = torch.tensor([0] * 8 + [1] * 4)
+    >>> y[stratified_split(y, (0.5, 0.25, 0.25), seed=0)["train_mask"]]
+    tensor([0, 0, 0, 0, 1, 1])
     """
     labels = y.cpu().numpy()
     rng = generator(seed)
@@ -65,9 +98,14 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
 
 def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
-    """A split of any labelled graph by its spelling.
+    """The split that ``split`` describes, of any labelled graph.
 
-    ``rh`` and ``rl`` are stratified 50/25/25 and 10/10/80; ``random:60/20/20`` and ``stratified:60/20/20`` say it all.
+    ``rh`` and ``rl`` are stratified 50/25/25 and 10/10/80; the others are written ``random:60/20/20`` or
+    ``stratified:60/20/20``.
+
+    >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 0, 1])
+    >>> drawn_split(graph, "random:50/50/0", seed=0)["val_mask"].sum()
+    tensor(2)
     """
     if graph.y is None:
         raise DatasetError(f"split '{split}' needs labels, and graph '{graph.name}' has none")
@@ -83,7 +121,11 @@ def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
 
 
 def is_drawn(split: str) -> bool:
-    """Whether ``split`` spells out a split to draw, rather than naming one of a data set's own."""
+    """Whether ``split`` describes a split to draw, and is not the name of one of a data set's own.
+
+    >>> is_drawn("random:60/20/20"), is_drawn("rh")
+    (True, False)
+    """
     return split.startswith(("random:", "stratified:"))
 
 

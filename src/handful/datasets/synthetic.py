@@ -16,13 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.datasets.registry import Request, Source
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import random_split
 from handful.errors import DatasetError
 from handful.graph import Graph
-from handful.kernels.counter import below, mix, uniform
+from handful.kernels.block_model import draw_ends, noisy_means, simple_rows
 from handful.kernels.csr import index_dtype
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 from handful.random import derived_seed, generator
 
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
@@ -90,9 +89,10 @@ class _Weights:
 
 
 def _weights(size: int, model: BlockModel) -> _Weights:
-    """Weights whose largest expected degree k meets its equal in the class about once: k²·homophily = size·degree.
+    """Weights with a cutoff: the largest expected degree is k with k²·homophily = size·degree.
 
-    Without this cutoff the hubs would be drawn together many times over, and merging would bend the power law.
+    Two nodes of degree k in one class are then drawn as a pair about once. Without the cutoff the hubs would be drawn
+    together many times, and merging the repeated pairs would change the power law.
     """
     power = 1 - 1 / (model.exponent - 1)
     cutoff = max(2 * model.degree, (size * model.degree / max(model.homophily, 1 / model.classes)) ** 0.5)
@@ -104,80 +104,6 @@ def _weights(size: int, model: BlockModel) -> _Weights:
     return _Weights(size, power, high)
 
 
-@kernel
-def _draw(lo: int, hi: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any, power: float,
-          homophily: float, key: Any, out: Any) -> None:  # fmt: skip
-    """The other ends of the pairs of places lo to hi; ``first`` says where the pairs of each place begin."""
-    classes = start.shape[0] - 1
-    own = np.searchsorted(start, lo, side="right") - 1
-    for place in range(lo, hi):
-        while place >= start[own + 1]:
-            own += 1
-        for e in range(first[place], first[place + 1]):
-            c = own
-            if uniform(key, 3 * e) >= homophily:
-                c = (own + 1 + below(key, 3 * e + 1, classes - 1)) % classes
-            u = uniform(key, 3 * e + 2)
-            rank = int((low[c] + u * (high[c] - low[c])) ** (1 / power) - offset[c])
-            size = start[c + 1] - start[c]
-            out[e] = member[start[c] + min(max(rank, 0), size - 1)]
-
-
-@kernel
-def _degrees(lo: int, hi: int, first: Any, member: Any, other: Any, degree: Any) -> None:
-    """The degrees of nodes lo to hi, loops not counted."""
-    for place in range(member.shape[0]):
-        v = member[place]
-        mine = lo <= v < hi
-        for e in range(first[place], first[place + 1]):
-            u = other[e]
-            if u == v:
-                continue
-            if mine:
-                degree[v] += 1
-            if lo <= u < hi:
-                degree[u] += 1
-
-
-@kernel
-def _place(lo: int, hi: int, first: Any, member: Any, other: Any, cursor: Any, out: Any) -> None:
-    """The rows of nodes lo to hi, in any order."""
-    for place in range(member.shape[0]):
-        v = member[place]
-        mine = lo <= v < hi
-        for e in range(first[place], first[place + 1]):
-            u = other[e]
-            if u == v:
-                continue
-            if mine:
-                out[cursor[v]] = u
-                cursor[v] += 1
-            if lo <= u < hi:
-                out[cursor[u]] = v
-                cursor[u] += 1
-
-
-@kernel
-def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, kept: Any) -> None:
-    """Sort each row and bring its distinct values to its front."""
-    for v in range(lo, hi):
-        row = indices[indptr[v] : indptr[v + 1]]
-        row.sort()
-        count = 0
-        for i in range(row.shape[0]):
-            if count == 0 or row[i] != row[count - 1]:
-                row[count] = row[i]
-                count += 1
-        kept[v] = count
-
-
-@kernel
-def _close_gaps(lo: int, hi: int, indptr: Any, old_indptr: Any, old: Any, out: Any) -> None:
-    for v in range(lo, hi):
-        for i in range(indptr[v + 1] - indptr[v]):
-            out[indptr[v] + i] = old[old_indptr[v] + i]
-
-
 def _starts(model: BlockModel) -> np.ndarray:
     """Where the members of each class begin among the places 0 to N."""
     return np.array([model.nodes * c // model.classes for c in range(model.classes + 1)])
@@ -187,60 +113,30 @@ def topology(model: BlockModel, member: np.ndarray) -> tuple[np.ndarray, np.ndar
     """``indptr`` and ``indices`` of the model; ``member`` lists the nodes class by class, heaviest first."""
     n, start, pairs = model.nodes, _starts(model), round(model.nodes * model.degree / 2)
     weights = [_weights(int(size), model) for size in np.diff(start)]
-    # The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has as many as its weight says, to within one.
+    # The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, to within one.
     total = np.concatenate([s + w.size * w.share(np.arange(w.size)) for s, w in zip(start, weights, strict=False)])
     first = np.append(np.floor(total * (pairs / n) + generator(model.seed, START).random()), pairs).astype(np.int64)
     low = np.array([w.offset**w.power for w in weights])
     high = np.array([(w.size + w.offset) ** w.power for w in weights])
     offset, power = np.array([w.offset for w in weights]), weights[0].power
-    other = np.empty(pairs, index_dtype(n))
     key = np.uint64(derived_seed(model.seed, PAIRS))
-    run(_draw, row_ranges(first, get_threads()), first, start, member, low, high, offset, power,
-        float(model.homophily), key, other)  # fmt: skip
-    degree = np.zeros(n, np.int64)
-    rows = even_ranges(n, get_threads())
-    run(_degrees, rows, first, member, other, degree)
-    loose = np.concatenate([[0], np.cumsum(degree)])
-    indices = np.empty(loose[-1], other.dtype)
-    run(_place, rows, first, member, other, loose[:-1].copy(), indices)
-    over_rows(_sort_rows, loose, indices, degree)
-    indptr = np.concatenate([[0], np.cumsum(degree)])
-    if indptr[-1] == loose[-1]:
-        return indptr, indices
-    merged = np.empty(indptr[-1], indices.dtype)
-    over_rows(_close_gaps, indptr, loose, indices, merged)
-    return indptr, merged
+    other = draw_ends(first, start, member, low, high, offset, power, float(model.homophily), key)
+    return simple_rows(first, member, other)
 
 
 # -- features -------------------------------------------------------------------------------------------------------
 
 
-@kernel
-def _features(lo: int, hi: int, begin: int, y: Any, means: Any, key: Any, out: Any) -> None:
-    """Mean of the class plus standard normal noise (Box–Muller) for nodes begin + lo to begin + hi."""
-    columns = out.shape[1]
-    for i in range(lo, hi):
-        own = mix(key, begin + i)
-        for j in range(0, columns, 2):
-            radius = np.sqrt(-2 * np.log(1 - uniform(own, j)))
-            angle = 2 * np.pi * uniform(own, j + 1)
-            out[i, j] = means[y[begin + i], j] + radius * np.cos(angle)
-            if j + 1 < columns:
-                out[i, j + 1] = means[y[begin + i], j + 1] + radius * np.sin(angle)
-
-
-def features(model: BlockModel, y: np.ndarray) -> Tensor:
+def block_features(model: BlockModel, y: np.ndarray) -> Tensor:
     """``(N, features)``: for each class a mean of length ``signal`` in a random direction, plus standard noise."""
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
-    means *= model.signal / np.linalg.norm(means, axis=1, keepdims=True)
+    means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)
     key = np.uint64(derived_seed(model.seed, NOISE))
     out = torch.empty(model.nodes, model.features, dtype=torch.float16 if model.half else torch.float32)
     # In blocks, since numba has no float16.
     for begin in range(0, model.nodes, 1 << 18):
-        block = out[begin : begin + (1 << 18)]
-        values = np.empty(block.shape, np.float32)
-        run(_features, even_ranges(len(block), get_threads()), begin, y, means.astype(np.float32), key, values)
-        block.copy_(torch.from_numpy(values))
+        block = slice(begin, begin + (1 << 18))
+        out[block] = torch.from_numpy(noisy_means(y[block], means, key, begin))
     return out
 
 
@@ -258,7 +154,7 @@ def generate(model: BlockModel) -> Graph:
     return Graph(
         torch.from_numpy(indptr),
         torch.from_numpy(indices),
-        x=features(model, y) if model.features else None,
+        x=block_features(model, y) if model.features else None,
         y=torch.from_numpy(y),
         num_classes=model.classes,
         undirected=True,
@@ -267,9 +163,9 @@ def generate(model: BlockModel) -> Graph:
     )
 
 
-def load(request: Request) -> Graph:
+def _load(query: Query) -> Graph:
     """The graph of the options in the name."""
-    return generate(request.options)
+    return generate(query.options)
 
 
 _DEFAULT = BlockModel()
@@ -278,7 +174,7 @@ SOURCES = (
     Source(
         name="synthetic",
         description=f"degree-corrected block model; options {', '.join(f.name for f in fields(BlockModel))}",
-        load=load,
+        load=_load,
         task=f"{_DEFAULT.classes} classes",
         nodes=_DEFAULT.nodes,
         edges=round(_DEFAULT.nodes * _DEFAULT.degree),

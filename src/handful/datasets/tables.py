@@ -20,7 +20,7 @@ from handful.errors import DatasetError
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
-"""Large, since ids of text are looked up in a table that pyarrow builds anew for each block."""
+"""Large, since pyarrow builds the table in which text ids are looked up again for each block."""
 HEADLESS = ("source", "target", "weight")
 
 
@@ -65,7 +65,7 @@ def _plainly(said: str) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFile:
     """One file of rows: its column names, and how to read it in blocks."""
 
     path: Path
@@ -77,7 +77,7 @@ class Table:
     """Whether ``"`` encloses a cell of a CSV file, rather than being part of its text."""
 
     @classmethod
-    def open(cls, path: Path, names: Sequence[str] | None = None, *, quoted: bool = True) -> Table:
+    def open(cls, path: Path, names: Sequence[str] | None = None, *, quoted: bool = True) -> TableFile:
         """Look at the first lines. A CSV file without a header is one whose first row is all numbers, or one whose
         column ``names`` are given. Lines at the top that begin with ``#`` are skipped."""
         suffix = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
@@ -151,7 +151,7 @@ class Table:
 class Rows:
     """All rows of a table, in memory."""
 
-    source: Table
+    source: TableFile
     table: Any
 
     def __len__(self) -> int:
@@ -166,8 +166,10 @@ class Rows:
         return f"{self.source.path}, row {self.source.first_row + place}"
 
     def numbers(self, name: str, missing: bool = False) -> np.ndarray:
-        """A column of numbers as float64. What is missing is NaN if it may be, else refused with all that is not
-        finite."""
+        """A column of numbers as float64.
+
+        If ``missing`` is set, missing values are NaN; else missing and infinite values are refused.
+        """
         pa = arrow()
         with reading(self.source.path):
             column = self.column(name).cast(pa.float64(), safe=False)
@@ -182,7 +184,7 @@ class Rows:
 
 
 def first(wrong: np.ndarray) -> int | None:
-    """The first place that is true."""
+    """The first place where ``wrong`` is true, or ``None``."""
     at = int(wrong.argmax()) if len(wrong) else 0
     return at if len(wrong) and wrong[at] else None
 
@@ -193,7 +195,7 @@ def read_matrix(path: Path, dtype: Any, rows: int | None = None, *, by_column: b
     Where the number of ``rows`` is known, a file of another length is refused as cut short or too long.
     """
     pa = arrow()
-    table = Table.open(path)
+    table = TableFile.open(path)
     kind = pa.from_numpy_dtype(np.dtype(dtype))
     parts: list[np.ndarray] = []
     for row, block in table.blocks(table.names, dict.fromkeys(table.names, kind)):

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import batch_norm, layer_norm
 
-from handful.errors import HandfulError
 from handful.kernels import hashing
 from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
 from handful.kernels.memory import empty
@@ -26,7 +25,7 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 from handful.kernels.twin import twin_gradients
 
 BLOCK = 256
-"""Rows whose sum is taken at once: a block of 256 float32 columns fits in the second-level cache."""
+"""How many rows are summed at once: a block with 256 columns of float32 fits in the second-level cache."""
 
 
 # -- the public functions ---------------------------------------------------------------------------------------------
@@ -47,9 +46,7 @@ def batch_norm_act(
     """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated."""
     _check(x, p)
     if training and len(x) < 2:
-        raise HandfulError(
-            f"batch norm needs at least two nodes in a batch, got {len(x)}: use fewer parts, or norm=layer"
-        )
+        raise ValueError(f"batch norm needs at least two rows, got {len(x)}")
     if x.device.type != "cpu":
         return batch_norm_act_torch(x, weight, bias, running_mean, running_var, training, momentum, eps, p, seed)
     if training:
@@ -137,7 +134,7 @@ def _check(x: Tensor, p: float) -> None:
     if x.ndim != 2:
         raise ValueError(f"x must be (rows, columns), got {tuple(x.shape)}")
     if not 0.0 <= p <= 1.0:
-        raise HandfulError(f"dropout must lie between 0 and 1, got {p}")
+        raise ValueError(f"dropout must lie between 0 and 1, got {p}")
 
 
 def _scale(p: float) -> float:
@@ -221,7 +218,7 @@ class _BatchNormAct(torch.autograd.Function):
         grad_bias, grad_weight = torch.from_numpy(sums.sum(1, dtype=np.float64))
         slope = weight.double() * rstd
         pull = torch.zeros(2, len(mean), dtype=torch.float64)
-        if ctx.training:  # the mean and the variance move with x too
+        if ctx.training:  # the mean and the variance depend on x too
             pull = torch.stack([-slope * rstd * grad_weight / n, -slope * grad_bias / n])
         grad_x = empty(out.shape, out)
         columns = torch.stack([mean, slope, *pull]).to(wide)
@@ -288,7 +285,7 @@ class _Act(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (out,) = ctx.saved_tensors
-        # Piecewise linear: the gradient is linear in its argument, so the same function is its own derivative.
+        # ReLU and dropout are piecewise linear: the backward pass is linear in grad, so it is its own derivative.
         return _ActBackward.apply(grads[0], out, ctx.p, ctx.seed), None, None, None  # type: ignore[no-untyped-call]
 
 
@@ -311,8 +308,8 @@ class _ActBackward(torch.autograd.Function):
 
 
 # -- the loops --------------------------------------------------------------------------------------------------------
-# lo and hi count blocks of BLOCK rows. ``factor`` is what dropout multiplies the row by; it stays in the first-level
-# cache, and so does everything else that is one row wide.
+# lo and hi count blocks of BLOCK rows. Dropout multiplies the row by ``factor``. All arrays of one row stay in the
+# first-level cache.
 
 
 @kernel
@@ -324,7 +321,10 @@ def _factors(row: int, seed: Any, least: Any, scale: Any, factor: Any) -> None:
 
 @kernel
 def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
-    """Sums of x and of its square in each block, less the block's first row lest the mean swallow the variance."""
+    """Sums of x and of its square in each block, after the block's first row is subtracted.
+
+    Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
+    """
     sums[:, lo:hi] = 0
     for b in range(lo, hi):
         shift = sums[0, b].copy()

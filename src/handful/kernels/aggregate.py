@@ -15,7 +15,7 @@ from handful.kernels.prefetch import prefetch
 from handful.kernels.threads import kernel, over_rows
 
 AHEAD = 8
-"""How many edges ahead a source's row is asked for."""
+"""How many edges ahead a source's row is prefetched."""
 
 
 @kernel
@@ -33,7 +33,7 @@ def _spmm_rows(
     out: Any,
 ) -> None:
     # The rows of x and of base may be longer than those of out: only so many columns of them are read.
-    # Written out in full: as functions of their own, prefetching and scaling made this loop 1.4 times slower.
+    # Prefetching and scaling are written out here: as functions of their own they made this loop 1.4 times slower.
     weighted, scaled_in, scaled_out = weight.shape[0] > 0, right.shape[0] > 0, left.shape[0] > 0
     width, line, last, one = out.shape[1], 64 // x.itemsize, indices.shape[0] - 1, weight.dtype.type(1)
     acc = np.empty(width, weight.dtype)
@@ -120,7 +120,7 @@ def spmm_torch(
             indices.to(torch.int64),
             values,
             size=(len(indptr) - 1, len(x)),
-            check_invariants=False,  # the graph was checked at the door
+            check_invariants=False,  # the graph was checked when it was made
         )
         out = matrix @ source
     out = out if left is None else out * left.to(wide)[:, None]
@@ -142,8 +142,18 @@ def spmm(
 ) -> Tensor:
     """The product by the fastest way on the device of ``x``.
 
-    Where ``onto`` is given, it is added to that in place; else to ``base``, of the shape of the result, and to
-    ``bias``, one row for all, which are left as they are. ``x`` and ``base`` may be columns of a wider tensor.
+    Args:
+        indptr, indices: the CSR of A, ``(rows + 1,)`` and ``(edges,)``.
+        weight: ``(edges,)``, the values of A; ones when ``None``.
+        left: ``(rows,)``; ones when ``None``.
+        right: ``(columns,)``; ones when ``None``.
+        x: ``(columns, F)``; it may be some columns of a wider tensor.
+        onto: ``(rows, F)``, to which the product is added in place.
+        base: ``(rows, F)``, added to the product; it may be some columns of a wider tensor.
+        bias: ``(F,)``, added to every row.
+
+    Returns:
+        ``(rows, F)`` in the type of ``x``; ``onto`` if it is given.
     """
     product = spmm_numba if x.device.type == "cpu" else spmm_torch
     return product(indptr, indices, weight, left, right, x, onto, base, bias)

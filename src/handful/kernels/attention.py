@@ -2,18 +2,19 @@
 
     out[v] = Σ_u α_vu · x[u],   α_vu = softmax_u(leaky_relu(a_src[u] + a_dst[v])),   u over v and the sources of v
 
-Every target attends to itself exactly once, whether or not the adjacency holds its self-loop. Edge weights play no
-part, those of ``normalized`` adjacencies (LADIES) neither: attention weighs the edges itself.
+Every target attends to itself exactly once, whether or not the adjacency has its self-loop. Edge weights are not used,
+not even those of ``normalized`` adjacencies (LADIES): attention weighs the edges itself.
 
-What is kept for the backward pass is O(N·heads + N·F): each row's largest score and its sum, and the part of the output
-that came over edges with a positive score. That part is all that the gradient of ``a_dst`` needs, because the softmax
-makes Σ_u ∂L/∂score_vu = 0; so one pass over the reversed edges, which recomputes the scores, finishes the backward.
+The memory kept for the backward pass is O(N·heads + N·F): each row's largest score and its sum, and the part of the
+output that came over edges with a positive score. The gradient of ``a_dst`` follows from that part alone, because
+Σ_u ∂L/∂score_vu = 0 for a softmax. The other gradients take one pass over the reversed edges, which computes the scores
+again.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,11 +26,25 @@ from handful.kernels.memory import empty
 from handful.kernels.threads import kernel, over_rows
 from handful.kernels.twin import twin_gradients
 
-if TYPE_CHECKING:
-    from handful.adjacency import Adjacency
+
+class LayerEdges(Protocol):
+    """What attention needs of the edges of a layer; ``handful.adjacency.Adjacency`` has all of it."""
+
+    @property
+    def indptr(self) -> Tensor: ...
+    @property
+    def indices(self) -> Tensor: ...
+    @property
+    def num_sources(self) -> int: ...
+    @property
+    def num_targets(self) -> int: ...
+    @property
+    def edge_index(self) -> Tensor: ...
+    @property
+    def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]: ...
 
 
-def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0) -> Tensor:
+def attention(adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0) -> Tensor:
     """Attention by the fastest way on the device of ``x``; differentiable in ``x``, ``a_src`` and ``a_dst``.
 
     Args:
@@ -50,7 +65,7 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: fl
 
 
 def attention_torch(
-    adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0
+    adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0
 ) -> Tensor:
     """The same in plain torch, for any device and to be differentiated twice; memory is O(E·F)."""
     wide = wide_dtype(x)
@@ -67,7 +82,7 @@ def attention_torch(
     return out.index_add(0, targets, alpha[..., None] * x.to(wide)[sources]).to(x.dtype)
 
 
-def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int) -> None:
+def _check(adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int) -> None:
     if slope < 0:
         raise ValueError(f"slope must not be negative, got {slope}")
     if x.ndim != 3 or len(x) != adj.num_sources:
@@ -88,7 +103,7 @@ def _scalar(value: float, like: Tensor) -> Any:
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: Adjacency, slope: float, first: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: LayerEdges, slope: float, first: int) -> Tensor:
         wide, (_, heads, channels) = wide_dtype(x), x.shape
         keep = any(ctx.needs_input_grad[:3])
         out = empty((adj.num_targets, heads, channels), x)
@@ -116,7 +131,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, a_src, a_dst, out, positive, rows = ctx.saved_tensors
         adj, slope, first = ctx.adj, ctx.slope, ctx.first
-        if torch.is_grad_enabled():  # create_graph=True: the twin can be differentiated again
+        if torch.is_grad_enabled():  # create_graph=True: the function in plain torch can be differentiated again
 
             def twin(x: Tensor, a_src: Tensor, a_dst: Tensor) -> Tensor:
                 return attention_torch(adj, x, a_src, a_dst, slope, first)

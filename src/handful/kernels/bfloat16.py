@@ -1,4 +1,4 @@
-"""bfloat16 for numba, which has none: the bits travel as uint16, and sums are kept in float32.
+"""bfloat16 for numba, which has no such type: the bits are passed as uint16, and sums are kept in float32.
 
 ``widen`` and ``narrow`` do nothing to other types, so that one kernel serves float32, float64 and bfloat16.
 """
@@ -38,7 +38,7 @@ def _from_bits(value: Any) -> Any:
 
 def _to_bits(value: Any, like: Any) -> Any:
     bits = np.float32(value).view(np.uint32)
-    if value != value:  # rounding a NaN's bits up could carry it out of the NaNs
+    if value != value:  # rounding the bits of a NaN up could give a number
         return np.uint16(0x7FC0)
     half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return np.uint16(np.uint32(bits + half) >> np.uint32(16))
@@ -60,8 +60,11 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 def columns(tensor: Tensor) -> np.ndarray:
-    """The same for a matrix that may be some columns of a wider one, which is not copied: the rows then seem as long as
-    those of the wider one, and a kernel must not read past the width of ``tensor``."""
+    """The same for a matrix that may be some columns of a wider one, without a copy.
+
+    The rows of the result are then as long as those of the wider matrix. A kernel must only read the columns of
+    ``tensor``.
+    """
     stride = tensor.stride(0)
     if tensor.is_contiguous() or tensor.stride(1) != 1 or stride < tensor.shape[1]:
         return array(tensor)

@@ -1,7 +1,7 @@
 """Random bits without a generator's state: a hash of (seed, row, column), the same on any device and thread.
 
 A row's 64-bit key is the splitmix64 finaliser of seed and row; a column mixes the two halves of the key with its number
-through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be had alone.
+through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be computed alone.
 """
 
 from __future__ import annotations
@@ -75,13 +75,14 @@ def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str = 
 
 
 def mix64_torch(z: Tensor) -> Tensor:
+    """``mix64`` in plain torch, for int64."""
     z = (z ^ shift(z, 30)) * signed(MIX[0])
     z = (z ^ shift(z, 27)) * signed(MIX[1])
     return z ^ shift(z, 31)
 
 
 def shift(z: Tensor, by: int) -> Tensor:
-    """Logical shift to the right: int64's own drags the sign along."""
+    """Logical shift to the right; that of int64 would copy the sign bit."""
     return (z >> by) & ((1 << (64 - by)) - 1)
 
 

@@ -1,10 +1,10 @@
-"""One layer of LADIES: which nodes the rows of some targets are estimated from, and with which weights.
+"""One layer of LADIES: the nodes from which the rows of some targets are estimated, and their weights.
 
     P = row-normalised A + I,   U = P[previous],   p_i = Σ_v U_vi² / Σ_j Σ_v U_vj²
     draw min(budget, #{p > 0}) nodes without replacement by p;   S = previous ∪ drawn
     adjacency = row-normalised U[:, S] / p_S
 
-Drawing one after another without replacement is a race: node i arrives at an exponential time with rate p_i, and the
+To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
 first to arrive are drawn. A node's time depends on the key and its id alone, so numba and torch draw the same nodes.
 """
 

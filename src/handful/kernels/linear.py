@@ -1,8 +1,8 @@
 """Linear maps, in float32 and in bfloat16 with master weights in float32.
 
-bfloat16 is used where the input has it or autocast asks for it. On a CPU that multiplies bfloat16 in hardware torch's
-own product is taken; on one that does not, torch's is several times slower than float32, so rows are widened a chunk at
-a time, multiplied in float32 while they are in the cache, and narrowed again.
+bfloat16 is used if the input has this type or autocast requests it. On a CPU that multiplies bfloat16 in hardware,
+torch's own product is used. On others it is several times slower than float32; there, rows are converted to float32 in
+chunks, multiplied while they are in the cache, and converted back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from handful.kernels.memory import empty
 from handful.kernels.twin import twin_gradients
 
 CHUNK = 8192
-"""Rows that are widened at once."""
+"""How many rows are converted to float32 at once."""
 
 
 @cache
@@ -39,7 +39,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def as_asked(x: Tensor) -> Tensor:
-    """``x`` as a product on its device takes it: in bfloat16 where autocast asks for that."""
+    """``x`` in bfloat16 if autocast requests it on its device, else ``x`` itself."""
     device = x.device.type
     asked = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
     return x.to(torch.bfloat16) if asked else x

@@ -1,9 +1,8 @@
-"""Memory that is used again: a freed activation keeps its pages for the next one.
+"""Memory that is used again: the pages of a freed activation are kept for the next one.
 
-The system clears every page of a fresh block, which for a layer's activations takes a quarter of the time of the
-product that fills them. ``empty`` hands out blocks that earlier tensors have left. Blocks in use and blocks kept for
-later are together an eighth more, at most, than what has been in use at once. ``release`` gives all that is kept back
-to the system.
+The system clears every page of a new block. For a layer's activations this takes a quarter of the time of the product
+that fills them. ``empty`` returns blocks that earlier tensors no longer use. All blocks, in use and kept, are together
+at most an eighth larger than what has been in use at once. ``release`` gives the kept ones back to the system.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Blocks below this many bytes are the allocator's: they are faulted in quickly, and there are many of them."""
+"""Smaller blocks, in bytes, are left to the allocator: there are many, and clearing them is quick."""
 ALIGNMENT = 64
 
 
 class Pool:
-    """Blocks of bytes, each lent to one tensor at a time and given back when the tensor's storage dies."""
+    """Blocks of bytes. Each is lent to one tensor at a time and comes back when the tensor's storage is freed."""
 
     def __init__(self) -> None:
         self.live = 0
         self.peak = 0
         self.kept: list[np.ndarray] = []
-        # What dies gives its block back from wherever it dies, perhaps inside ``take``: by an append, without the lock.
+        # A storage may be freed anywhere, also inside ``take``: so it returns its block by an append, without the lock.
         self._returned: deque[np.ndarray] = deque()
         self._lock = Lock()
 
@@ -40,7 +39,7 @@ class Pool:
         """``size`` bytes; the block is free again once the array, and every view of it, is gone."""
         with self._lock:
             self._collect()
-            # The block that was left last is the likeliest to be in the cache; one much too large would be wasted.
+            # The block that came back last is most likely in the cache; one that is much too large would be wasted.
             fits = (i for i, block in enumerate(reversed(self.kept), 1) if size <= _size(block) <= size + size // 8)
             found = next(fits, None)
             if found is None:
@@ -69,8 +68,10 @@ class Pool:
             self.kept.append(block)
 
     def _make_room(self, size: int) -> None:
-        """Drop the blocks that were left longest ago until ``size`` more bytes do not raise the peak by over an eighth,
-        the room that blocks of several sizes need lest they push each other out."""
+        """Drop the oldest kept blocks until ``size`` more bytes exceed the peak by an eighth at most.
+
+        The eighth is for blocks of several sizes: with less room they would replace each other again and again.
+        """
         spare = max(self.peak, self.live + size) * 9 // 8 - self.live - size
         while sum(map(_size, self.kept)) > spare:
             self.kept.pop(0)
@@ -89,7 +90,7 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     if like.device.type != "cpu" or size < SMALLEST:
         return like.new_empty(shape)
     storage = torch.from_numpy(_pool.take(size)).untyped_storage()
-    return like.new_empty(0).set_(storage).resize_(tuple(shape))  # a view could not be written over under autograd
+    return like.new_empty(0).set_(storage).resize_(tuple(shape))  # not a view: autograd forbids writing over a view
 
 
 def release() -> None:

@@ -1,4 +1,4 @@
-"""Neighbour sampling: a few edges of each node, hop by hop, in one CSR whose rows come in the order of the hops."""
+"""Neighbour sampling: a few edges of each node, hop by hop, in one CSR with its rows in the order of the hops."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Neighborhood(NamedTuple):
     edges: np.ndarray
     """int64, the place of each sampled edge in the graph's CSR."""
     met: np.ndarray
-    """int64 ``(hops + 1,)``, how many nodes were known after each hop; ``met[0]`` seeds."""
+    """int64 ``(hops + 1,)``, how many nodes were known after each hop; ``met[0]`` is the number of seeds."""
 
 
-# -- from node ids to local numbers, by a table of the size of the sample and not of the graph -------------------------
+# -- from node ids to local numbers, by a hash table as large as the sample --------------------------------------------
 
 
 @kernel
@@ -40,7 +40,7 @@ def make_table(capacity: int) -> Any:
 
 @kernel
 def slot(table: Any, nodes: Any, v: int) -> int:
-    """Where ``table`` has the number of ``v``, its place in ``nodes``, or has room for it."""
+    """The slot of ``table`` with the number of ``v`` (its place in ``nodes``), or the free slot for it."""
     mask: int = table.shape[0] - 1
     at = int((np.uint64(v) * np.uint64(GOLDEN)) >> np.uint64(32)) & mask
     while table[at] >= 0 and nodes[table[at]] != v:
@@ -50,7 +50,7 @@ def slot(table: Any, nodes: Any, v: int) -> int:
 
 @kernel
 def number(table: Any, nodes: Any, count: int) -> None:
-    """Enter the first ``count`` of ``nodes``, which are distinct."""
+    """Put the first ``count`` of ``nodes``, which are distinct, into the table."""
     for i in range(count):
         table[slot(table, nodes, nodes[i])] = i
 
@@ -80,7 +80,7 @@ def _sample(indptr: Any, indices: Any, seeds: Any, fanout: Any, key: int) -> Any
     out_ptr = np.zeros(1, np.int64)
     edges = np.empty(0, np.int64)
     local = np.empty(0, np.int32)
-    first = 0  # the first node that was met in the last hop: older ones have their edges already
+    first = 0  # the first node that was new in the last hop: older ones have their edges already
     for hop in range(hops):
         rows, done = met[hop], out_ptr[first]
         grown_ptr = np.empty(rows + 1, np.int64)
@@ -107,7 +107,7 @@ def _sample(indptr: Any, indices: Any, seeds: Any, fanout: Any, key: int) -> Any
         local = grown_local
         table = make_table(min(room, indptr.shape[0] - 1))
         number(table, nodes, rows)
-        sources = np.empty(total - done, indices.dtype)  # in a loop of its own, whose cache misses overlap
+        sources = np.empty(total - done, indices.dtype)  # in a separate loop, so that cache misses overlap
         for e in range(done, total):
             sources[e - done] = indices[edges[e]]
         count = rows

@@ -1,4 +1,4 @@
-"""A hint to the memory: a row that will be read soon. Numba has no such call of its own."""
+"""The CPU's prefetch instruction, which numba does not offer: load a row into the cache that will be read soon."""
 
 from __future__ import annotations
 

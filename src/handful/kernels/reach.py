@@ -1,4 +1,4 @@
-"""The nodes that a few hops reach against the edges, shell by shell, and the rows among them."""
+"""The nodes from which some targets can be reached in a few hops, and the rows among them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAR = np.iinfo(np.int32).max
 
 @kernel
 def _mark(lo: int, hi: int, order: Any, hop: int, indptr: Any, indices: Any, distance: Any) -> None:
-    # Threads may mark the same node at once: all of them write the same number.
+    # Threads may mark the same node at once, but all of them write the same number.
     for i in range(lo, hi):
         for e in range(indptr[order[i]], indptr[order[i] + 1]):
             u = indices[e]
@@ -42,8 +42,17 @@ def _rows(lo: int, hi: int, order: Any, indptr: Any, indices: Any, place: Any, n
 
 
 def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> tuple[Tensor, list[int]]:
-    """All nodes from which ``targets`` can be reached in ``hops`` edges, nearest first and ascending within a shell;
-    and how many there are within 0, 1, …, ``hops`` edges. ``indptr`` and ``indices`` are square."""
+    """All nodes from which ``targets`` can be reached in ``hops`` edges, and how many there are.
+
+    Args:
+        indptr, indices: the CSR of a square matrix.
+        targets: node ids.
+        hops: how many edges a path may have.
+
+    Returns:
+        The ids, nearest first, and ascending among those of the same distance; and the numbers of nodes within 0, 1, …,
+        ``hops`` edges.
+    """
     if indptr.device.type != "cpu":
         return reach_torch(indptr, indices, targets, hops)
     n = len(indptr) - 1
@@ -75,8 +84,11 @@ def reach_torch(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> 
 
 
 def rows_among(indptr: Tensor, indices: Tensor, order: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR of the rows of ``order[:count]``, whose sources must all be in ``order``, numbered by their places there;
-    and the place of every node in ``order``, undefined for those that are not in it."""
+    """The rows of ``order[:count]`` as a CSR, where nodes are numbered by their places in ``order``.
+
+    All sources of these rows must be in ``order``. The third result is the place of every node in ``order``, undefined
+    for nodes that are not in it.
+    """
     degree = indptr.diff()[order[:count]]
     new_indptr = torch.zeros(count + 1, dtype=torch.int64, device=indptr.device)
     torch.cumsum(degree, 0, out=new_indptr[1:])
@@ -92,6 +104,6 @@ def rows_among(indptr: Tensor, indices: Tensor, order: Tensor, count: int) -> tu
 
 
 def edges_of_rows(indptr: Tensor, rows: Tensor, new_indptr: Tensor) -> Tensor:
-    """Where the edges of ``rows`` lie in a CSR, in the order of the new one that starts each at ``new_indptr``."""
+    """The places in a CSR of the edges of ``rows``, one row after another; ``new_indptr`` is where each row starts."""
     shift = torch.repeat_interleave(indptr[rows] - new_indptr[:-1], new_indptr.diff())
     return shift + torch.arange(len(shift), device=indptr.device)

@@ -1,7 +1,8 @@
 """Induced subgraphs: of one node set, or of all the parts of a partition in one pass over the edges.
 
-The one pass streams the rows in order and keeps a source where its part is the row's own, without a branch: it always
-writes, and moves the cursor by the comparison. Only the survivors, one edge in m, are then renumbered, part by part.
+The one pass reads the rows in order and keeps a source if its part is that of the row. There is no branch: it always
+writes, and adds the result of the comparison to the cursor. Only the edges that are kept, one in m, are then
+renumbered, part by part.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows,
 
 @dataclass(frozen=True, eq=False)
 class Survivors:
-    """The edges that stay inside their part: those of row ``v`` are ``kept[start[v] : start[v] + count[v]]``.
+    """The edges inside a part: those of row ``v`` are ``kept[start[v] : start[v] + count[v]]``.
 
-    ``kept`` holds sources, or places in ``indices`` where the caller needs to know the edges themselves.
+    ``kept`` holds sources, or, if ``are_edges``, places in ``indices``.
     """
 
     kept: np.ndarray
@@ -51,9 +52,9 @@ def _keep_inside(
 
 
 def keep_inside(indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_edges: bool = False) -> Survivors:
-    """Every edge whose two ends have the same ``part``, in one pass over the CSR whatever the number of parts."""
+    """Every edge whose two ends have the same ``part``, in one pass over the CSR for any number of parts."""
     n = len(indptr) - 1
-    # As long as the edge list, but only the pages that survivors fill are ever touched.
+    # As long as the edge list, but only the pages with kept edges are ever touched.
     kept = np.empty(len(indices), np.int64 if with_edges else indices.dtype)
     start, count = np.empty(n, np.int64), np.empty(n, np.int32)
     over_rows(_keep_inside, indptr, indices, part, with_edges, kept, start, count)
@@ -62,7 +63,7 @@ def keep_inside(indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_
 
 @kernel
 def _ones(word: Any) -> Any:
-    """The number of ones in 64 bits, counted in pairs, fours, eights, and all at once."""
+    """The number of ones in 64 bits: first within pairs, then fours, then bytes, then in all."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -101,8 +102,8 @@ def _renumber(
 def part_csr(survivors: Survivors, nodes: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of one part in its own numbering, and the edges it is made of (empty unless they were kept).
 
-    ``nodes`` are the part's nodes, ascending. The new number of a node is its rank among them, read off a bitmap: a
-    fifth of a byte a node, which stays in cache where a table of new numbers would not.
+    ``nodes`` are the part's nodes, ascending. The new number of a node is its rank among them, which is computed from a
+    bitmap. The bitmap takes a fifth of a byte per node and stays in the cache; a table of new numbers would not.
     """
     words = len(survivors.start) // 64 + 1
     member, before = np.empty(words, np.uint64), np.empty(words, np.int32)
@@ -189,7 +190,7 @@ def induced(
 
 
 def induced_torch(indptr: Tensor, indices: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``induced`` in plain torch, for any device; the edges are always told."""
+    """``induced`` in plain torch, for any device; always with the edges."""
     local = torch.full((len(indptr) - 1,), -1, dtype=torch.int32, device=indptr.device)
     local[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=indptr.device)
     degree = indptr.diff()[nodes]

@@ -32,7 +32,7 @@ def get_threads() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Let kernels and torch use ``count`` threads each; they take turns, so the machine is not oversubscribed."""
+    """Let kernels and torch use ``count`` threads each; they do not run at the same time."""
     global _pool, _threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {count}")
@@ -55,7 +55,7 @@ def _workers() -> ThreadPoolExecutor:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` once for this machine, keep the machine code on disk, and say so when it takes time.
 
-    Sums may be reordered and fused, which is what lets them use vector instructions; NaN and infinity keep their sense.
+    Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual.
     """
     compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
     pattern = os.path.join(compiled.stats.cache_path, f"*.{function.__name__}-*.nbi")
@@ -86,7 +86,7 @@ def row_ranges(indptr: np.ndarray, pieces: int) -> list[tuple[int, int]]:
 
 
 def _cut(indptr: np.ndarray, work: float) -> int:
-    """The first row before which ``work`` edges-plus-rows lie, by bisection."""
+    """The first row with at least ``work`` edges and rows before it, by bisection."""
     lo, hi = 0, len(indptr) - 1
     while lo < hi:
         mid = (lo + hi) // 2

@@ -42,10 +42,10 @@ def bfs(indptr: IntArray, indices: IntArray, source: int) -> IntArray:
 
 
 class Sweep(NamedTuple):
-    """What breadth-first searches from several sources saw; one value a source."""
+    """What breadth-first searches from several sources found; one value per source."""
 
     reached: IntArray
-    """How many nodes lie in reach, the source included."""
+    """How many nodes can be reached, including the source."""
     total: IntArray
     """The sum of their distances."""
     eccentricity: IntArray
@@ -70,7 +70,7 @@ def _sweep(lo: int, hi: int, indptr: Any, indices: Any, sources: Any, out: Any) 
 
 
 def sweep(indptr: IntArray, indices: IntArray, sources: IntArray) -> Sweep:
-    """Breadth-first searches from each of ``sources``, several at once; memory of two integers a node and thread."""
+    """Breadth-first searches from each of ``sources``, several at once; each thread needs two integers per node."""
     sources = np.ascontiguousarray(sources, np.int64)
     n = len(indptr) - 1
     if len(sources) and not (int(sources.min()) >= 0 and int(sources.max()) < n):

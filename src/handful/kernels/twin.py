@@ -1,4 +1,4 @@
-"""How a kernel is differentiated twice: its twin in plain torch takes over when a graph of gradients is asked for."""
+"""Second derivatives: with ``create_graph=True`` a kernel's backward pass is computed by its twin in plain torch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 @kernel
 def _walk(lo: int, hi: int, indptr: Any, indices: Any, key: int, visited: Any) -> None:
     for step in range(1, visited.shape[1]):
-        for i in range(lo, hi):  # all walkers of a step in a row: their cache misses overlap
+        for i in range(lo, hi):  # step by step for all walks, so that cache misses overlap
             v = visited[i, step - 1]
             degree = indptr[v + 1] - indptr[v]
             if degree > 0:
@@ -22,9 +22,9 @@ def _walk(lo: int, hi: int, indptr: Any, indices: Any, key: int, visited: Any) -
 
 
 def walk(indptr: np.ndarray, indices: np.ndarray, roots: np.ndarray, length: int, key: int) -> np.ndarray:
-    """int64 ``(roots, length + 1)``: where each walk stood, its root first.
+    """int64 ``(roots, length + 1)``: the nodes of each walk, beginning with its root.
 
-    A step takes one of the edges in the row of the node, all equally likely; a node without edges is not left.
+    A step takes one of the edges in the row of the node, all equally likely. A walk stays at a node without edges.
     """
     visited = np.empty((len(roots), length + 1), np.int64)
     visited[:, 0] = roots

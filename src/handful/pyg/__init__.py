@@ -1,6 +1,6 @@
-"""Loaders for PyG users: PyG's names and arguments, a ``Data`` a batch, and no compiled extension.
+"""Loaders for PyG users: with PyG's names and arguments, and without a compiled extension.
 
-Change the import, keep the script. What a batch holds is what PyG's loader of the same name gives, with ``n_id``.
+A script only changes its import. Every batch is a ``Data`` with what PyG's loader of the same name gives, and ``n_id``.
 """
 
 from __future__ import annotations

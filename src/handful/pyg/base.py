@@ -1,4 +1,4 @@
-"""What the loaders share: a seed, an epoch counter, a thread that works ahead, and the cutting of a ``Data``."""
+"""What the loaders share: a seed, an epoch counter, a thread that prepares batches, and the cutting of a ``Data``."""
 
 from __future__ import annotations
 
@@ -37,18 +37,32 @@ _IGNORED = (
     "timeout",
     "worker_init_fn",
 )
-"""Options of PyG's loaders and of torch's ``DataLoader`` that change no batch, only how one gets made."""
+"""Options of PyG's loaders and of torch's ``DataLoader`` that change how batches are made, and not what they are."""
 
 
 class Loader(ABC):
-    """An iterable of batches. Every ``for`` over it is a new epoch, drawn from (seed, epoch); it has a length.
+    """An iterable of batches with a length. Every ``for`` over it is a new epoch, drawn from (seed, epoch).
 
     ``epoch`` is the number of the next pass: set it to repeat an epoch, or to go on where a run stopped.
+
+    Args:
+        seed: from torch's own generator when ``None``.
+        options: what the user gave beyond the named arguments; see ``check_loader_options``.
+        fixed: options that have one value only.
+
+    >>> class Numbers(Loader):
+    ...     def __len__(self):
+    ...         return 3
+    ...     def batches(self, epoch):
+    ...         return iter(range(10 * epoch, 10 * epoch + 3))
+    >>> loader = Numbers(seed=0, options={})
+    >>> list(loader), list(loader)
+    ([0, 1, 2], [10, 11, 12])
     """
 
     def __init__(self, seed: int | None, options: Mapping[str, Any], fixed: Mapping[str, Any] | None = None) -> None:
-        check_options(type(self).__name__, options, fixed or {})
-        # Without a seed, torch.manual_seed decides, as it does for PyG's loaders.
+        check_loader_options(type(self).__name__, options, fixed or {})
+        # Without a seed, torch.manual_seed decides, as for PyG's loaders.
         self.seed = int(torch.randint(2**62, ())) if seed is None else seed
         self.epoch = 0
 
@@ -61,14 +75,25 @@ class Loader(ABC):
 
     @abstractmethod
     def batches(self, epoch: int) -> Iterator[Any]:
-        """The batches of this epoch, made as they are asked for."""
+        """The batches of this epoch, each made when it is needed."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} batches)"
 
 
-def check_options(name: str, options: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Refuse what ``name`` cannot do, and say what it ignores. An option in ``fixed`` has that value and no other."""
+def check_loader_options(name: str, options: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Refuse options that a loader cannot follow, and warn about those that it ignores.
+
+    Args:
+        name: of the loader, for messages.
+        options: what the user gave.
+        fixed: options that must have this value.
+
+    Raises:
+        SamplerError: an option is unknown, or is not as in ``fixed``.
+
+    >>> check_loader_options("MyLoader", {"replace": False, "num_workers": 0}, {"replace": False})
+    """
     ignored = []
     for option, value in options.items():
         if option == "generator":
@@ -89,8 +114,14 @@ def check_options(name: str, options: Mapping[str, Any], fixed: Mapping[str, Any
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """A ``Data`` and its compressed edges: what batches are cut from."""
+class CompressedData:
+    """A ``Data`` and its compressed edges, from which batches are cut.
+
+    >>> edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    >>> compressed = compressed_data("a loader", Data(x=torch.eye(3), edge_index=edges))
+    >>> compressed.induced(np.array([0, 1]))
+    Data(x=[2, 3], edge_index=[2, 1], n_id=[2])
+    """
 
     data: Any
     graph: Graph
@@ -127,8 +158,21 @@ class Source:
         return self.cut(nodes, *subgraph.induced(*self.graph.topology, nodes, self.with_edges))
 
 
-def make_source(name: str, data: Any, with_edges: bool = False, by_source: bool = False) -> Source:
-    """Check and compress ``data``; edges are told apart if asked for, or if an attribute of theirs needs it."""
+def compressed_data(name: str, data: Any, with_edges: bool = False, by_source: bool = False) -> CompressedData:
+    """Check and compress ``data``.
+
+    Args:
+        name: of the loader, for messages.
+        data: a ``Data`` with ``edge_index``.
+        with_edges: know which edges a batch has. It is set if ``data`` has an attribute of edges.
+        by_source: let rows be the sources of their edges.
+
+    Raises:
+        GraphError: ``data`` is not a ``Data`` with a valid ``edge_index``.
+
+    >>> compressed_data("a loader", Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)).graph.num_edges
+    1
+    """
     if isinstance(data, HeteroData):
         raise GraphError(f"{name} takes a Data and got a HeteroData: convert it with data.to_homogeneous()")
     if not isinstance(data, Data):
@@ -139,12 +183,19 @@ def make_source(name: str, data: Any, with_edges: bool = False, by_source: bool 
         raise GraphError(f"{name} needs edges, and this Data has no edge_index")
     data = copy.copy(data)  # so that later changes do not reach the loader
     with_edges |= any(key != "edge_index" and data.is_edge_attr(key) for key, _ in data)
-    graph, order = compressed(data.edge_index, int(data.num_nodes or 0), with_edges, by_source)
-    return Source(data, graph, order, with_edges, by_source)
+    graph, order = compressed_edges(data.edge_index, int(data.num_nodes or 0), with_edges, by_source)
+    return CompressedData(data, graph, order, with_edges, by_source)
 
 
-def compressed(edge_index: Tensor, num_nodes: int, with_order: bool, by_source: bool = False) -> tuple[Graph, Tensor]:
-    """The topology of ``edge_index``, and for each edge of it the place in ``edge_index`` if ``with_order``."""
+def compressed_edges(
+    edge_index: Tensor, num_nodes: int, with_order: bool, by_source: bool = False
+) -> tuple[Graph, Tensor]:
+    """The topology of ``edge_index`` ``(2, E)``; and, if ``with_order``, the place of each edge in ``edge_index``.
+
+    >>> graph, order = compressed_edges(torch.tensor([[0, 1, 2], [2, 1, 0]]), 3, with_order=True)
+    >>> graph.edge_index.tolist(), order.tolist()
+    ([[2, 1, 0], [0, 1, 2]], [2, 1, 0])
+    """
     edges = edge_index.detach().cpu().numpy()
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {edges.dtype} {edges.shape}")
@@ -156,9 +207,14 @@ def compressed(edge_index: Tensor, num_nodes: int, with_order: bool, by_source: 
 
 
 def carry(data: Data | HeteroData, store: Any, out: Any, nodes: Tensor | None, edges: Tensor | None) -> None:
-    """Put the rows that belong to ``nodes`` or ``edges`` of every attribute of ``store`` into ``out``, and their ids.
+    """Cut every node- and edge-level attribute of ``store`` to ``nodes`` and ``edges``, and put it into ``out``.
 
-    What is neither node- nor edge-level stays as it is; so do ``n_id`` and ``e_id`` of the user's own.
+    Other attributes are left alone. The ids are added as ``n_id`` and ``e_id``, unless ``store`` has its own.
+
+    >>> data, out = Data(x=torch.tensor([[5], [6], [7]]), edge_index=torch.tensor([[0], [1]])), Data()
+    >>> carry(data, data._store, out._store, torch.tensor([2, 0]), None)
+    >>> out.x.tolist(), out.n_id.tolist()
+    ([[7], [5]], [2, 0])
     """
     for key, value in store.items():
         if key == "num_nodes":

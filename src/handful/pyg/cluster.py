@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from handful.pyg.base import Loader, check_options, make_source
+from handful.pyg.base import Loader, check_loader_options, compressed_data
 from handful.random import generator
 from handful.samplers.cluster import partition
 from handful.samplers.options import at_least
@@ -20,14 +20,19 @@ class ClusterData:
     Args:
         data: a ``Data`` with ``edge_index``.
         num_parts: into how many clusters to cut; METIS may leave one empty.
-        options: ``save_dir`` and the like are accepted, and named in a warning: the partition is kept in handful's own
-            cache. Only ``recursive=False`` and ``keep_inter_cluster_edges=False`` are known.
+        options: ``save_dir`` and similar ones are ignored with a warning: the partition is kept in handful's own
+            cache. ``recursive`` and ``keep_inter_cluster_edges`` must be ``False``.
+
+    >>> import torch
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> len(ClusterData(data, 2))
+    2
     """
 
     def __init__(self, data: Data, num_parts: int, **options: Any) -> None:
-        check_options("ClusterData", options, {"recursive": False, "keep_inter_cluster_edges": False})
+        check_loader_options("ClusterData", options, {"recursive": False, "keep_inter_cluster_edges": False})
         at_least(1, num_parts=num_parts)
-        self.source = make_source("ClusterData", data)
+        self.source = compressed_data("ClusterData", data)
         self.num_parts = num_parts
         self.cluster = partition(self.source.graph, num_parts)
         """The cluster of every node."""
@@ -45,7 +50,7 @@ class ClusterData:
 
 
 class ClusterLoader(Loader):
-    """Joins ``batch_size`` clusters a batch, with the edges between them.
+    """Batches of ``batch_size`` clusters, joined with the edges between them.
 
     Args:
         cluster_data: the clusters.
@@ -53,9 +58,16 @@ class ClusterLoader(Loader):
         shuffle: join them in a new random order every epoch.
         drop_last: leave out the last batch if it has fewer clusters.
         seed: what the order is drawn from, with the epoch; from torch's own generator when ``None``.
-        options: those of torch's ``DataLoader`` that change no batch are accepted, and named in a warning.
+        options: those of torch's ``DataLoader`` that change no batch are ignored with a warning.
 
-    Every epoch covers all clusters in one pass over the edges. A batch holds what those of ``RandomNodeLoader`` hold.
+    Every epoch covers all clusters in one pass over the edges. Batches have the same attributes as those of
+    ``RandomNodeLoader``.
+
+    >>> import torch
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> loader = ClusterLoader(ClusterData(data, 3), batch_size=2, shuffle=True, seed=0)
+    >>> len(loader), sum(batch.num_nodes for batch in loader)
+    (2, 6)
     """
 
     def __init__(
@@ -77,6 +89,7 @@ class ClusterLoader(Loader):
         return full + (left > 0 and not self.drop_last)
 
     def batches(self, epoch: int) -> Iterator[Data]:
+        """The batches of this epoch, each made when it is needed."""
         clusters = len(self.cluster_data)
         place = generator(self.seed, epoch).permutation(clusters) if self.shuffle else np.arange(clusters)
         batch_of = (place // self.batch_size).astype(np.min_scalar_type(clusters))

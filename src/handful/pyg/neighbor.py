@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from handful.errors import SamplerError
 from handful.kernels.csr import first_outside
 from handful.kernels.neighbors import sample
-from handful.pyg.base import Loader, make_source
+from handful.pyg.base import Loader, compressed_data
 from handful.random import derived_seed, generator
 from handful.samplers.neighbor import in_chunks, in_order
 from handful.samplers.options import at_least, whole_numbers
@@ -44,12 +44,18 @@ class NeighborLoader(Loader):
         drop_last: leave out the last batch if it has fewer seeds.
         transform: what to apply to every batch.
         seed: what everything is drawn from, with the epoch; from torch's own generator when ``None``.
-        options: those that change no batch are accepted, and named in a warning; sampling with replacement, by weight
-            or by time, and disjoint or induced samples are refused.
+        options: those that change no batch are ignored with a warning. Sampling with replacement, by weight or by
+            time, and disjoint or induced samples are refused.
 
-    The first ``batch_size`` nodes of a batch are its seeds, in order; then come those of each hop. It holds what PyG's
-    holds: every node- and edge-level attribute, ``n_id``, ``e_id``, ``input_id`` (the seeds' places in
-    ``input_nodes``), ``batch_size``, ``num_sampled_nodes`` and ``num_sampled_edges`` a hop.
+    The first ``batch_size`` nodes of a batch are its seeds, in order; then come those of each hop. It has what PyG's
+    batch has: every node- and edge-level attribute, ``n_id``, ``e_id``, ``input_id`` (the seeds' places in
+    ``input_nodes``), ``batch_size``, and per hop ``num_sampled_nodes`` and ``num_sampled_edges``.
+
+    >>> import torch
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> loader = NeighborLoader(data, num_neighbors=[1, 1], batch_size=2, seed=0)
+    >>> next(iter(loader)).n_id  # nodes 0 and 1 receive from 5 and 0, and node 5 from 4
+    tensor([0, 1, 5, 4])
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class NeighborLoader(Loader):
         **options: Any,
     ) -> None:
         super().__init__(seed, options, _FIXED)
-        self.source = make_source("NeighborLoader", data, with_edges=True)
+        self.source = compressed_data("NeighborLoader", data, with_edges=True)
         self.num_neighbors = whole_numbers("num_neighbors", num_neighbors)
         if any(count < -1 for count in self.num_neighbors):
             raise SamplerError(f"num_neighbors takes numbers from 0, or -1 for all, got {self.num_neighbors}")
@@ -78,6 +84,7 @@ class NeighborLoader(Loader):
         return full + (left > 0 and not self.drop_last)
 
     def batches(self, epoch: int) -> Iterator[Any]:
+        """The batches of this epoch, each made when it is needed."""
         count = len(self.input_nodes)
         order = generator(self.seed, epoch).permutation(count) if self.shuffle else np.arange(count)
         chunks = in_chunks(order, self.batch_size)
@@ -99,7 +106,15 @@ class NeighborLoader(Loader):
 
 
 def seeds_of(input_nodes: Any, num_nodes: int) -> np.ndarray:
-    """The ids of the seeds, checked."""
+    """int64, the ids of the seeds, checked.
+
+    Args:
+        input_nodes: a boolean mask ``(N,)``, or distinct ids; all nodes when ``None``.
+        num_nodes: N.
+
+    >>> seeds_of(torch.tensor([False, True, True]), 3).tolist()
+    [1, 2]
+    """
     if input_nodes is None:
         return np.arange(num_nodes)
     given = torch.as_tensor(input_nodes).cpu()

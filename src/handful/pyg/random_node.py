@@ -1,4 +1,4 @@
-"""``RandomNodeLoader``: Random Node Sampling for PyG, in one pass over the edges an epoch whatever the parts."""
+"""``RandomNodeLoader``: Random Node Sampling for PyG. An epoch is one pass over the edges for any number of parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.hetero_data import to_homogeneous_edge_index
 
 from handful.errors import GraphError, SamplerError
-from handful.pyg.base import Loader, Source, carry, compressed, make_source
+from handful.pyg.base import CompressedData, Loader, carry, compressed_data, compressed_edges
 from handful.random import generator
 from handful.samplers.random_node import deal
 
@@ -26,14 +26,19 @@ class RandomNodeLoader(Loader):
         data: a ``Data`` or ``HeteroData`` with ``edge_index``.
         num_parts: the number of parts, m; their sizes differ by one node at most.
         shuffle: deal at random, anew every epoch; ``False`` gives runs of consecutive nodes, always the same.
-        drop_last: parts of ⌊N/m⌋ nodes exactly; the nodes left over sit the epoch out.
+        drop_last: all parts have exactly ⌊N/m⌋ nodes; the nodes that are left over are in no batch of the epoch.
         seed: what the deals are drawn from, with the epoch; from torch's own generator when ``None``.
-        options: those of torch's ``DataLoader`` that change no batch are accepted, and named in a warning.
+        options: those of torch's ``DataLoader`` that change no batch are ignored with a warning.
 
-    A batch holds every node- and edge-level attribute of ``data`` for its nodes and edges, everything else as it is,
-    and ``n_id``: the ids of its nodes, ascending. Its edges are those of ``torch_geometric.utils.subgraph(n_id, …)``
-    in order of target and then of source; ``e_id`` tells which they were, where the graph has edge attributes (or
-    give it one: ``data.e_id = torch.arange(data.num_edges)``).
+    A batch has every node- and edge-level attribute of ``data`` for its nodes and edges, all other attributes as they
+    are, and ``n_id``: the ids of its nodes, ascending. Its edges are those of
+    ``torch_geometric.utils.subgraph(n_id, …)`` in order of target and then of source. If ``data`` has an edge
+    attribute, ``e_id`` has the ids of the edges (in any case with ``data.e_id = torch.arange(data.num_edges)``).
+
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> loader = RandomNodeLoader(data, num_parts=2, seed=0)
+    >>> [batch.num_nodes for batch in loader]
+    [3, 3]
     """
 
     def __init__(
@@ -46,7 +51,9 @@ class RandomNodeLoader(Loader):
         **options: Any,
     ) -> None:
         super().__init__(seed, options)
-        self.source = make_typed_source(data) if isinstance(data, HeteroData) else make_source("RandomNodeLoader", data)
+        self.source = (
+            compressed_hetero_data(data) if isinstance(data, HeteroData) else compressed_data("RandomNodeLoader", data)
+        )
         self.num_parts, self.shuffle, self.drop_last = num_parts, shuffle, drop_last
         n = self.source.graph.num_nodes
         if not 1 <= num_parts <= max(1, n):
@@ -56,6 +63,7 @@ class RandomNodeLoader(Loader):
         return self.num_parts
 
     def batches(self, epoch: int) -> Iterator[Data | HeteroData]:
+        """The batches of this epoch, each made when it is needed."""
         n, m = self.source.graph.num_nodes, self.num_parts
         if self.shuffle:
             part = deal(n, m, generator(self.seed, epoch), self.drop_last)
@@ -65,7 +73,16 @@ class RandomNodeLoader(Loader):
 
 
 def runs(n: int, m: int, drop_last: bool) -> np.ndarray:
-    """``deal`` without the dice: consecutive nodes share a part, and those left over come last."""
+    """The part of each node where parts are runs of consecutive nodes.
+
+    Args:
+        n: how many nodes.
+        m: how many parts.
+        drop_last: all parts have ⌊n/m⌋ nodes; nodes that are left over get part m.
+
+    >>> runs(5, 2, drop_last=False).tolist(), runs(5, 2, drop_last=True).tolist()
+    ([0, 0, 0, 1, 1], [0, 0, 1, 1, 2])
+    """
     size, left = divmod(n, m)
     sizes = np.full(m, size)
     if not drop_last:
@@ -76,14 +93,15 @@ def runs(n: int, m: int, drop_last: bool) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TypedSource(Source):
-    """A ``HeteroData``, its nodes and edges of all types in one numbering."""
+class CompressedHeteroData(CompressedData):
+    """A ``HeteroData`` whose nodes and edges of all types are numbered together."""
 
     node_slices: dict[str, tuple[int, int]]
     edge_slices: dict[Any, tuple[int, int]]
-    """Where each type lies in that numbering."""
+    """Which numbers belong to each type."""
 
     def batch(self, nodes: Tensor, edge_index: Tensor, edges: Tensor | None) -> HeteroData:
+        """The part of ``data`` that these node and edge ids pick out."""
         assert edges is not None
         out = copy.copy(self.data)
         # Ids ascend, so the nodes of a type are a run of the part, and it starts at ``first``.
@@ -99,13 +117,19 @@ class TypedSource(Source):
         return out
 
 
-def make_typed_source(data: HeteroData) -> TypedSource:
-    """Check and compress ``data``, all types as one graph, as PyG's loader does."""
+def compressed_hetero_data(data: HeteroData) -> CompressedHeteroData:
+    """Check and compress ``data``, all types as one graph, as PyG's loader does.
+
+    >>> data = HeteroData({"a": {"x": torch.eye(2)}, "b": {"x": torch.eye(3)}})
+    >>> data["a", "to", "b"].edge_index = torch.tensor([[0, 1], [2, 0]])
+    >>> compressed_hetero_data(data).graph.num_nodes
+    5
+    """
     for store in data.edge_stores:
         if "adj_t" in store or "adj" in store or "edge_index" not in store:
             raise GraphError(f"RandomNodeLoader reads edge_index alone, and {store._key} has none or has adj_t too")
     edge_index, node_slices, edge_slices = to_homogeneous_edge_index(data)
     if edge_index is None:
         edge_index = torch.empty(2, 0, dtype=torch.int64)
-    graph, order = compressed(edge_index, int(data.num_nodes or 0), with_order=True)
-    return TypedSource(copy.copy(data), graph, order, True, node_slices=node_slices, edge_slices=edge_slices)
+    graph, order = compressed_edges(edge_index, int(data.num_nodes or 0), with_order=True)
+    return CompressedHeteroData(copy.copy(data), graph, order, True, node_slices=node_slices, edge_slices=edge_slices)

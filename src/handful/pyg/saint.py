@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from handful.errors import GraphError
 from handful.kernels.subgraph import induced
-from handful.pyg.base import Loader, make_source
+from handful.pyg.base import Loader, compressed_data
 from handful.samplers.options import at_least
 from handful.samplers.saint import Counts, RandomWalks, presample
 
@@ -26,15 +26,20 @@ class GraphSAINTRandomWalkSampler(Loader):
         walk_length: how many steps a walk takes, along the direction of the edges, as in PyG.
         num_steps: how many batches an epoch has.
         sample_coverage: pre-sample until every node has been seen this often on average, and give every batch
-            ``node_norm`` and ``edge_norm``; none of it for 0.
+            ``node_norm`` and ``edge_norm``; 0 does neither.
         seed: what everything is drawn from, with the epoch; from torch's own generator when ``None``.
-        options: ``save_dir``, ``log`` and those of torch's ``DataLoader`` that change no batch are accepted, and named
-            in a warning.
+        options: ``save_dir``, ``log`` and those of torch's ``DataLoader`` that change no batch are ignored with a
+            warning.
 
-    A batch holds what those of ``RandomNodeLoader`` hold, its edges in order of source and then of target, as PyG has
-    them. The norms are PyG's: with C_v and C_uv in how many of S subgraphs a node and an edge were seen,
+    A batch has the attributes of those of ``RandomNodeLoader``, with its edges in order of source and then of target,
+    as in PyG. The norms are PyG's. If C_v and C_uv of S pre-sampled subgraphs have node v and edge uv, then
 
         node_norm_v = S / (N · C_v)        edge_norm_uv = min(C_u / C_uv, 10⁴),  u the source.
+
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> loader = GraphSAINTRandomWalkSampler(data, batch_size=1, walk_length=2, num_steps=4, seed=0)
+    >>> [batch.num_nodes for batch in loader]
+    [3, 3, 3, 3]
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class GraphSAINTRandomWalkSampler(Loader):
         at_least(0, sample_coverage=sample_coverage)
         if isinstance(data, Data) and ("node_norm" in data or "edge_norm" in data):
             raise GraphError("this Data has node_norm or edge_norm already: they are what the sampler adds")
-        self.source = make_source("GraphSAINTRandomWalkSampler", data, sample_coverage > 0, by_source=True)
+        self.source = compressed_data("GraphSAINTRandomWalkSampler", data, sample_coverage > 0, by_source=True)
         if self.source.graph.num_nodes == 0:
             raise GraphError("there is no node to start a walk from")
         self.num_steps, self.sample_coverage = num_steps, sample_coverage
@@ -65,6 +70,7 @@ class GraphSAINTRandomWalkSampler(Loader):
         return self.num_steps
 
     def batches(self, epoch: int) -> Iterator[Data]:
+        """The batches of this epoch, each made when it is needed."""
         graph = self.source.graph
         for step in range(self.num_steps):
             nodes = self.walks.visited(graph, self.seed, epoch, step)
@@ -78,7 +84,17 @@ class GraphSAINTRandomWalkSampler(Loader):
 def norms(
     counts: Counts, nodes: np.ndarray, indptr: np.ndarray, _: np.ndarray, places: np.ndarray
 ) -> tuple[Tensor, Tensor]:
-    """``node_norm`` and ``edge_norm`` of a batch; for what was never seen PyG's stand-ins, a count or norm of 0.1."""
+    """``node_norm`` ``(nodes,)`` and ``edge_norm`` ``(edges,)`` of a batch.
+
+    As in PyG, a node that was never seen counts as seen 0.1 times, and the norm of an edge that was never seen is 0.1
+    if its source was not seen either.
+
+    Args:
+        counts: of the pre-sampled subgraphs.
+        nodes: the nodes of the batch.
+        indptr: of its edges, row by row; their columns are not used.
+        places: the place of each edge in the graph.
+    """
     seen = counts.nodes[nodes].astype(np.float32)
     node_norm = counts.subgraphs / np.where(seen == 0, np.float32(0.1), seen) / len(counts.nodes)
     with np.errstate(divide="ignore", invalid="ignore"):

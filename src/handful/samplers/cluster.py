@@ -14,9 +14,8 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, make_batch
-from handful.datasets.registry import home
 from handful.errors import SamplerError
-from handful.files import write_aside
+from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.base import Sampler, register

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.datasets import load
-from handful.datasets.registry import home, sources
+from handful.datasets import home, load, sources
 from handful.errors import DatasetError
 from handful.report.tables import Cell
 from handful.studies import Finding, Request
-from handful.theory.dataset_table import COLUMNS, PAPER, compared, statistics
+from handful.studies.paper_table import PAPER, compared
+from handful.theory.dataset_statistics import COLUMNS, statistics
 
 SOURCES = {"smoke": 2, "laptop": 16, "paper": 64}
 """Searches from random nodes, for the distances."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.datasets.registry import home
+from handful.datasets import home
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.report.tables import Cell, percent
 from handful.studies import Finding, Request, presets

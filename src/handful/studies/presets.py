@@ -172,6 +172,16 @@ def paper_result(table: str, *row: str) -> Any:
     return _measured(_table("results", table, *row))
 
 
+def datasets_table() -> dict[str, dict[str, str]]:
+    """The rows of the paper's table of data sets (``tab:datasets``) by name, as they are printed.
+
+    >>> datasets_table()["ogbn-arxiv"]["edges"]
+    '1.17M'
+    """
+    rows: dict[str, dict[str, str]] = _table("datasets", "tab:datasets")
+    return rows
+
+
 def _measured(value: Any) -> Any:
     """A printed text as numbers, in whatever it is nested."""
     if isinstance(value, dict):

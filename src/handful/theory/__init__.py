@@ -1,1 +1,1 @@
-"""What the paper proves, made runnable: each quantity is one function, named as the paper names it."""
+"""The quantities of the paper's theory: each is one function, named as in the paper."""

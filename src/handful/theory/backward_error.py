@@ -1,4 +1,4 @@
-"""The proof by measurement: an epoch of SGD follows the gradient flow of the modified loss, to third order in the step.
+"""A test by measurement: an epoch of SGD follows the gradient flow of the modified loss, to third order in the step.
 
 The paper (Eq. "mini-batch-gnn-loss") says that m steps of SGD with step α, averaged over the order of the batches,
 follow for a time mα the gradient flow of
@@ -44,16 +44,28 @@ class BackwardError:
 
 
 def gradient(loss: Loss, w: Tensor, create_graph: bool = False) -> Tensor:
-    """∇L(w)."""
+    """∇L(w).
+
+    Args:
+        loss: of one batch.
+        w: float64, all weights in one vector.
+        create_graph: whether the result can be differentiated again.
+
+    >>> gradient(lambda w: w.square().sum(), torch.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
     w = w if w.requires_grad else w.detach().requires_grad_()
     return torch.autograd.grad(loss(w), w, create_graph=create_graph)[0]
 
 
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
-    """All m! orders of m batches where they are few, else a dozen random ones, each followed by its reverse.
+    """All m! orders of m batches if m is at most 4, else a dozen random ones, each followed by its reverse.
 
-    In an order and its reverse every pair of batches occurs both ways round, which is all that the second-order term
-    ½·Σ_{k≠l} ∇f_k·f_l of the expectation asks for: the mean over such a pair is already exact to that order.
+    In an order and its reverse every pair of batches occurs both ways round. The second-order term ½·Σ_{k≠l} ∇f_k·f_l
+    of the expectation depends on nothing else: the mean over an order and its reverse is exact to that order.
+
+    >>> list(batch_orders(2)), len(list(batch_orders(10)))
+    ([(0, 1), (1, 0)], 24)
     """
     if m <= ALL_ORDERS_UP_TO:
         yield from permutations(range(m))
@@ -66,14 +78,22 @@ def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
 
 
 def sgd_epoch(losses: Sequence[Loss], w: Tensor, step: float, order: Sequence[int]) -> Tensor:
-    """w after one step of size α on each batch: w_{t+1} = w_t − α·∇L̂_k(w_t), k in ``order``."""
+    """w after one step of size α on each batch: w_{t+1} = w_t − α·∇L̂_k(w_t), k in ``order``.
+
+    >>> sgd_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25, order=(1, 0))
+    tensor([0.2500])
+    """
     for k in order:
         w = w - step * gradient(losses[k], w)
     return w
 
 
 def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float) -> Tensor:
-    """E[w_{t+m}] − w_t over the order of the batches."""
+    """E[w_{t+m}] − w_t over the order of the batches.
+
+    >>> mean_displacement([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25)
+    tensor([-0.7500])
+    """
     ends = [sgd_epoch(losses, w, step, order) for order in batch_orders(len(losses))]
     return torch.stack(ends).mean(0) - w
 
@@ -96,7 +116,7 @@ def modified_field(losses: Sequence[Loss], w: Tensor, coefficient: float) -> Ten
 
 
 def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int = 8) -> Tensor:
-    """w(time) of ẇ = field(w), by the classical Runge–Kutta method: its error, O(time⁵/pieces⁴), is of no account here.
+    """w(time) of ẇ = field(w), by the classical Runge–Kutta method, with a negligible error of O(time⁵/pieces⁴).
 
     >>> w = torch.ones(1, dtype=torch.float64)
     >>> abs(float(flow(lambda w: -w, w, 0.1)[0]) - float(np.exp(-0.1))) < 1e-10
@@ -113,7 +133,11 @@ def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int 
 
 
 def coefficients(m: int, step: float) -> dict[str, float]:
-    """What multiplies (1/m)·Σ_k ‖∇L̂_k‖² in each reading of the paper."""
+    """What multiplies (1/m)·Σ_k ‖∇L̂_k‖² in each reading of the paper.
+
+    >>> coefficients(m=4, step=0.5)
+    {'modified': 0.125, 'unmodified': 0.0, 'appendix_coefficient': 0.5}
+    """
     return {"modified": step / 4, "unmodified": 0.0, "appendix_coefficient": m * step / 4}
 
 
@@ -128,7 +152,12 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run on one thread of torch: on tensors this small a second one only waits."""
+    """Run on one thread of torch: tensors this small gain nothing from a second one.
+
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -139,6 +168,11 @@ def one_thread() -> Iterator[None]:
 
 def backward_error(losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = STEPS) -> BackwardError:
     """The distance after one epoch between mean SGD and the flow of L̃, of L̄, and of L̃ with the appendix's coefficient.
+
+    Args:
+        losses: one per batch.
+        w: float64, the weights to start from.
+        steps: the step sizes.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
     >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))
@@ -164,6 +198,12 @@ def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int
     """The losses of ``batches`` for a two-layer GraphSAGE with tanh in float64, and random weights to start from.
 
     h = tanh(x·W₁ + mean(x)·W₂ + b), logits = h·W₃ + mean(h)·W₄ + c, mean cross-entropy over the batch's targets.
+
+    >>> import handful as hf
+    >>> ring = hf.Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 0], train_mask=range(3))
+    >>> losses, w = smooth_losses(list(hf.RandomNodes(2).epoch(ring, 0, 0)), hidden=4, classes=2, seed=0)
+    >>> len(losses), w.shape, bool(losses[0](w) > 0)
+    (2, torch.Size([46]), True)
     """
     features = batches[0].x.shape[1]
     shapes = [(features, hidden), (features, hidden), (hidden,), (hidden, classes), (hidden, classes), (classes,)]

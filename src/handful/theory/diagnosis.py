@@ -18,7 +18,7 @@ from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, repeated_te
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
 
 TERMS = ("bias", "loss_variance", "R", "grad_norm_sq", "alpha_error")
-"""What is told of a sampler, each as mean and 95% CI over repeats."""
+"""What is measured of a sampler, each as mean and 95% CI over repeats."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,11 @@ class Diagnosis:
 
     @property
     def name(self) -> str:
+        """That of the sampler."""
         return self.sampler.name
 
     def values(self, term: str) -> list[float]:
-        """One value a repeat."""
+        """One value per repeat."""
         return list(self.alpha_errors) if term == "alpha_error" else [getattr(t, term) for t in self.terms]
 
     def mean(self, term: str) -> float:
@@ -48,9 +49,9 @@ class Diagnosis:
 
     @property
     def variance_per_target(self) -> float:
-        """R times the number of targets: R of batches of one target, were the targets independent.
+        """R times the number of targets: R of batches of one target, if the targets were independent.
 
-        R falls as batches grow whatever the sampler; this is what is left to compare samplers of unequal batches by.
+        R falls as batches grow, for every sampler. This number can be compared between batches of different sizes.
         """
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
@@ -65,7 +66,7 @@ class Diagnosis:
         return {"name": self.name, **{term: mean_ci95(self.values(term)) for term in TERMS}}
 
     def record(self) -> dict[str, Any]:
-        """All that was measured, repeat by repeat."""
+        """Everything that was measured, with the value of every repeat."""
         return {
             **self.to_json(),
             "options": self.sampler.options(),
@@ -80,7 +81,7 @@ class Diagnosis:
 
 
 class _Seen:
-    """What is gathered from the batches of one repeat as they go by."""
+    """What is collected from the batches of one repeat."""
 
     def __init__(self, hubs: np.ndarray) -> None:
         self._hubs = hubs
@@ -104,9 +105,18 @@ def diagnose(
     seed: int = 42,
     report: Callable[[Sampler], None] | None = None,
 ) -> list[Diagnosis]:
-    """Measure every sampler at the same ``repeats`` initialisations; ``report`` is called after each repeat.
+    """Measure every sampler at the same initialisations.
 
     α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
+
+    Args:
+        graph: with training nodes.
+        samplers: what to compare.
+        make_model: makes a model with random weights.
+        batches: how many batches to draw in each repeat.
+        repeats: how many initialisations.
+        seed: of the weights and of the batches.
+        report: called with the sampler after each repeat.
 
     >>> import torch, handful as hf
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -133,21 +143,35 @@ def diagnose(
 
 
 def relation(found: Sequence[Diagnosis]) -> float:
-    """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w)."""
+    """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w).
+
+    >>> import handful as hf
+    >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]
+    >>> round(relation([Diagnosis(hf.FullGraph(), (t,), (error,), ()) for t, error in zip(terms, (0.3, 0.5))]), 6)
+    1.0
+    """
     return rank_correlation([d.mean("alpha_error") for d in found], [d.mean("R") for d in found])
 
 
 def in_words(found: Sequence[Diagnosis]) -> str:
-    """Which sampler is closest to the full graph here, and what that means."""
+    """Which sampler is closest to the full graph, and what that means.
+
+    >>> import handful as hf
+    >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)
+    >>> print(in_words([Diagnosis(hf.RandomNodes(2), (terms,), (0.3,), ())]).split(". ")[0])
+    The loss of rns differs from the full graph's by 0.1
+    """
     by_R = sorted((d for d in found if d.mean("R") > 0), key=lambda d: d.mean("R"))
     if not by_R:
-        return "Every batch is the whole graph: there is nothing to regularise implicitly but the gradient itself."
+        return (
+            "Every batch is the whole graph: the gradients do not vary, and only their norm is regularised implicitly."
+        )
     best, rest = by_R[0], by_R[1:]
     closest = min(by_R, key=lambda d: d.mean("bias"))
     if not rest:
         return (
-            f"The loss that {best.name} minimises is off the full graph's by {best.mean('bias'):.2g}, and its batch "
-            f"gradients vary by R = {best.mean('R'):.2g} around a mean of squared norm {best.mean('grad_norm_sq'):.2g}."
+            f"The loss of {best.name} differs from the full graph's by {best.mean('bias'):.2g}. Its batch gradients "
+            f"vary by R = {best.mean('R'):.2g} around a mean of squared norm {best.mean('grad_norm_sq'):.2g}."
         )
     factors = _times([d.mean("R") / best.mean("R") for d in rest])
     scaled = _times([d.variance_per_target / best.variance_per_target for d in rest])
@@ -160,12 +184,13 @@ def in_words(found: Sequence[Diagnosis]) -> str:
         words += f" Much of R comes from which of the largest hubs a batch holds: {', '.join(hubs)}."
     if closest is best:
         return words + (
-            f" The loss of {best.name} is also the closest to the full graph's, off by {best.mean('bias'):.2g}: steps "
-            "on its batches are the ones most like steps on the whole graph."
+            f" The loss of {best.name} is also the closest to the full graph's, with a difference of "
+            f"{best.mean('bias'):.2g}: steps on its batches are most like steps on the whole graph."
         )
     return words + (
-        f" The loss of {closest.name} is the closest to the full graph's, off by {closest.mean('bias'):.2g} against "
-        f"{best.mean('bias'):.2g}: {best.name} walks the steadier path, {closest.name} aims nearer to the full graph."
+        f" The loss of {closest.name} is the closest to the full graph's, with a difference of "
+        f"{closest.mean('bias'):.2g} against {best.mean('bias'):.2g}: {best.name} has the steadier gradients, and "
+        f"{closest.name} the nearer loss."
     )
 
 

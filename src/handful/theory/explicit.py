@@ -1,7 +1,8 @@
-"""Beyond the paper: the implicit term made explicit. Is a penalty c·R(w) what per-part updates amount to?
+"""Beyond the paper: the implicit term made explicit. Does a penalty c·R(w) have the effect of per-part updates?
 
-Chained per-part steps of size α implicitly add α/4·R(w) to L̄ (Eq. "mini-batch-gnn-loss"); one step an epoch on the mean
-of the batches' losses does not. If R is what makes the difference, one step an epoch on L̄ + α/4·R should recover it.
+Steps of size α on one part after another implicitly add α/4·R(w) to L̄ (Eq. "mini-batch-gnn-loss"). One step per epoch
+on the mean of the batches' losses does not. If R makes the difference, one step per epoch on L̄ + α/4·R should have the
+same effect.
 """
 
 from __future__ import annotations
@@ -37,8 +38,13 @@ def variance_gradient(
 ) -> tuple[float, list[Tensor]]:
     """R(w) and ∇R(w), given ∇L̄(w): exact, by differentiating each batch's gradient once more.
 
-    ∇R = (2/m)·Σ_k H_k·(∇L̂_k − ∇L̄), with H_k the Hessian of L̂_k: the share of ∇L̄ in the derivative cancels, since the
-    deviations sum to zero. One batch's second-order graph is held at a time.
+    ∇R = (2/m)·Σ_k H_k·(∇L̂_k − ∇L̄), with H_k the Hessian of L̂_k. The derivative of ∇L̄ cancels, since the deviations sum
+    to zero. Only one batch's second-order graph is in memory at a time.
+
+    Args:
+        model: its weights are w.
+        batches: m of them.
+        mean: ∇L̄(w), one tensor per weight.
 
     >>> import handful as hf
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -67,10 +73,18 @@ def variance_gradient(
 
 
 class VariancePenalty(Callback):
-    """Adds ``strength``·R(w) to the loss of one-step-an-epoch training (``update="epoch"``).
+    """Adds ``strength``·R(w) to the loss of training with one step per epoch (``update="epoch"``).
 
-    ``strength`` is α/4 to stand in for per-part steps of size α. ``history`` holds R at the start of every epoch. It
-    costs a second forward pass and a double backward pass for every batch.
+    ``strength`` is α/4 to replace per-part steps of size α. ``history`` holds R at the start of every epoch. It costs a
+    second forward pass and a double backward pass for every batch.
+
+    >>> import handful as hf
+    >>> ring = hf.Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
+    >>> penalty = VariancePenalty(strength=0.01)
+    >>> model = hf.SAGE(3, 3, hidden=4, layers=1)
+    >>> _ = hf.fit(model, ring, hf.RandomNodes(1), epochs=2, update="epoch", callbacks=[penalty])
+    >>> len(penalty.history)
+    2
     """
 
     def __init__(self, strength: float) -> None:
@@ -79,6 +93,7 @@ class VariancePenalty(Callback):
         self._batches: list[SeededBatch] = []
 
     def on_start(self, loop: Loop) -> None:
+        """Add the penalty's gradient before every step of the optimiser."""
         if loop.settings.update != "epoch":
             raise HandfulError(
                 "a variance penalty needs the mean gradient of an epoch first: train with update='epoch'"

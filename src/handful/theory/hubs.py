@@ -1,7 +1,7 @@
 """Beyond the paper: how much of R(w) comes from whether a batch holds the largest hubs of the graph.
 
 A hub that touches a large share of the nodes changes the aggregation of all of them at once. A sampler that sometimes
-includes it and sometimes not, as Random Node Sampling does with probability 1/m, makes its gradients jump.
+includes it and sometimes not, as Random Node Sampling does with probability 1/m, has gradients that vary more.
 """
 
 from __future__ import annotations
@@ -17,16 +17,24 @@ HUBS = 6
 
 
 def largest_hubs(graph: Graph, count: int = HUBS) -> np.ndarray:
-    """The nodes with the most distinct neighbours, the largest first; of equals, those with the smallest ids."""
+    """int64, the nodes with the most distinct neighbours, largest first; of equals, the smallest ids first.
+
+    >>> largest_hubs(Graph.from_edge_index([[0, 1, 2, 3], [3, 3, 3, 2]]), count=2).tolist()
+    [3, 0]
+    """
     return np.argsort(-degrees(graph), kind="stable")[:count]
 
 
 class HubShare:
-    """The share of R(w) that is explained by which hubs the batches hold, in one pass and a gradient for each hub.
+    """The share of R(w) that is explained by which hubs the batches hold, in one pass over the batches.
 
-    Least squares of the batch gradients on an intercept and one indicator a hub: with G the gradients (n × P) and X the
-    design, the explained part of Σ_k ‖g_k − ḡ‖² is tr(BᵀA⁺B) − n‖ḡ‖², where A = XᵀX and B = XᵀG. ``share`` is adjusted
-    for the number of indicators that vary, so that it is about 0 where hubs do not matter.
+    Least squares of the batch gradients on an intercept and one indicator per hub: with G the gradients (n × P) and X
+    the design, the explained part of Σ_k ‖g_k − ḡ‖² is tr(BᵀA⁺B) − n‖ḡ‖², where A = XᵀX and B = XᵀG. ``share`` is
+    adjusted for the number of indicators that vary, so that it is about 0 where hubs do not matter. The memory is one
+    gradient per hub.
+
+    Args:
+        hubs: the ids of the hubs.
 
     >>> watch = HubShare([7])
     >>> for nodes, gradient in (([7, 1], 1.0), ([2, 3], 0.0), ([7], 1.0), ([5], 0.0)):
@@ -43,7 +51,7 @@ class HubShare:
         self.products = torch.zeros(size, 0, dtype=torch.float64)
 
     def add(self, nodes: Tensor, gradient: Tensor) -> None:
-        """Take one batch more."""
+        """Add one batch: the ids of its nodes and its gradient ``(P,)``."""
         gradient = gradient.to(torch.float64)
         if self.count == 0:
             self.products = torch.zeros(len(self.design), len(gradient), dtype=torch.float64, device=gradient.device)

@@ -4,7 +4,7 @@
 
 All are taken at fixed weights over the first ``batches`` batches that make a step. Dropout is off, as in the paper;
 everything else is as in a training step. BatchNorm in particular normalises by the statistics of the batch, and for
-L_full by those of the whole graph: L̂_k is then the loss that a step really descends, and one part (m = 1) has no bias.
+L_full by those of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1) has no bias.
 The model is left as it was found, running statistics and gradients included.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from handful.training.fit import Loop
 
 BATCHES, REPEATS = 50, 100
-"""The paper's numbers."""
+"""As many as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Welford:
     spread: float = 0.0
 
     def add(self, vector: Tensor) -> None:
-        """Take one vector more."""
+        """Add one vector."""
         vector = vector.to(torch.float64)
         if self.count == 0:
             self.mean = torch.zeros_like(vector)
@@ -80,12 +80,20 @@ class Welford:
 
     @property
     def variance(self) -> float:
+        """(1/n)·Σ‖g_k − ḡ‖²; NaN before the first vector."""
         return self.spread / self.count if self.count else float("nan")
 
 
 @contextmanager
 def kept_buffers(model: nn.Module) -> Iterator[None]:
-    """Leave running statistics as they are, whatever passes through the model."""
+    """Restore running statistics afterwards.
+
+    >>> norm = nn.BatchNorm1d(1)
+    >>> with kept_buffers(norm):
+    ...     _ = norm(torch.tensor([[1.0], [3.0]]))
+    >>> norm.running_mean
+    tensor([0.])
+    """
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     try:
         yield
@@ -97,7 +105,15 @@ def kept_buffers(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Training mode with every dropout at 0; the model is put back as it was, buffers and modes included."""
+    """Training mode with every dropout at 0; afterwards the model is as before, including buffers and modes.
+
+    >>> drop = nn.Dropout(0.5).eval()
+    >>> with without_dropout(drop):
+    ...     drop.training, drop.p
+    (True, 0.0)
+    >>> drop.training, drop.p
+    (False, 0.5)
+    """
     modes = [(module, module.training) for module in model.modules()]
     rates = [
         (module, name, rate)
@@ -119,7 +135,12 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
-    """The first ``batches`` batches with training nodes, from as many epochs as that takes; others are passed over."""
+    """The first ``batches`` batches with training nodes, over as many epochs as needed; others are left out.
+
+    >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
+    >>> [batch.num_nodes for batch in first_batches(ring, FullGraph(), 2, seed=0)]
+    [3, 3]
+    """
     left = batches
     for epoch in count():
         found = left
@@ -134,7 +155,12 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
 
 
 def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` is not touched."""
+    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` is left alone.
+
+    >>> model = nn.Linear(2, 1)
+    >>> flat_gradient(model(torch.tensor([3.0, 4.0])).sum(), model)
+    tensor([3., 4., 1.])
+    """
     weights = [p for p in model.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(loss, weights, allow_unused=True)
     found = zip(gradients, weights, strict=True)
@@ -142,7 +168,13 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
 
 
 def full_loss(model: nn.Module, graph: Graph) -> float:
-    """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph."""
+    """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
+
+    >>> import handful as hf
+    >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
+    >>> full_loss(hf.SAGE(3, 3, hidden=4, layers=1), ring) > 0
+    True
+    """
     with without_dropout(model), torch.no_grad():
         return float(batch_loss(model, next(FullGraph().epoch(graph, 0, 0))))
 
@@ -157,7 +189,13 @@ def implicit_terms(
 ) -> ImplicitTerms:
     """Every term of the implicit objective at the weights that ``model`` has now, from one pass over the batches.
 
-    ``on_batch`` sees each batch and its gradient as they go by.
+    Args:
+        model: left as it is.
+        graph: with training nodes.
+        sampler: whose objective to measure.
+        batches: m, how many batches to draw.
+        seed: of the batches.
+        on_batch: called with each batch and its gradient.
 
     >>> import handful as hf
     >>> ring = [[0, 1, 2, 3], [1, 2, 3, 0]]
@@ -203,7 +241,13 @@ def repeated_terms(
 ) -> Iterator[ImplicitTerms]:
     """The terms at random initialisation, once for every repeat, each with its own weights and its own batches.
 
-    Repeat r starts from the same weights whatever the sampler, so that samplers are compared at the same points.
+    Repeat r has the same weights for every sampler, so that samplers are compared at the same points.
+
+    >>> import handful as hf
+    >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
+    >>> make = lambda: hf.SAGE(3, 3, hidden=4, layers=1)
+    >>> [terms.batches for terms in repeated_terms(make, ring, hf.RandomNodes(3), batches=3, repeats=2)]
+    [3, 3]
     """
     for repeat in range(repeats):
         own = derived_seed(seed, repeat)
@@ -216,9 +260,9 @@ def repeated_terms(
 def regulariser_coefficient(step: float, momentum: float = 0.0) -> float:
     """What multiplies ‖∇L̄‖² + R in the modified loss: α/4, and α/4·(1+β)/(1−β) with heavy-ball momentum β.
 
-    ``step`` is the size of one step, not of an epoch. With momentum it is the effective one, lr/(1−β): weights that
-    see a constant gradient g move by lr/(1−β)·g a step. The factor is that of Ghosh et al. (2023), which the paper
-    quotes; it is proved for gradients of one loss, and carried over to R here as the paper does.
+    ``step`` is the size of one step, not of an epoch. With momentum it is the effective one, lr/(1−β): under a constant
+    gradient g the weights move by lr/(1−β)·g per step. The factor is that of Ghosh et al. (2023), which the paper
+    quotes. It is proved for gradients of one loss; the paper applies it to R, and so does this function.
 
     >>> regulariser_coefficient(0.1), round(regulariser_coefficient(0.1, momentum=0.9), 6)
     (0.025, 0.475)
@@ -229,14 +273,26 @@ def regulariser_coefficient(step: float, momentum: float = 0.0) -> float:
 
 
 def modified_loss(terms: ImplicitTerms, step: float, momentum: float = 0.0) -> float:
-    """L̃ = L̄ + c·‖∇L̄‖² + c·R, with c from ``regulariser_coefficient``: what training with this step size minimises."""
+    """L̃ = L̄ + c·‖∇L̄‖² + c·R, with c from ``regulariser_coefficient``: what training with this step size minimises.
+
+    >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, batches=1, nodes=1.0, targets=1.0)
+    >>> modified_loss(terms, step=1.0)
+    5.0
+    """
     return terms.mean_loss + regulariser_coefficient(step, momentum) * (terms.grad_norm_sq + terms.R)
 
 
 class ImplicitWatch(Callback):
-    """Measures the terms while training goes on, before the first epoch and after every ``every`` epochs.
+    """Measures the terms during training, before the first epoch and after every ``every`` epochs.
 
     ``history`` holds (epoch, terms). Training is not disturbed: a run with a watch ends bit for bit like one without.
+
+    >>> import handful as hf
+    >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
+    >>> watch = ImplicitWatch(every=2, batches=3)
+    >>> _ = hf.fit(hf.SAGE(3, 3, hidden=4, layers=1), ring, hf.RandomNodes(1), epochs=4, callbacks=[watch])
+    >>> [epoch for epoch, _ in watch.history]
+    [0, 2, 4]
     """
 
     def __init__(self, every: int = 1, batches: int = BATCHES, seed: int = 42) -> None:
@@ -244,6 +300,7 @@ class ImplicitWatch(Callback):
         self.history: list[tuple[int, ImplicitTerms]] = []
 
     def on_start(self, loop: Loop) -> None:
+        """Measure before the first epoch."""
         self._measure(loop, loop.epoch)
 
     def on_epoch(self, loop: Loop) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.graph import Graph
-from handful.kernels.threads import kernel
+from handful.kernels.homophily import same_label_edges
 from handful.kernels.traverse import components, sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
@@ -39,24 +39,20 @@ class PartStructure:
 MEASURES = tuple(field.name for field in fields(PartStructure))
 
 
-@kernel
-def _homophily(indptr: Any, indices: Any, y: Any) -> tuple[int, int]:
-    same, known = 0, 0
-    for v in range(indptr.shape[0] - 1):
-        if y[v] < 0:
-            continue
-        for e in range(indptr[v], indptr[v + 1]):
-            other = y[indices[e]]
-            known += other >= 0
-            same += other == y[v]
-    return same, known
-
-
 def edge_homophily(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> float:
-    """The share of edges between equal labels, among those whose two ends have one; NaN where there is none."""
+    """The share of edges between equal labels, among the edges whose two ends have a label; NaN if there are none.
+
+    Args:
+        indptr, indices: the CSR of the edges.
+        y: ``(N,)``, -1 where the label is not known; ``None`` where there are no labels.
+
+    >>> pair = np.array([0, 1, 2]), np.array([1, 0])
+    >>> edge_homophily(*pair, np.array([4, 4])), edge_homophily(*pair, np.array([4, 5]))
+    (1.0, 0.0)
+    """
     if y is None:
         return float("nan")
-    same, known = _homophily(indptr, indices, y)
+    same, known = same_label_edges(indptr, indices, y)
     return same / known if known else float("nan")
 
 
@@ -70,11 +66,18 @@ def part_structure(
 ) -> PartStructure:
     """Measure one graph, given as the CSR of both directions of its edges.
 
-    Distances are met by breadth-first searches. ``sources`` of them start at random nodes, a node of a component C with
-    probability ∝ |C| − 1: then the mean over sources of their mean distance to the rest of C is an unbiased estimate
-    of the average distance. ``sweeps`` more run in the largest component, each from a node farthest from the one
-    before (multi-sweep); the largest distance of all is the bound on the diameter. Where ``sources`` is the number of
-    nodes or more, every node is a source and both are exact.
+    Distances are found by breadth-first searches. Some start at random nodes, a node of a component C with probability
+    ∝ |C| − 1: then the mean over sources of their mean distance to the rest of C is an unbiased estimate of the average
+    distance. Others run in the largest component, each from a node that is farthest from the start of the one before
+    (multi-sweep). The largest distance of all is the bound on the diameter.
+
+    Args:
+        indptr, indices: the CSR of the edges.
+        rng: for the sources.
+        y: ``(N,)``, labels, for the homophily.
+        sources: how many searches start at random nodes. If it is the number of nodes or more, every node is a source,
+            and distances are exact.
+        sweeps: how many searches run in the largest component.
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)
     >>> found = part_structure(*path, np.random.default_rng(0))
@@ -95,7 +98,7 @@ def part_structure(
     seen = sweep(indptr, indices, starts)
     weight = seen.reached - 1 if sources >= n else np.ones(len(starts))
     bound = int(seen.eccentricity.max(initial=0))
-    # The first sweep starts at the hub of the largest component: from the middle, the farthest node is at the rim.
+    # The first sweep starts at the hub of the largest component, which is central: the farthest node is then far out.
     at = int(np.argmax(np.where(label == size.argmax(), degree, -1))) if n else 0
     for _ in range(sweeps if n else 0):
         step = sweep(indptr, indices, np.array([at]))
@@ -128,8 +131,19 @@ def structure(
 
     The value of an epoch is the mean over its m parts (as in the paper, a full pass over all batches); the standard
     deviation is that of the epochs' values. Edges are taken in both directions, once each, and loops are left out.
-    ``sources`` and ``sweeps`` are those of one part: a part is smaller the more there are, so the cost hardly grows
-    with m. ``report`` is called with m after each part.
+
+    Args:
+        graph: any.
+        parts: the numbers of parts, m.
+        epochs: how many random partitions for each m.
+        seed: of the partitions.
+        sources, sweeps: of each part, as for ``part_structure``. Parts are smaller for larger m, so the cost hardly
+            grows with m.
+        report: called with m after each part.
+
+    >>> ring = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> [(row["m"], row["nodes"]["mean"]) for row in structure(ring, [1, 2], epochs=2)]
+    [(1, 4.0), (2, 2.0)]
     """
     graph = graph.to_undirected().without_loops().coalesce()
     y = None if graph.y is None else graph.y.cpu().numpy()

@@ -10,7 +10,11 @@ FloatArray = np.ndarray
 
 
 def block_sizes(nodes: int, parts: int) -> np.ndarray:
-    """The sizes of the blocks that ``nodes`` are dealt into: they differ by one at most."""
+    """The sizes ``(parts,)`` of the blocks that ``nodes`` are dealt into: they differ by one at most.
+
+    >>> block_sizes(10, 4).tolist()
+    [3, 3, 2, 2]
+    """
     if not 1 <= parts <= nodes:
         raise ValueError(f"cannot deal {nodes} nodes into {parts} parts")
     return nodes // parts + (np.arange(parts) < nodes % parts)
@@ -58,8 +62,12 @@ def _log_binomial(n: int, k: np.ndarray) -> FloatArray:
 def thinned_degree_law(degrees: ArrayLike, parts: int) -> FloatArray:
     """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
 
-    ν is the law of ``degrees`` (one value a node of a simple undirected graph). A uniform node's block is size-biased:
-    where m does not divide N, the law is the mixture over the two block sizes.
+    ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b: where m does
+    not divide N, the law is the mixture over the two block sizes.
+
+    Args:
+        degrees: ``(N,)``, one per node of a simple undirected graph.
+        parts: m.
 
     >>> triangle = [2, 2, 2]
     >>> thinned_degree_law(triangle, 3).tolist()  # every node alone

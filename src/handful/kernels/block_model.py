@@ -1,0 +1,156 @@
+"""Drawing a graph and its features from a block model; every number is a hash of (key, counter).
+
+A *place* is a position in ``member``, which lists the nodes class by class. Every place has some pairs: pairs
+``first[p]`` to ``first[p + 1]`` belong to place p.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from handful.kernels.counter import below, mix, uniform
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
+
+Array = np.ndarray
+
+
+@kernel
+def _draw(lo: int, hi: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any, power: float,
+          homophily: float, key: Any, out: Any) -> None:  # fmt: skip
+    """The other ends of the pairs of places lo to hi."""
+    classes = start.shape[0] - 1
+    own = np.searchsorted(start, lo, side="right") - 1
+    for place in range(lo, hi):
+        while place >= start[own + 1]:
+            own += 1
+        for e in range(first[place], first[place + 1]):
+            c = own
+            if uniform(key, 3 * e) >= homophily:
+                c = (own + 1 + below(key, 3 * e + 1, classes - 1)) % classes
+            u = uniform(key, 3 * e + 2)
+            rank = int((low[c] + u * (high[c] - low[c])) ** (1 / power) - offset[c])
+            size = start[c + 1] - start[c]
+            out[e] = member[start[c] + min(max(rank, 0), size - 1)]
+
+
+def draw_ends(
+    first: Array,
+    start: Array,
+    member: Array,
+    low: Array,
+    high: Array,
+    offset: Array,
+    power: float,
+    homophily: float,
+    key: np.uint64,
+) -> Array:
+    """The other end of every pair.
+
+    With probability ``homophily`` it is of the class of the pair's place, else of another class, all of them equally
+    likely. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1).
+
+    Args:
+        first: int64 ``(places + 1,)``, where the pairs of each place begin.
+        start: int64 ``(classes + 1,)``, where the places of each class begin.
+        member: ``(places,)``, the node at each place.
+        low, high, offset: float64 ``(classes,)``.
+        power: of all classes.
+        homophily: the share of pairs within a class.
+        key: of the random numbers.
+
+    Returns:
+        ``(pairs,)``, nodes in the type of ``member``.
+    """
+    out = np.empty(int(first[-1]), member.dtype)
+    ranges = row_ranges(first, get_threads())
+    run(_draw, ranges, first, start, member, low, high, offset, power, homophily, key, out)
+    return out
+
+
+@kernel
+def _place(lo: int, hi: int, first: Any, member: Any, other: Any, cursor: Any, out: Any) -> None:
+    """Move the cursors of nodes lo to hi on by one per neighbour, and write the neighbours unless ``out`` is empty."""
+    write = out.shape[0] > 0
+    for place in range(member.shape[0]):
+        v = member[place]
+        mine = lo <= v < hi
+        for e in range(first[place], first[place + 1]):
+            u = other[e]
+            if u == v:
+                continue
+            if mine:
+                if write:
+                    out[cursor[v]] = u
+                cursor[v] += 1
+            if lo <= u < hi:
+                if write:
+                    out[cursor[u]] = v
+                cursor[u] += 1
+
+
+@kernel
+def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, kept: Any) -> None:
+    """Sort each row and bring its distinct values to its front."""
+    for v in range(lo, hi):
+        row = indices[indptr[v] : indptr[v + 1]]
+        row.sort()
+        count = 0
+        for i in range(row.shape[0]):
+            if count == 0 or row[i] != row[count - 1]:
+                row[count] = row[i]
+                count += 1
+        kept[v] = count
+
+
+@kernel
+def _close_gaps(lo: int, hi: int, indptr: Any, old_indptr: Any, old: Any, out: Any) -> None:
+    for v in range(lo, hi):
+        for i in range(indptr[v + 1] - indptr[v]):
+            out[indptr[v] + i] = old[old_indptr[v] + i]
+
+
+def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array]:
+    """``indptr`` and ``indices`` of the simple undirected graph of all pairs ``member[place]``, ``other[pair]``.
+
+    Pairs that join a node with itself are dropped, and repeated pairs merged.
+    """
+    n = len(member)
+    rows = even_ranges(n, get_threads())
+    degree = np.zeros(n, np.int64)
+    run(_place, rows, first, member, other, degree, other[:0])
+    loose = np.concatenate([[0], np.cumsum(degree)])
+    indices = np.empty(loose[-1], other.dtype)
+    run(_place, rows, first, member, other, loose[:-1].copy(), indices)
+    over_rows(_sort_rows, loose, indices, degree)
+    indptr = np.concatenate([[0], np.cumsum(degree)])
+    if indptr[-1] == loose[-1]:
+        return indptr, indices
+    merged = np.empty(indptr[-1], indices.dtype)
+    over_rows(_close_gaps, indptr, loose, indices, merged)
+    return indptr, merged
+
+
+@kernel
+def _noisy(lo: int, hi: int, begin: int, y: Any, means: Any, key: Any, out: Any) -> None:
+    """Box–Muller: two uniform numbers make two normal ones."""
+    columns = out.shape[1]
+    for i in range(lo, hi):
+        own = mix(key, begin + i)
+        for j in range(0, columns, 2):
+            radius = np.sqrt(-2 * np.log(1 - uniform(own, j)))
+            angle = 2 * np.pi * uniform(own, j + 1)
+            out[i, j] = means[y[i], j] + radius * np.cos(angle)
+            if j + 1 < columns:
+                out[i, j + 1] = means[y[i], j + 1] + radius * np.sin(angle)
+
+
+def noisy_means(y: Array, means: Array, key: np.uint64, begin: int = 0) -> Array:
+    """float32 ``(nodes, features)``: row ``y[i]`` of ``means`` plus standard normal noise, for each node i.
+
+    ``begin`` is the id of the first node: the noise of a node depends on its id and on ``key`` alone.
+    """
+    out = np.empty((len(y), means.shape[1]), np.float32)
+    run(_noisy, even_ranges(len(y), get_threads()), begin, y, means, key, out)
+    return out
