@@ -15,42 +15,34 @@ from time import perf_counter
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import SAGEConv
 
 import handful as hf
-from handful.cli.bench_epoch import layer_widths, pyg_model
+from handful.bench.pyg import pyg_model
 from handful.convert import to_pyg
-from handful.samplers.base import Sampler
 from handful.studies.speedup import Crossing, crossing
-from handful.training.fit import Settings, begin, evaluate, train_epoch
+from handful.training.loop import evaluate, train_epoch
 from handful.training.loss import node_loss
-from handful.training.metrics import measure
+from handful.training.metrics import METRICS
 
-HIDDEN, LAYERS, EPOCHS = 256, 4, 150
+BASE = hf.Experiment("debian", split="rh", hidden=256, layers=4)
+EPOCHS = 150
 RATES = (0.003, 0.01)
 PARTS = (4, 8, 16, 32)
 Epoch = Callable[[], None]
 Validate = Callable[[], float]
 
 
-def handful_way(graph: hf.Graph, sampler: Sampler, rate: float, seed: int) -> tuple[Epoch, Validate]:
+def handful_way(graph: hf.Graph, sampler: hf.Sampler, rate: float, seed: int) -> tuple[Epoch, Validate]:
     """An epoch of our loop, and its exact evaluation."""
-    torch.manual_seed(seed)
-    model = hf.make_model("sage", graph.num_features, graph.num_outputs, hidden=HIDDEN, layers=LAYERS, residual=True)
-    loop = begin(model, graph, sampler, Settings(lr=rate, seed=seed))
-
-    def epoch() -> None:
-        train_epoch(loop)
-        loop.epoch += 1
-
-    return epoch, lambda: evaluate(loop)[0]
+    loop = BASE.with_(sampler=sampler, lr=rate).begin(graph, seed)
+    return lambda: train_epoch(loop), lambda: evaluate(loop)[0]
 
 
 def pyg_way(graph: hf.Graph, rate: float, seed: int) -> tuple[Epoch, Validate]:
     """The same model on the full graph, as a PyG user writes it."""
     data = to_pyg(graph)
     torch.manual_seed(seed)
-    model = pyg_model(SAGEConv, layer_widths(graph, HIDDEN, LAYERS), torch.nn.BatchNorm1d, 0.5)
+    model = pyg_model(BASE, graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
 
     def epoch() -> None:
@@ -63,7 +55,7 @@ def pyg_way(graph: hf.Graph, rate: float, seed: int) -> tuple[Epoch, Validate]:
     def validate() -> float:
         model.eval()
         logits: Tensor = model(data.x, data.edge_index)
-        return measure(graph.metric, logits[data.val_mask], data.y[data.val_mask])
+        return METRICS[graph.metric](logits[data.val_mask], data.y[data.val_mask])
 
     return epoch, validate
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, make_batch
+from handful.batch import Sample, make_batch, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.samplers.full import FullGraph
@@ -20,13 +20,13 @@ def a_graph() -> Graph:
     return Graph.from_edge_index(edges, x=x, y=[0, 1, 2, 1], train_mask=[1, 3], val_mask=[0], test_mask=[2])
 
 
-def stack_of(*sizes: int) -> Batch:
-    """A batch whose layers lead from ``sizes[0]`` nodes to ``sizes[1]`` nodes and so on, target v hearing the last."""
+def stack_of(*sizes: int) -> Sample:
+    """A sample whose layers lead from ``sizes[0]`` nodes to ``sizes[1]`` nodes and so on, target v hearing the last."""
     layers = tuple(
         Adjacency(torch.arange(targets + 1), torch.full((targets,), sources - 1), sources)
         for sources, targets in pairwise(sizes)
     )
-    return Batch(torch.arange(sizes[0]), torch.zeros(sizes[0], 1), layers, torch.tensor([0]), torch.tensor([0]))
+    return Sample(torch.arange(sizes[0]), layers, torch.tensor([0]))
 
 
 def sizes(layers: tuple[Adjacency, ...]) -> list[tuple[int, int]]:
@@ -69,11 +69,11 @@ def test_normalised_layers_cannot_be_stretched() -> None:
 def test_make_batch_takes_what_the_graph_knows() -> None:
     nodes = torch.tensor([3, 0, 1])
     layer = Adjacency(torch.tensor([0, 0, 1, 1]), torch.tensor([0]), 3)
-    batch = make_batch(a_graph(), nodes, (layer,))
+    batch = make_batch(a_graph(), training_sample(a_graph(), nodes, (layer,)))
     assert batch.x.tolist() == [[6, 7], [0, 1], [2, 3]]
     assert batch.targets.tolist() == [0, 2]
     assert batch.y.tolist() == [1, 1]
-    chosen = make_batch(a_graph(), nodes, (layer,), targets=torch.tensor([1]), target_weight=torch.tensor([2.0]))
+    chosen = make_batch(a_graph(), Sample(nodes, (layer,), torch.tensor([1]), torch.tensor([2.0])))
     assert chosen.y.tolist() == [0]
     moved = chosen.to("cpu")
     assert moved.target_weight is not None

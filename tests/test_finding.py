@@ -58,6 +58,7 @@ def test_percent() -> None:
 def test_ranks() -> None:
     assert best_two([1.0, 3.0, 2.0, 3.0], highest=True) == [0, 1, 2, 1]
     assert best_two([1.0, 3.0, 2.0], highest=False) == [1, 0, 2]
+    assert best_two([math.nan, 3.0, None, 2.0], highest=True) == [0, 1, 0, 2]
     assert best_two([4.0], highest=True) == [1]
 
 

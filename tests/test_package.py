@@ -1,20 +1,54 @@
+"""The public names: listed, lazy, documented, and the same objects as in their own modules."""
+
 from __future__ import annotations
 
+import ast
+import inspect
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import handful
 
+PUBLIC = [name for name in handful.__all__ if name != "__version__"]
 
-@pytest.mark.parametrize("name", handful.__all__)
-def test_every_public_name_is_there(name: str) -> None:
-    assert getattr(handful, name) is not None
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(handful) == sorted(handful.__all__)
+    assert len(set(handful.__all__)) == len(handful.__all__)
+    assert {"Experiment", "Graph", "RandomNodes", "fit", "load", "open_run"} <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_documented_where_it_comes_from(name: str) -> None:
+    thing = getattr(handful, name)
+    home = import_module(thing.__module__)
+    assert home.__name__.startswith("handful.")
+    assert getattr(home, name) is thing
+    own = inspect.getdoc(thing)
+    assert own
+    assert own != inspect.getdoc(object)
+    assert not own.startswith(f"{name}(")  # what a dataclass writes where nobody else has
+
+
+def test_what_type_checkers_see_is_what_is_there() -> None:
+    """The stub that editors read is also the table that is used at run time."""
+    tree = ast.parse(Path(str(handful.__file__)).with_suffix(".pyi").read_text())
+    seen = {alias.name for line in tree.body if isinstance(line, ast.ImportFrom) for alias in line.names}
+    assert seen == set(handful.__all__)
+
+
+def test_a_star_brings_them_all() -> None:
+    names: dict[str, object] = {}
+    exec("from handful import *", names)
+    assert {name: names[name] for name in PUBLIC} == {name: getattr(handful, name) for name in PUBLIC}
 
 
 def test_an_unknown_name_is_said_to_be_one() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="attribute nothing"):
         _ = handful.nothing  # type: ignore[attr-defined]
 
 

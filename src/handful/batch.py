@@ -1,8 +1,9 @@
-"""``Batch``: what one training step sees. A stack of bipartite layers, the features below it, the labels above it."""
+"""``Sample``: what a sampler draws. ``Batch``: a sample with its features and labels, which is what one step sees."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -14,32 +15,37 @@ from handful.kernels.memory import empty
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """A sampled computation.
+class Sample:
+    """The structure of one training step: a stack of bipartite layers between numbered nodes.
 
     Args:
-        nodes: int64, the graph's ids of the input nodes.
-        x: the features of ``nodes``.
-        layers: one square adjacency that every layer shares, or one rectangle a layer from input to output. The
+        nodes: int64 ``(n,)``, the graph's ids of the input nodes.
+        layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
             targets of a layer are the first of its sources, and are the sources of the next one.
-        targets: int64, which rows of the output the loss is taken on; empty where the batch has no training node.
-        y: int64, the labels of ``targets``.
-        target_weight: float, how much each target counts in the loss (their weighted sum); plain mean when ``None``.
+        targets: int64 ``(t,)``, which rows of the output the loss is taken on; empty where there is no training node.
+        target_weight: float ``(t,)``, how much each target counts in the loss (their weighted sum); a plain mean when
+            ``None``.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> sample = next(hf.RandomNodes(parts=4).sample(graph, seed=0, epoch=0))
+    >>> sample.num_nodes, sample.shared
+    (25, True)
     """
 
     nodes: Tensor
-    x: Tensor
     layers: tuple[Adjacency, ...]
     targets: Tensor
-    y: Tensor
     target_weight: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
+        """The number of input nodes."""
         return len(self.nodes)
 
     @property
     def num_edges(self) -> int:
+        """The edges of all layers together."""
         return sum(layer.num_edges for layer in self.layers)
 
     @property
@@ -50,8 +56,8 @@ class Batch:
     def stack(self, depth: int) -> tuple[Adjacency, ...]:
         """One adjacency for each of ``depth`` layers, input first.
 
-        A model deeper than the sample runs its extra first layers on all that was sampled, as PyG's loaders make it;
-        a shallower one needs only the last hops.
+        A model that is deeper than the sample runs its extra first layers on all that was sampled, as PyG's loaders
+        make it. A shallower one needs only the last hops.
         """
         if self.shared:
             return self.layers * depth
@@ -62,30 +68,52 @@ class Batch:
             )
         return (self.layers[0].square(),) * extra + self.layers[max(0, -extra) :]
 
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        moved = {
-            n: t.to(device)
-            for n in ("nodes", "x", "targets", "y", "target_weight")
-            if (t := getattr(self, n)) is not None
-        }
+    def to(self, device: torch.device | str) -> Self:
+        """The same on another device."""
+        moved = {f.name: t.to(device) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)}
         return replace(self, layers=tuple(layer.to(device) for layer in self.layers), **moved)
 
 
-def make_batch(
-    graph: Graph,
-    nodes: Tensor,
-    layers: tuple[Adjacency, ...],
-    targets: Tensor | None = None,
-    target_weight: Tensor | None = None,
-) -> Batch:
-    """Gather what ``graph`` knows of ``nodes``; the loss is on the training nodes among them, or on ``targets``."""
+@dataclass(frozen=True, eq=False)
+class Batch(Sample):
+    """A sample with what the graph knows of its nodes.
+
+    Args:
+        x: ``(n, features)``, the features of ``nodes``.
+        y: int64 ``(t,)``, the labels of ``targets``.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4&features=3")
+    >>> batch = next(hf.RandomNodes(parts=4).epoch(graph, seed=0, epoch=0))
+    >>> tuple(batch.x.shape), len(batch.y) == len(batch.targets)
+    ((25, 3), True)
+    """
+
+    x: Tensor = field(kw_only=True)
+    y: Tensor = field(kw_only=True)
+
+
+def training_sample(
+    graph: Graph, nodes: Tensor, layers: tuple[Adjacency, ...], loss_weight: Tensor | None = None
+) -> Sample:
+    """A sample whose targets are the training nodes among ``nodes``; ``loss_weight`` has one value for every node."""
+    graph.require_training()
+    assert graph.train_mask is not None
+    targets = graph.train_mask[nodes].nonzero().squeeze(1)
+    return Sample(nodes, layers, targets, None if loss_weight is None else loss_weight[targets])
+
+
+def make_batch(graph: Graph, sample: Sample) -> Batch:
+    """Gather the features of a sample's nodes and the labels of its targets: the one place where that is done.
+
+    A sample of the whole graph (``sample.nodes is graph.nodes``) takes the features as they are, without a copy.
+    """
+    graph.require_training()
     assert graph.x is not None
     assert graph.y is not None
-    assert graph.train_mask is not None
-    if targets is None:
-        targets = graph.train_mask[nodes].nonzero().squeeze(1)
-    return Batch(nodes, gather(graph.x, nodes), layers, targets, graph.y[nodes[targets]], target_weight)
+    x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
+    y = graph.y[sample.nodes[sample.targets]]
+    return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def gather(x: Tensor, rows: Tensor) -> Tensor:

@@ -50,6 +50,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     "there is no sampler 'cluter': did you mean cluster?"
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    near = get_close_matches(str(name), names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(names)}"
     return f"there is no {kind} '{name}': {hint}"

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import fields as dataclass_fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from handful.errors import RunError
 from handful.files import plain
@@ -179,39 +182,69 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            return cls(
-                name=str(value["name"]),
-                title=str(value["title"]),
-                words=str(value["words"]),
-                tables=[_table(one) for one in value["tables"]],
-                charts=[_chart(one) for one in value["charts"]],
-                payload=payload or {},
-                facts={str(k): str(v) for k, v in value["facts"].items()},
-                details=[_table(one) for one in value["details"]],
-                environment={str(k): str(v) for k, v in value["environment"].items()},
-                failed=tuple(map(str, value["failed"])),
-            )
+            fields = {f.name: value[f.name] for f in dataclass_fields(cls) if f.name != "payload"}
+            return _decoded(cls, {**fields, "payload": payload or {}})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 
 
-def _table(value: Mapping[str, Any]) -> Table:
-    rows = [[Cell(str(cell["text"]), int(cell["rank"])) for cell in row] for row in value["rows"]]
-    return Table(str(value["title"]), list(map(str, value["head"])), rows)
+def _decoded(kind: Any, value: Any) -> Any:
+    """Plain values as the type that an annotation names: dataclasses, lists, tuples and dicts of plain values."""
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: _decoded(hints[name], inner) for name, inner in value.items()})  # type: ignore[operator]
+    origin, arguments = get_origin(kind), get_args(kind)
+    wanted: type = {list: list, tuple: list, dict: dict}.get(origin, str if kind is str else object)
+    if not isinstance(value, wanted):
+        raise TypeError(f"expected {wanted.__name__}, got {value!r}")
+    return origin(_decoded(arguments[0], one) for one in value) if origin in (list, tuple) else value  # type: ignore[attr-defined]
 
 
-def _chart(value: Mapping[str, Any]) -> Chart:
-    views = [
-        View(
-            str(view["name"]),
-            view["mark"],
-            Axis(**view["x"]),
-            Axis(**view["y"]),
-            [Series(**series) for series in view["series"]],
-        )
-        for view in value["views"]
-    ]
-    return Chart(str(value["name"]), str(value["title"]), views, bool(value["together"]))
+# -- a picture of samplers --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """What one sampler drew, in the numbering of a small graph.
+
+    Args:
+        title, subtitle: the sampler and its options, for people.
+        nodes: all that were drawn.
+        targets: those of them whose loss counts.
+        edges: ``(2, E)``, sources and targets.
+        directed: whether messages go one way only, which arrows then show.
+        method, options: the sampler and its options, for machines.
+        walks: ``(W, L)``, the nodes along each walk.
+        groups: sets of nodes that stand on a ground of one colour.
+    """
+
+    title: str
+    subtitle: str
+    nodes: np.ndarray
+    targets: np.ndarray
+    edges: np.ndarray
+    directed: bool
+    method: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    walks: np.ndarray | None = None
+    groups: list[np.ndarray] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class SamplerPicture:
+    """What several samplers drew from one small graph.
+
+    Args:
+        panels: one for each sampler.
+        place: ``(N, 2)`` in the unit square, where each node stands; the second number goes up.
+        edges: ``(2, E)``, all edges of the graph.
+        note: a line below.
+    """
+
+    panels: list[Panel]
+    place: np.ndarray
+    edges: np.ndarray
+    note: str
 
 
 # -- pieces that findings are made of ---------------------------------------------------------------------------------
@@ -227,13 +260,14 @@ def percent(value: Mapping[str, float | None]) -> str:
     return f"{100 * mean:.2f}" + ("" if math.isnan(half) else f" ± {100 * half:.2f}")
 
 
-def best_two(values: Sequence[float], highest: bool) -> list[int]:
-    """1 for the best value, 2 for the second best, 0 for the others; equal values share a rank.
+def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
+    """1 for the best value, 2 for the second best, 0 for the others and for what is no number; equals share a rank.
 
     >>> best_two([3.0, 1.0, 2.0], highest=True)
     [1, 0, 2]
     """
-    order = sorted(set(values), reverse=highest)[:2]
+    known = {value for value in values if value is not None and value == value}
+    order = sorted(known, reverse=highest)[:2]
     return [order.index(v) + 1 if v in order else 0 for v in values]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from handful.kernels import csr
 
 FEATURE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MASKS = ("train_mask", "val_mask", "test_mask")
-Metric = Literal["accuracy", "average_precision", "roc_auc"]
-METRICS: tuple[Metric, ...] = ("accuracy", "average_precision", "roc_auc")
+MetricName = Literal["accuracy", "average_precision", "roc_auc"]
+METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Graph:
     edge_weight: Tensor | None = None
     undirected: bool | None = None
     num_classes: int | None = None
-    metric: Metric = "accuracy"
+    metric: MetricName = "accuracy"
     class_names: tuple[str, ...] | None = None
     name: str = "graph"
     checked: bool = field(default=False, repr=False)
@@ -119,6 +119,11 @@ class Graph:
         return self.indptr.device
 
     @cached_property
+    def nodes(self) -> Tensor:
+        """int64 ``(N,)``: the ids of all nodes, ascending."""
+        return torch.arange(self.num_nodes, device=self.device)
+
+    @cached_property
     def in_degree(self) -> Tensor:
         """int64 ``(N,)``, the number of edges that point to each node.
 
@@ -157,6 +162,20 @@ class Graph:
         for array in self.topology:
             crc = zlib.crc32(np.ascontiguousarray(array).data, crc)
         return f"{crc:08x}-{self.num_nodes}-{self.num_edges}"
+
+    def identity(self) -> dict[str, Any]:
+        """What tells this graph from others in a record: name, metric, sizes, and a fingerprint of every array."""
+        arrays = {"features": self.x, "labels": self.y, "weights": self.edge_weight}
+        masks = {name: mask for name in MASKS if (mask := getattr(self, name)) is not None}
+        return {
+            "graph name": self.name,
+            "metric": self.metric,
+            "classes": self.num_classes,
+            **{name.replace("_mask", " nodes"): int(mask.sum()) for name, mask in masks.items()},
+            "topology": self.checksum,
+            **{name: None if array is None else fingerprint(array) for name, array in arrays.items()},
+            "split nodes": fingerprint(*masks.values()),
+        }
 
     @cached_property
     def train_nodes(self) -> Tensor:
@@ -306,6 +325,9 @@ class Graph:
             values = torch.cat([values, values[torch.from_numpy(t_order)]])[torch.from_numpy(order)]
             total = torch.zeros(len(merged)).index_add_(0, group, values)
             weight = total / torch.bincount(group, minlength=len(merged))
+            # Of three and more values the sum depends on their order, which the two directions do not share.
+            reverse = torch.from_numpy(csr.transpose(merged_indptr, merged, self.num_nodes, True)[2])
+            weight = (weight + weight[reverse]) / 2
         topology = torch.from_numpy(merged_indptr), torch.from_numpy(merged)
         out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=True, checked=True)
         return out.to(self.device)
@@ -327,6 +349,19 @@ class Graph:
         if missing:
             raise GraphError(f"graph '{self.name}' cannot be trained on: it has no {', '.join(missing)}")
         return self
+
+
+def fingerprint(*arrays: Tensor) -> str:
+    """A checksum of shape, type and bytes.
+
+    >>> fingerprint(torch.zeros(2)) == fingerprint(torch.zeros(2)) != fingerprint(torch.ones(2))
+    True
+    """
+    crc = 0
+    for array in arrays:
+        crc = zlib.crc32(f"{array.dtype}{tuple(array.shape)}".encode(), crc)
+        crc = zlib.crc32(array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
+    return f"{crc:08x}"
 
 
 def check_edges(edges: np.ndarray, num_nodes: int) -> None:
@@ -370,8 +405,8 @@ def validated(graph: Graph) -> dict[str, Any]:
         out["edge_weight"] = _checked_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
     out["y"], out["num_classes"] = _checked_labels(graph, n)
     out |= _checked_masks(graph, n, out["y"])
-    if graph.metric not in METRICS:
-        raise GraphError(f"metric '{graph.metric}' is unknown: choose from {', '.join(METRICS)}")
+    if graph.metric not in METRIC_NAMES:
+        raise GraphError(f"metric '{graph.metric}' is unknown: choose from {', '.join(METRIC_NAMES)}")
     if graph.metric != "accuracy" and out["num_classes"] not in (None, 2):
         raise GraphError(f"metric '{graph.metric}' is for two classes, and this graph has {out['num_classes']}")
     if graph.class_names is not None and len(graph.class_names) != out["num_classes"]:

@@ -8,29 +8,31 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import TypeVar
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, gather
+from handful.batch import Batch, Sample, gather
 from handful.kernels.reach import edges_of_rows, reach, rows_among
 
+S = TypeVar("S", bound=Sample)
 WORTH = 0.9
 """Beyond this share of the rows left to compute, trimming costs more than it saves."""
 
 
-def trim(batch: Batch, depth: int) -> Batch:
-    """The batch with one rectangle for each of ``depth`` layers, holding only what ``batch.targets`` depend on.
+def trim(sample: S, depth: int) -> S:
+    """The sample with one rectangle for each of ``depth`` layers, holding only what its targets depend on.
 
-    Loss and gradients stay the same but for rounding (and but for which elements dropout takes: its mask goes by a
-    node's place), provided that no node matters to another save along an edge. BatchNorm breaks that: its statistics
-    are those of all nodes. Degrees stay those of the sampled graph. A batch whose layers are rectangles already, one
-    without targets, and one with next to nothing to cut is returned as it is.
+    Loss and gradients stay the same up to rounding, and up to which elements dropout takes: its mask goes by a node's
+    place. This needs a model in which nodes matter to each other only along edges. BatchNorm is no such model: its
+    statistics are those of all nodes. Degrees stay those of the sampled graph. A sample whose layers are rectangles
+    already, one without targets, and one with next to nothing to cut are returned as they are.
     """
-    if not batch.shared or len(batch.targets) == 0:
-        return batch
-    adj = batch.layers[0]
-    order, counts = reach(adj.indptr, adj.indices, batch.targets, depth)
+    if not sample.shared or len(sample.targets) == 0:
+        return sample
+    adj = sample.layers[0]
+    order, counts = reach(adj.indptr, adj.indices, sample.targets, depth)
     if sum(counts[:-1]) > WORTH * depth * adj.num_targets:
-        return batch
+        return sample
     indptr, indices, place = rows_among(adj.indptr, adj.indices, order, counts[-2])
     weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, order[: counts[-2]], indptr)]
     degree = None if adj.normalized else adj.degree_with_loops[order]
@@ -48,10 +50,11 @@ def trim(batch: Batch, depth: int) -> Batch:
         )
 
     layers = [rectangle(sources, targets) for targets, sources in itertools.pairwise(counts)]
+    features = {"x": gather(sample.x, order)} if isinstance(sample, Batch) else {}
     return replace(
-        batch,
-        nodes=batch.nodes[order],
-        x=gather(batch.x, order),
+        sample,
+        **features,
+        nodes=sample.nodes[order],
         layers=tuple(reversed(layers)),
-        targets=place[batch.targets].to(batch.targets.dtype),
+        targets=place[sample.targets].to(sample.targets.dtype),
     )

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cli.run import handful
 from graphs import make_graph
+from handful import __version__, open_run
+from handful.report.page import read_findings
+from npz import arrays_of, write_npz
 
 SMALL = ("--hidden", 8, "--layers", 2, "--epochs", 3, "--lr", 0.01)
-
-
-@pytest.fixture
-def arrays() -> dict[str, np.ndarray]:
-    graph = make_graph(200)
-    named = {name: getattr(graph, name).numpy() for name in ("x", "y", "train_mask", "val_mask", "test_mask")}
-    return {"edge_index": graph.edge_index.numpy(), **named}
-
-
-@pytest.fixture
-def npz(arrays: dict[str, np.ndarray], tmp_path: Path) -> Path:
-    np.savez(tmp_path / "my.npz", **arrays)
-    return tmp_path / "my.npz"
 
 
 def test_json_has_what_the_documentation_says(npz: Path, tmp_path: Path) -> None:
@@ -35,6 +28,18 @@ def test_json_has_what_the_documentation_says(npz: Path, tmp_path: Path) -> None
     assert summary["seconds"]["mean"] > 0
     assert summary["peak_memory_bytes"]["ram"] > 1e6
     assert summary["peak_memory_bytes"]["gpu"] is None
+    assert set(summary) == {
+        "graph",
+        "metric",
+        "model",
+        "sampler",
+        "val",
+        "test",
+        "seconds",
+        "epoch_seconds",
+        "peak_memory_bytes",
+        "runs",
+    }
     first = summary["runs"][0]
     expected = {"seed", "best_epoch", "epochs", "steps", "val", "test", "seconds", "peak_ram_bytes", "dir"}
     assert expected <= set(first)
@@ -45,11 +50,167 @@ def test_json_has_what_the_documentation_says(npz: Path, tmp_path: Path) -> None
 def test_the_table_for_people_and_a_second_run_that_only_reads(npz: Path, tmp_path: Path) -> None:
     args = ("train", npz, *SMALL, "--sampler", "full", "--seeds", "1", "--out", tmp_path / "run")
     first = handful(*args)
-    assert "test accuracy" in first.stdout
+    assert "Test accuracy" in first.stdout
     again = handful(*args)
     assert again.code == 2
     assert "already holds a run" in again.stderr
     assert handful(*args, "--resume").stdout == first.stdout
+
+
+def test_what_is_written(npz: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = handful("train", npz, *SMALL, "--seeds", "1,2", "--out", out, "--json")
+    assert json.loads((out / "train.json").read_text()) == result.json
+    assert {"report.html", "finding.json", "table.md", "curves.svg"} <= {path.name for path in out.iterdir()}
+    (found,), unreadable = read_findings(out)
+    assert not unreadable
+    assert [row[0].text for row in found.tables[0].rows] == ["1", "2"]
+    assert found.facts["seeds"] == "1, 2"
+    assert found.environment["handful"] == __version__
+    opened = open_run(out)
+    assert [run.test for run in opened.results] == [run["test"] for run in result.json["runs"]]
+    curve = found.charts[0].views[1].series[0]
+    expected = np.mean([[100 * line["val"] for line in run.history] for run in opened.results], axis=0)
+    assert curve.x == [1, 2, 3]
+    assert curve.y == pytest.approx(expected.tolist())
+
+
+def test_how_to_train_is_kept(npz: Path, tmp_path: Path) -> None:
+    options = ("--scheduler", "cosine", "--clip", 1, "--class-weight", "balanced", "--optimizer", "sgdm")
+    more = ("--momentum", 0.5, "--model-option", "heads=2", "--heads", 2, "--model", "gat", "--update", "epoch")
+    result = handful("train", npz, *SMALL, *options, *more, "--seeds", "1", "--out", tmp_path / "run", "--json")
+    assert result.code == 0, result.stderr
+    for folder in (tmp_path / "run", tmp_path / "run" / "seed-1"):
+        config = json.loads((folder / "config.json").read_text())
+        how = config["settings"]
+        assert (how["scheduler"], how["clip"], how["class_weight"]) == ("cosine", 1.0, "balanced")
+        assert (how["optimizer"], how["momentum"], how["update"], how["lr"]) == ("sgdm", 0.5, "epoch", 0.01)
+        assert (config["model"], config["options"]["heads"], config["options"]["hidden"]) == ("gat", 2, 8)
+    assert result.json["runs"][0]["steps"] == 3  # one per epoch
+    plain = handful("train", npz, *SMALL, "--seeds", "1", "--out", tmp_path / "plain", "--json")
+    losses = [open_run(tmp_path / name).history[-1]["loss"] for name in ("run", "plain")]
+    assert losses[0] != losses[1]
+    assert plain.json["runs"][0]["steps"] == 12
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--scheduler", "cosin", "scheduler must be constant, cosine or linear, got 'cosin'"),
+        ("--class-weight", "even", "class_weight must be none or balanced, got 'even'"),
+        ("--optimizer", "adma", "optimizer must be adam, adamw, sgd or sgdm, got 'adma'"),
+        ("--update", "steps", "update must be step or epoch"),
+        ("--precision", "fp16", "precision must be fp32 or bf16"),
+        ("--evaluation", "exakt", "evaluation must be exact or sampled"),
+        ("--norm", "bm", "there is no norm 'bm'"),
+        ("--clip", "0", "clip must be above 0"),
+        ("--lr", "nan", "lr must be a finite number"),
+        ("--seeds", "1,1", "each once"),
+        ("--model-option", "hiden=3", "did you mean hidden"),
+        ("--tracker", "tensorbored", "did you mean tensorboard"),
+    ],
+)
+def test_a_wrong_name_or_number_is_one_line_and_leaves_nothing(
+    npz: Path, tmp_path: Path, option: str, value: str, words: str
+) -> None:
+    result = handful("train", npz, "--out", tmp_path / "run", option, value)
+    assert (result.code, result.stdout) == (2, "")
+    (line,) = result.stderr.strip().splitlines()
+    assert words in line
+    assert not (tmp_path / "run").exists()
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+GIVEN = (*SMALL, "--dropout", 0.5, "--seeds", "1", "--json")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str, Any]]:
+    """A graph in a file, what was trained on it, and what that came to."""
+    place = tmp_path_factory.mktemp("trained")
+    graph = write_npz(place / "my.npz", make_graph(200))
+    result = handful("train", graph, *GIVEN, "--out", place / "run")
+    assert result.code == 0, result.stderr
+    return graph, place / "run", result.json
+
+
+def refused(graph: Path, out: Path, *args: object) -> str:
+    """What ``--resume`` is answered with, in one line; the folder is left as it was."""
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and "lock" not in path.name}
+    result = handful("train", graph, *GIVEN, *args, "--resume", "--out", out)
+    assert (result.code, result.stdout) == (2, "")
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("error: ")
+    assert all(path.read_bytes() == text for path, text in before.items())
+    return line
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("--dropout", 0.3), "dropout was 0.5 and is now 0.3"),
+        (("--norm", "ln"), "norm was bn and is now ln"),
+        (("--optimizer", "sgd"), "optimizer was adam and is now sgd"),
+        (("--scheduler", "linear"), "scheduler was constant and is now linear"),
+        (("--class-weight", "balanced"), "class_weight was none and is now balanced"),
+        (("--clip", 2), "clip was None and is now 2.0"),
+        (("--epochs", 4), "epochs was 3 and is now 4"),
+        (("--hidden", 9), "hidden was 8 and is now 9"),
+        (("--split", "rl"), "split was None and is now rl"),
+        (("--seeds", "1,2"), r"seeds was [1] and is now [1, 2]"),
+        (("--parts", 3), "parts was 4 and is now 3"),
+        (("--sampler", "full"), "sampler was rns and is now full"),
+        (("--model", "gcn"), "model was sage and is now gcn"),
+        (("--device", "cpu,cpu"), "device was cpu and is now cpu,cpu"),
+    ],
+)
+def test_another_experiment_is_refused_by_the_name_of_what_differs(
+    trained: tuple[Path, Path, dict[str, Any]], change: tuple[object, ...], words: str
+) -> None:
+    graph, out, _ = trained
+    assert words in refused(graph, out, *change)
+
+
+def other_data(kind: str) -> dict[str, np.ndarray]:
+    """Arrays of the graph with one thing in them changed."""
+    graph = make_graph(200)
+    known = arrays_of(graph)
+    if kind == "features":
+        known["x"][7, 3] += 1
+    elif kind == "labels":
+        known["y"][7] = (known["y"][7] + 1) % 4
+    elif kind == "weights":
+        known["edge_weight"] = np.ones(graph.num_edges, np.float32)
+    elif kind == "split nodes":
+        one, other = (np.flatnonzero(known[f"{part}_mask"])[0] for part in ("train", "val"))
+        for part in ("train", "val"):
+            known[f"{part}_mask"][[one, other]] = known[f"{part}_mask"][[other, one]]
+    elif kind == "topology":
+        known["edge_index"] = known["edge_index"][:, 1:]
+    return known
+
+
+@pytest.mark.parametrize("kind", ["features", "labels", "weights", "split nodes", "topology"])
+def test_other_data_in_the_same_file_are_refused(trained: tuple[Path, Path, dict[str, Any]], kind: str) -> None:
+    graph, out, _ = trained
+    try:
+        np.savez(graph, **other_data(kind))
+        assert f"cannot be resumed: {kind} was " in refused(graph, out)
+    finally:
+        write_npz(graph, make_graph(200))
+
+
+def test_the_same_is_resumed_and_comes_to_the_same(trained: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:
+    graph, out, told = trained
+    again = handful("train", graph, *GIVEN, "--resume", "--out", out)
+    assert again.code == 0, again.stderr
+    assert again.json == told
+    anew = handful("train", graph, *GIVEN, "--resume", "--out", tmp_path / "anew")
+    assert [anew.json[name] for name in ("val", "test")] == [told[name] for name in ("val", "test")]
+
+
+# -- mistakes ---------------------------------------------------------------------------------------------------------
 
 
 def test_sampler_options_by_name(npz: Path, tmp_path: Path) -> None:
@@ -96,11 +257,8 @@ def spoil(arrays: dict[str, np.ndarray], key: str) -> None:
         ("pickle", "x"),
     ],
 )
-def test_each_kind_of_broken_npz_is_one_line_and_exit_2(
-    arrays: dict[str, np.ndarray], tmp_path: Path, key: str, words: str
-) -> None:
-    import re
-
+def test_each_kind_of_broken_npz_is_one_line_and_exit_2(tmp_path: Path, key: str, words: str) -> None:
+    arrays = arrays_of(make_graph(200))
     spoil(arrays, key)
     np.savez(tmp_path / "bad.npz", **arrays)
     result = handful("train", tmp_path / "bad.npz", *SMALL, "--seeds", "1", "--out", tmp_path / "run")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import optuna
 import pytest
 
 from cli.run import handful
 from cut import cut_debian
+from graphs import make_graph
+from handful.datasets.prepared import prepared
+from handful.graph import MASKS
+from handful.studies import presets
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,7 @@ def test_searches_then_trains_the_best_over_the_seeds(graph: str, tmp_path: Path
     assert len(list((tmp_path / "final" / "rns").glob("seed-*"))) == 2
     other = handful("tune", graph, *small, *spaces, "--epochs", 2)
     assert other.code == 2
-    assert "use another --storage or --out" in other.stderr
+    assert "with epochs 1, not 2: use another storage or folder" in other.stderr
 
 
 def test_mistakes(graph: str, tmp_path: Path) -> None:
@@ -45,3 +50,20 @@ def test_mistakes(graph: str, tmp_path: Path) -> None:
         result = handful("tune", graph, "--trials", 1, "--out", tmp_path, *arguments)
         assert result.code == 2, arguments
         assert word in result.stderr
+
+
+def test_with_the_paper_s_architecture_and_epochs(tmp_path: Path) -> None:
+    """A small graph in the place of ogbn-arxiv."""
+    small = make_graph(200)
+    masks = {name: getattr(small, name) for name in MASKS}
+    bare = small.replace(**dict.fromkeys(MASKS), name="ogbn-arxiv")
+    prepared(tmp_path / "home" / "ogbn-arxiv", lambda: (bare, {"official": masks}), "official")
+    few = ("--paper", "--root", tmp_path / "home", "--trials", 1, "--seeds", "1", "--no-final", "--out", tmp_path)
+    result = handful("tune", "ogbn-arxiv", *few, "--sampling", "neighbor fanout=3,3", "--json")
+    assert result.code == 0, result.stderr
+    (study,) = optuna.get_all_study_summaries(f"sqlite:///{tmp_path / 'tune.db'}")
+    kept, preset = study.user_attrs["experiment"], presets.sampling("ogbn-arxiv", "neighbor")
+    assert kept["options"] == preset.options
+    how = kept["settings"]
+    assert (how["epochs"], how["evaluation"], how["evaluate_every"]) == (20, "sampled", 1)
+    assert kept["sampler"]["fanout"] == [3, 3]

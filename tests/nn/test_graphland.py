@@ -8,14 +8,10 @@ from torch import Tensor, nn
 
 import handful as hf
 from graphs import make_graph
-from handful.batch import Batch
 from handful.nn import GraphLandSAGE
 from handful.random import derived_seed
-from handful.training.fit import batch_loss
-
-
-def full_batch(graph: hf.Graph) -> Batch:
-    return next(iter(hf.FullGraph().epoch(graph, 0, 0)))
+from handful.training.loop import batch_loss
+from small import dense_mean, full_batch
 
 
 class Plain(nn.Module):
@@ -28,11 +24,8 @@ class Plain(nn.Module):
         self.mlps = nn.ModuleList(nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), nn.Linear(d, d)) for _ in range(layers))
         self.output = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, d), nn.GELU(), nn.Linear(d, classes))
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        mean = torch.zeros(len(x), len(x))
-        mean.index_put_((edge_index[1], edge_index[0]), torch.tensor(1.0), accumulate=True)
-        mean = mean / mean.sum(1, keepdim=True).clamp_min(1)
-        h = self.input(x)
+    def forward(self, graph: hf.Graph) -> Tensor:
+        h, mean = self.input(graph.x), dense_mean(graph)
         for norm, mlp in zip(self.norms, self.mlps, strict=True):
             z = norm(h)
             h = h + mlp(torch.cat([z, mean @ z], 1))
@@ -54,7 +47,7 @@ def test_equals_its_definition_and_so_do_its_gradients(undirected: bool) -> None
     plain = Plain(graph.num_features, graph.num_classes, 12, 3)
     model = GraphLandSAGE(graph.num_features, graph.num_classes, hidden=12, dropout=0.0)
     twin(model, plain)
-    ours, theirs = model(full_batch(graph)), plain(graph.x, graph.edge_index)
+    ours, theirs = model(full_batch(graph)), plain(graph)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     weight = torch.randn_like(ours)
     (ours * weight).sum().backward()

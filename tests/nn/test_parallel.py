@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +18,8 @@ from handful.nn import parallel
 from handful.nn.network import Network
 from handful.nn.parallel import arrange, moved
 from handful.storage import save
-from handful.training.fit import batch_loss
+from handful.training.loop import batch_loss
+from small import full_batch
 
 CPU = torch.device("cpu")
 MODELS = {
@@ -36,12 +36,8 @@ def make(name: str, graph: hf.Graph) -> Network:
     return hf.make_model(name, graph.num_features, graph.num_outputs, hidden=12, dropout=0.4, **MODELS[name])
 
 
-def full_batch(graph: hf.Graph) -> Batch:
-    return next(iter(hf.FullGraph().epoch(graph, 0, 0)))
-
-
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("how", [{"checkpoint_activations": True}, {"devices": ["cpu", "cpu:0"]}], ids=["twice", "two"])
+@pytest.mark.parametrize("how", [{"checkpoint_activations": True}, {"device": ["cpu", "cpu:0"]}], ids=["twice", "two"])
 def test_training_ends_bit_for_bit_the_same(graph: hf.Graph, name: str, how: dict) -> None:
     ends = []
     for options in ({}, how):
@@ -168,29 +164,14 @@ def test_layers_on_one_device_share_one_copy_of_the_edges() -> None:
 
 def test_what_cannot_be_spread_says_so(graph: hf.Graph) -> None:
     with pytest.raises(hf.HandfulError, match="5 devices for 4 layers"):
-        hf.fit(make("sage", graph), graph, hf.FullGraph(), devices=["cpu"] * 5, epochs=1)
+        hf.fit(make("sage", graph), graph, hf.FullGraph(), device=["cpu"] * 5, epochs=1)
     for name in ("gpu", "cuda:9"):
         with pytest.raises(hf.HandfulError, match=f"device '{name}' cannot be used here"):
-            hf.fit(make("sage", graph), graph, hf.FullGraph(), devices=["cpu", name], epochs=1)
+            hf.fit(make("sage", graph), graph, hf.FullGraph(), device=["cpu", name], epochs=1)
     other = GraphSAGE(graph.num_features, 8, 2, graph.num_classes)
-    for options in ({"devices": ["cpu", "cpu"]}, {"checkpoint_activations": True}):
+    for options in ({"device": ["cpu", "cpu"]}, {"checkpoint_activations": True}):
         with pytest.raises(hf.HandfulError, match="the layers of a GraphSAGE cannot be seen"):
             hf.fit(other, graph, hf.FullGraph(), epochs=1, **options)
-
-
-def test_a_run_may_be_resumed_with_other_devices(graph: hf.Graph, tmp_path: Path) -> None:
-    class Stop(hf.Callback):
-        def on_evaluation(self, loop: object, line: dict) -> None:
-            if line["epoch"] == 2:
-                raise KeyboardInterrupt
-
-    settings: dict[str, Any] = {"epochs": 4, "lr": 1e-2, "checkpoint_seconds": 0.0}
-    with pytest.raises(KeyboardInterrupt):
-        hf.fit(make("sage", graph), graph, hf.RandomNodes(2), out=tmp_path, callbacks=[Stop()], **settings)
-    options = {"resume": True, "devices": ["cpu", "cpu:0"], "checkpoint_activations": True}
-    broken = hf.fit(make("sage", graph), graph, hf.RandomNodes(2), out=tmp_path, **options, **settings)
-    whole = hf.fit(make("sage", graph), graph, hf.RandomNodes(2), **settings)
-    assert [line["loss"] for line in broken.history] == [line["loss"] for line in whole.history]
 
 
 def test_the_command_line_spreads_and_checkpoints(graph: hf.Graph, tmp_path: Path) -> None:

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
+import ast
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
+import handful.report
+from handful.finding import Cell, Table
+from handful.report.page import read_findings, render, write_finding, write_page
+from made_records import curves, findings, regimes, samplers, write_everything
 
-import handful.cli.report  # noqa: F401  (adds the command)
-from handful.cli.app import app
-from handful.report.page import beside_paper, write_report
-from handful.report.tables import Cell
-from made_records import payloads, write_everything, write_samplers, write_study
+WICKED = "</script><script>alert(1)</script>"
 
 
 class Page(HTMLParser):
@@ -38,75 +37,105 @@ class Page(HTMLParser):
             self.texts.setdefault(self.open[-1], []).append(data)
 
 
-def test_the_page_is_whole_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
-    written = write_report(write_everything(tmp_path))
+def test_the_page_is_whole(tmp_path: Path) -> None:
+    written = write_page(findings(), tmp_path / "page.html", "Everything")
     text = written.path.read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == []
-    assert all(link.startswith("#record-") for link in page.links)
-    assert re.findall(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", text) == []
-    assert (written.records, written.charts) == (16, text.count("<figure"))
+    assert all(link.startswith(("#finding-", "data:text/csv")) for link in page.links)
+    assert (written.findings, written.tables, written.charts) == (10, 3, 10)
+    assert text.count("<figure") == 10
     assert str(tmp_path) not in text  # no paths of this machine
+    assert page.texts["h1"] == ["Everything"]
 
 
-def test_every_table_comes_in_latex_and_markdown(tmp_path: Path) -> None:
-    text = write_report(write_samplers(tmp_path)).path.read_text(encoding="utf-8")
-    pre = "".join(Page(text).texts["pre"])
-    assert r"rns & \textbf{72.50 $\pm$ 0.40} & 12.0 & 1.00 \\" in pre
-    assert "| rns | **72.50 ± 0.40** | 12.0 | 1.00 |" in pre
+def test_one_finding_names_its_title_once_and_leads_with_its_words() -> None:
+    text = render([samplers()], "")
+    body = text[text.index("<body>") : text.index('<script type="application/json"')]
+    page = Page(body)
+    assert page.texts["h1"] == ["ogbn-arxiv · 40 epochs"]
+    assert [title for title in page.texts["h3"] if title.strip()] == ["Beside the paper", "What differs"]
+    assert body.index("RNS is +0.23") < body.index("<table")
+    assert "<nav" not in body
+    assert "smoke run" not in body
+
+
+def test_every_table_comes_in_latex_markdown_and_csv() -> None:
+    text = render([samplers()], "").split('<script type="module">')[0]
+    pre = "".join(Page(text + "</body></html>").texts["pre"])
+    assert r"RNS & \textbf{72.50 $\pm$ 0.40} & 12.0 & 1.00 \\" in pre
+    assert "| RNS | **72.50 ± 0.40** | 12.0 | 1.00 |" in pre
     assert text.count("<table>") * 2 == text.count("<pre>")
+    assert text.count("<table>") == text.count("data:text/csv")
 
 
-def test_configuration_seeds_and_environment_stand_at_the_end(tmp_path: Path) -> None:
-    text = write_report(write_samplers(tmp_path)).path.read_text(encoding="utf-8")
-    end = text[text.index("<h2>Configuration</h2>") : text.index("<footer>")]
-    facts = "".join(Page(end).texts["dd"])
-    for fact in ("42, 123", "ogbn-arxiv", "laptop", "sage", "0.01"):
-        assert fact in facts
-    assert "rns (parts = 4)" in "".join(Page(end).texts["td"])  # the samplers differ: they are in a table
-    assert "<dt>torch</dt>" in end
+def test_a_smoke_run_and_what_failed_are_said() -> None:
+    text = render([samplers(facts={"budget": "smoke"}, failed=("gat: no memory",))], "")
+    assert "A smoke run: it shows that the study works, its numbers mean nothing." in text
+    assert "gat: no memory" in text
 
 
-def test_texts_of_records_cannot_break_the_page(tmp_path: Path) -> None:
-    wicked = "</script><script>alert(1)</script>"
-    payload = payloads()["parts"] | {"graph": wicked}
-    text = write_report(write_study(tmp_path, "parts", payload, wicked, [[Cell(wicked), Cell("1")]])).path.read_text()
+def test_what_all_were_made_with_stands_once() -> None:
+    same = {"torch": "2.13.0"}
+    two = [samplers(environment=same), samplers(environment=same, name="other")]
+    assert render(two, "Two").count("<dt>torch</dt>") == 1
+    assert render([two[0], samplers(environment={"torch": "1"})], "Two").count("<dt>torch</dt>") == 2
+
+
+def test_texts_cannot_break_the_page() -> None:
+    chart = regimes()
+    series = [*chart.views[0].series]
+    object.__setattr__(series[0], "name", WICKED)
+    object.__setattr__(chart, "title", WICKED)
+    text = render([samplers(title=WICKED, tables=[Table(WICKED, [WICKED], [[Cell(WICKED)]])], charts=[chart])], "")
     assert "<script>alert" not in text
     assert Page(text).open == []
-    data = re.search(r'id="charts">(.*?)</script>', text, re.DOTALL)
+    data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
     assert data is not None
-    assert json.loads(data[1])[0]["title"].startswith(wicked)
+    assert json.loads(data[1])["charts"][0]["title"] == WICKED
 
 
-def test_ours_stand_beside_the_papers_for_every_table_of_it(tmp_path: Path) -> None:
-    def row(name: str, label: str) -> list[str]:
-        found = beside_paper(payloads()[name])
-        assert found is not None
-        return [cell.text for cells in found[1] if cells[0].text == label for cell in cells[1:]]
-
-    assert row("regimes", "RNS · SGD+M") == ["77.00 ± 0.40", "82.60 ± 0.20"]
-    assert row("architectures", "GCN") == ["77.00 ± 0.40", "77.55 ± 0.30", "79.00 ± 0.40", "80.81 ± 0.25"]
-    assert row("architectures", "GAT") == ["–", "OOM", "–", "OOM"]
-    assert row("graphland", "pokec-regions · RH") == ["50.00", "38.20 ± 0.56", "55.00", "47.79 ± 0.50"]
-    assert row("speedup", "90.0%") == ["1.70", "1.77", "6.10", "6.72", "5.20", "6.32", "–", "11.74"]
-    assert row("fanout", "30,10") == ["80.00 ± 0.40", "80.21 ± 0.35", "50.00", "58.72", "–", "1.85", "1.00", "10.07"]
-    write_samplers(tmp_path)
-    found = beside_paper(json.loads((tmp_path / "samplers.json").read_text()))
-    assert found is not None
-    assert [cell.text for cell in found[1][-1]][:5] == ["RNS", "72.50 ± 0.40", "72.51 ± 0.19", "32.00", "100"]
+def test_a_finding_is_a_folder_and_comes_back(tmp_path: Path) -> None:
+    write_finding(samplers(), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {"finding.json", "samplers.json", "table.md", "report.html", "curves.svg", "curves-loss.svg"}
+    (back,), unreadable = read_findings(tmp_path)
+    assert unreadable == {}
+    assert back.payload == samplers().payload
+    assert back.charts == [*samplers().charts]
+    assert back.environment == samplers().environment
+    assert "| RNS | **72.50 ± 0.40**" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    write_finding(samplers(), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_graph_that_the_paper_does_not_have_has_no_such_table(tmp_path: Path) -> None:
-    write_samplers(tmp_path, graph="debian")
-    assert beside_paper(json.loads((tmp_path / "samplers.json").read_text())) is None
-    assert "Beside the paper" not in write_report(tmp_path).path.read_text()
+def test_one_that_cannot_be_read_does_not_cost_the_page(tmp_path: Path) -> None:
+    write_finding(samplers(charts=[curves()]), tmp_path / "good")
+    for name, text in (("old", '{"study": "parts", "title": "t"}'), ("broken", "{"), ("list", "[1]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "finding.json").write_text(text)
+    found, unreadable = read_findings(tmp_path)
+    assert [finding.name for finding in found] == ["samplers"]
+    assert list(unreadable) == ["broken/finding.json", "list/finding.json", "old/finding.json"]
+    assert "format 1" in unreadable["old/finding.json"]
+    text = render(found, "Some", unreadable)
+    assert "old/finding.json" in text
+    assert "run the command that made it again" in text
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_the_command_writes_the_page(tmp_path: Path, elsewhere: bool) -> None:
-    write_samplers(tmp_path / "in")
-    page = tmp_path / "page.html" if elsewhere else tmp_path / "in" / "report.html"
-    options = ["--out", str(page)] if elsewhere else []
-    result = CliRunner().invoke(app, ["report", str(tmp_path / "in"), *options, "--json"], catch_exceptions=False)
-    assert json.loads(result.stdout) == {"path": str(page), "records": 1, "tables": 2, "charts": 2}
-    assert page.read_text().startswith("<!doctype html>")
+def test_everything_below_a_folder_is_found(tmp_path: Path) -> None:
+    found, _ = read_findings(write_everything(tmp_path))
+    assert sorted(finding.name for finding in found) == sorted(finding.name for finding in findings())
+
+
+def test_the_report_knows_findings_and_nothing_else() -> None:
+    known = ("finding", "vocabulary", "files", "errors", "report", "version")
+    allowed = tuple(f"handful.{name}" for name in known)
+    for file in Path(handful.report.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                assert name == "handful" or not name.startswith("handful") or name.startswith(allowed), (file, name)
+                assert not name.startswith(("matplotlib", "torch"))

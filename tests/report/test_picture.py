@@ -1,112 +1,60 @@
-import json
+from __future__ import annotations
+
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import torch
-from typer.testing import CliRunner
 
-import handful.cli.picture  # noqa: F401  (adds the command)
-from handful import Graph
-from handful.cli.app import app
-from handful.report.picture import SHOWN, draw_samplers, panels, small_graph, stress_layout
+from handful.errors import HandfulError
+from handful.finding import Panel, SamplerPicture
+from handful.report.picture import BLUE, GREY, RED, TINTS, UNTAKEN, draw_samplers, samplers_svg
 
-
-def ring(n: int, chords: int = 0, **fields: object) -> Graph:
-    rng = np.random.default_rng(0)
-    edges = np.concatenate([np.stack([np.arange(n), (np.arange(n) + 1) % n]), rng.integers(0, n, (2, chords))], axis=1)
-    return Graph.from_edge_index(edges, n, **fields).to_undirected()
+PLACE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
+EDGES = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 4]])
 
 
-def test_a_small_graph_is_drawn_whole_and_a_large_one_in_part() -> None:
-    small = small_graph(ring(20), 0)
-    assert small.num_nodes == 20
-    assert small.num_edges == 40
-    assert int(small.train_mask.sum()) == 10
-    large = ring(5000, 3000)
-    shown = small_graph(large, 3)
-    assert shown.num_nodes == SHOWN
-    assert (stress_layout(shown) >= 0).all()
-    hops = torch.linalg.matrix_power(torch.eye(SHOWN) + dense(shown), SHOWN)
-    assert (hops > 0).all()  # connected
+def panel(**changed: object) -> Panel:
+    fields = {"nodes": np.array([0, 1, 2]), "targets": np.array([0]), "edges": np.array([[1, 2], [0, 1]])}
+    return Panel("A & B", "2 <hops>", **{**fields, "directed": True, **changed})  # type: ignore[arg-type]
 
 
-def dense(graph: Graph) -> torch.Tensor:
-    out = torch.zeros(graph.num_nodes, graph.num_nodes)
-    out[graph.edge_index[1], graph.edge_index[0]] = 1
-    return out
+def picture(*panels: Panel) -> SamplerPicture:
+    return SamplerPicture(list(panels), PLACE, EDGES, "5 nodes")
 
 
-def test_the_training_nodes_are_the_graphs_own() -> None:
-    train = torch.zeros(20, dtype=torch.bool)
-    train[[3, 5]] = True
-    small = small_graph(ring(20, train_mask=train, y=torch.zeros(20), num_classes=2), 0)
-    assert small.train_nodes.tolist() == [3, 5]
+def test_a_picture_has_two_rows_for_each_panel_and_a_legend() -> None:
+    svg = samplers_svg(picture(panel(), panel(directed=False)))
+    root = ElementTree.fromstring(svg)
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("A & B") == 2
+    for text in ("sampling process", "sampled subgraph", "2 <hops>", "target: its loss counts", "5 nodes"):
+        assert text in texts
+    assert svg.count("marker-end") == 4  # two messages above and two below; without a direction they are lines
+    for color, groups in ((RED, 5), (BLUE, 5), (GREY, 3)):
+        assert svg.count(f'<g fill="{color}"') == groups
 
 
-def test_the_layout_puts_neighbours_near() -> None:
-    place = stress_layout(ring(12))
-    steps = np.linalg.norm(place - np.roll(place, -1, axis=0), axis=1)
-    across = np.linalg.norm(place - np.roll(place, -6, axis=0), axis=1)
-    assert steps.max() < across.min()
-    assert place.min() >= 0
-    assert place.max() <= 1
+def test_walks_and_groups_are_shown_in_the_process() -> None:
+    walk = samplers_svg(picture(panel(directed=False, walks=np.array([[0, 1, 1, 2]]))))
+    assert walk.count("marker-end") == 2  # a step to the same node is none
+    groups = samplers_svg(picture(panel(groups=[np.array([0, 1]), np.array([3, 4])])))
+    assert TINTS[0] in groups  # drawn
+    assert UNTAKEN in groups  # not drawn
 
 
-def test_panels_show_real_batches() -> None:
-    small = small_graph(ring(40, 20), 1)
-    edges = set(map(tuple, small.edge_index.T.tolist()))
-    shown = panels(small, 1)
-    assert [p.sampler.name for p in shown] == ["neighbor", "cluster", "saint", "ladies", "rns"]
-    for panel in shown:
-        assert set(map(tuple, panel.edges.T.tolist())) <= edges
-        assert set(panel.targets) <= set(panel.nodes)
-        assert small.train_mask[panel.targets].all()
-    neighbor, cluster, saint, ladies, rns = shown
-    assert len(neighbor.targets) == len(ladies.targets) == 3
-    assert np.bincount(neighbor.edges[1]).max() <= 2
-    assert sum(set(group) <= set(cluster.nodes) for group in cluster.groups) == 2
-    assert set(saint.walks.ravel()) == set(saint.nodes)
-    assert len(rns.nodes) == 20
+@pytest.mark.parametrize("n", [1, 5])
+def test_nodes_without_edges_are_drawn_too(n: int) -> None:
+    nothing = np.zeros((2, 0), int)
+    alone = panel(nodes=np.arange(n), targets=np.arange(1), edges=nothing)
+    ElementTree.fromstring(samplers_svg(SamplerPicture([alone], PLACE[:n], nothing, "")))
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        Graph.from_edge_index(np.zeros((2, 0), int), 1),
-        Graph.from_edge_index(np.zeros((2, 0), int), 5),
-        Graph.from_edge_index(np.array([[0], [1]])),
-        Graph.from_edge_index(np.array([[0, 1, 2, 2], [1, 2, 2, 0]])),
-        Graph.from_edge_index(np.stack([np.arange(1, 90), np.zeros(89, int)])),
-    ],
-    ids=["one node", "no edges", "two nodes", "directed with a loop", "star"],
-)
-def test_odd_graphs_are_drawn_too(graph: Graph, tmp_path: Path) -> None:
-    small = small_graph(graph, 0)
-    draw_samplers(small, panels(small, 0), "odd", tmp_path / "odd.svg")
-    assert ElementTree.parse(tmp_path / "odd.svg").getroot().tag.endswith("svg")
-
-
-def test_the_command_writes_the_same_picture_again(tmp_path: Path) -> None:
-    graph = ring(30, 10)
-    np.savez(
-        tmp_path / "ring.npz", edge_index=graph.edge_index.numpy(), x=np.zeros((30, 1), np.float32), y=np.arange(30) % 3
-    )
-    files = [tmp_path / "a.svg", tmp_path / "b.svg"]
-    for file in files:
-        result = CliRunner().invoke(
-            app,
-            ["picture", str(tmp_path / "ring.npz"), "--out", str(file), "--seed", "2", "--json"],
-            catch_exceptions=False,
-        )
-        assert result.exit_code == 0
-        payload = json.loads(result.stdout)
-        assert payload["shown"] == payload["nodes"] == 30
-        assert [p["sampler"] for p in payload["panels"]] == ["neighbor", "cluster", "saint", "ladies", "rns"]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
-def test_a_format_that_is_unknown_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["picture", "debian", "--out", str(tmp_path / "a.gif")])
-    assert "must end in .svg, .png, .pdf" in str(result.exception)
+def test_the_format_is_that_of_the_suffix_and_the_same_again(tmp_path: Path) -> None:
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        draw_samplers(picture(panel()), tmp_path / f"a.{kind}")
+        assert (tmp_path / f"a.{kind}").read_bytes().startswith(start)
+    draw_samplers(picture(panel()), tmp_path / "b.svg")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    with pytest.raises(HandfulError, match=r"must end in \.svg"):
+        draw_samplers(picture(panel()), tmp_path / "a.gif")

@@ -1,26 +1,63 @@
 from __future__ import annotations
 
-import numpy as np
+import io
 
-from handful.report.curves import mean_curve
-from handful.report.tables import Cell, best_two, markdown
+import pytest
+from rich.console import Console
 
+from handful.finding import Cell, Table
+from handful.report.tables import MATH, PLAIN, csv, latex, latex_text, markdown, rich_table
 
-def test_best_and_second_best_either_way_with_ties() -> None:
-    assert best_two([0.5, 0.9, 0.7, 0.9], highest=True) == [0, 1, 2, 1]
-    assert best_two([5.0, 2.0, 3.0], highest=False) == [0, 1, 2]
-    assert best_two([1.0], highest=True) == [1]
-
-
-def test_markdown_marks_ranks() -> None:
-    text = markdown(["Method", "Test"], [[Cell("A"), Cell("1", 1)], [Cell("B"), Cell("2", 2)]])
-    assert text.splitlines() == ["| Method | Test |", "| --- | ---: |", "| A | **1** |", "| B | *2* |"]
+TABLE = Table(
+    "ogbn-arxiv · 5 seeds",
+    ["Method", "Test (%)", "Seconds"],
+    [[Cell("RNS"), Cell("72.51 ± 0.19", 1), Cell("1,0")], [Cell("Full"), Cell("72.28", 2), Cell("2")]],
+)
 
 
-def test_mean_curve_goes_as_far_as_every_seed() -> None:
-    first = [{"seconds": 1.0, "val": 0.1}, {"seconds": 2.0, "val": 0.2}, {"seconds": 3.0, "val": 0.3}]
-    second = [{"seconds": 3.0, "val": 0.3}, {"seconds": 4.0, "val": 0.4}]
-    x, y = mean_curve([first, second], "seconds")
-    np.testing.assert_allclose(x, [2.0, 3.0])
-    np.testing.assert_allclose(y, [[0.1, 0.2], [0.3, 0.4]])
-    assert len(mean_curve([], "seconds")[0]) == 0
+def test_markdown_marks_ranks_and_keeps_bars_apart() -> None:
+    lines = ["| Method | Test (%) | Seconds |", "| --- | ---: | ---: |", "| RNS | **72.51 ± 0.19** | 1,0 |"]
+    assert markdown(TABLE).splitlines()[:3] == lines
+    assert markdown(Table("", ["|α|"], [])).startswith(r"| \|α\| |")
+
+
+def test_csv_quotes_commas() -> None:
+    assert csv(TABLE).splitlines()[1] == 'RNS,72.51 ± 0.19,"1,0"'
+
+
+def test_a_terminal_shows_every_cell() -> None:
+    out = io.StringIO()
+    Console(file=out, width=100).print(rich_table(TABLE))
+    for text in ("ogbn-arxiv · 5 seeds", "Test (%)", "72.51 ± 0.19", "Full"):
+        assert text in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("72.51 ± 0.19", r"72.51 $\pm$ 0.19"),
+        ("Test (%)", r"Test (\%)"),
+        ("L_full − L̄", r"L\_full $-$ $\bar{L}$"),
+        ("Var(L̂_k)", r"Var($\hat{L}$\_k)"),
+        ("‖∇L̄‖²", r"$\|$$\nabla$$\bar{L}$$\|$$^2$"),
+        (r"a\b & {c}", r"a\textbackslash{}b \& \{c\}"),
+        ("1.77×", r"1.77$\times$"),
+        ("", ""),
+    ],
+)
+def test_signs_become_mathematics_and_the_rest_is_escaped(text: str, expected: str) -> None:
+    assert latex_text(text) == expected
+
+
+def test_no_sign_that_is_known_is_left() -> None:
+    assert latex_text("".join([*MATH, *PLAIN, "L̄", "L̃"])).isascii()
+
+
+def test_latex_has_rules_ranks_and_a_column_for_each_name() -> None:
+    lines = latex(TABLE).splitlines()
+    assert lines[3] == r"\begin{tabular}{lrr}"
+    assert r"\caption{ogbn-arxiv $\cdot$ 5 seeds}" in lines
+    assert r"RNS & \textbf{72.51 $\pm$ 0.19} & 1,0 \\" in lines
+    assert r"Full & \textit{72.28} & 2 \\" in lines
+    assert [line for line in lines if "rule" in line] == [r"\toprule", r"\midrule", r"\bottomrule"]
+    assert all(line.count(" & ") == 2 for line in lines if line.endswith(r"\\"))

@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 from handful import Graph, SamplerError
 from handful.samplers import cluster
 from handful.samplers.cluster import Clusters, deal_clusters, metis, partition
+from subgraphs import edges_of, induced_edges
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HANDFUL_HOME", str(tmp_path))
     return tmp_path
-
-
-def edge_set(sources: torch.Tensor, targets: torch.Tensor, weight: torch.Tensor | None) -> list[tuple[float, ...]]:
-    values = torch.zeros(len(sources)) if weight is None else weight
-    return sorted(zip(sources.tolist(), targets.tolist(), values.tolist(), strict=True))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -36,17 +32,12 @@ def test_an_epoch_covers_every_node_once_and_keeps_all_edges_inside_a_batch(
     assert len(batches) == -(-len(np.unique(of_node)) // per_batch)
     assert sorted(torch.cat([b.nodes for b in batches]).tolist()) == list(range(graph.num_nodes))
     assert sum(len(b.targets) for b in batches) == len(graph.train_nodes)
-    sources, targets = graph.edge_index
     for batch in batches:
         inside = np.unique(of_node[batch.nodes])
         assert set(np.flatnonzero(np.isin(of_node, inside))) == set(batch.nodes.tolist())  # whole clusters only
         assert len(inside) <= per_batch
-        among = torch.isin(sources, batch.nodes) & torch.isin(targets, batch.nodes)
-        expected = edge_set(
-            sources[among], targets[among], None if graph.edge_weight is None else graph.edge_weight[among]
-        )
-        layer = batch.layers[0]
-        assert edge_set(*batch.nodes[layer.edge_index], layer.weight) == expected
+        (layer,) = batch.layers
+        assert edges_of(layer) == induced_edges(graph, batch.nodes)
         assert layer.symmetric == graph.undirected
 
 
@@ -101,13 +92,6 @@ def test_a_cache_that_cannot_be_written_is_gone_without(
     (home / "file").write_text("in the way")
     monkeypatch.setenv("HANDFUL_HOME", str(home / "file"))
     assert len(partition(medium.replace(name="unkept"), 3)) == 300
-
-
-def test_epochs_differ_and_repeat(medium: Graph) -> None:
-    sampler = Clusters(12, 3)
-    first, again, other = ([b.nodes.tolist() for b in sampler.epoch(medium, 1, epoch)] for epoch in (0, 0, 1))
-    assert first == again
-    assert first != other
 
 
 def test_more_clusters_than_nodes_is_an_error(medium: Graph) -> None:

@@ -13,15 +13,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from torch_geometric.utils import subgraph as pyg_subgraph
 
 from handful import Graph
-from handful.adjacency import Adjacency
 from handful.errors import GraphError, SamplerError
 from handful.kernels.threads import get_threads, set_threads
 from handful.random import generator
 from handful.samplers import RandomNodes, make_sampler
 from handful.samplers.random_node import deal, deal_stratified
+from subgraphs import edges_of, induced_edges
 
 Dealer = Callable[[int, int, np.random.Generator, bool], np.ndarray]
 
@@ -176,17 +175,6 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph.from_edge_index(edges, n, edge_weight=weight)
 
 
-def edges_of(adjacency: Adjacency) -> list[tuple[int, int, float]]:
-    weight = torch.ones(adjacency.num_edges) if adjacency.weight is None else adjacency.weight
-    return sorted((*pair, w) for pair, w in zip(adjacency.edge_index.T.tolist(), weight.tolist(), strict=True))
-
-
-def expected(graph: Graph, nodes: torch.Tensor) -> list[tuple[int, int, float]]:
-    weight = torch.ones(graph.num_edges) if graph.edge_weight is None else graph.edge_weight
-    edges, kept = pyg_subgraph(nodes, graph.edge_index, weight, True, graph.num_nodes)
-    return sorted((*pair, w) for pair, w in zip(edges.T.tolist(), kept.tolist(), strict=True))
-
-
 @settings(deadline=None)  # the first example compiles
 @given(graphs(), st.integers(1, 12), st.booleans(), st.integers(0, 1000))
 def test_parts_are_disjoint_cover_and_equal_pyg(graph: Graph, m: int, drop_last: bool, seed: int) -> None:
@@ -197,7 +185,7 @@ def test_parts_are_disjoint_cover_and_equal_pyg(graph: Graph, m: int, drop_last:
     assert len(everyone.unique()) == len(everyone) == (m * (graph.num_nodes // m) if drop_last else graph.num_nodes)
     for nodes, adjacency in batches:
         assert adjacency.num_targets == adjacency.num_sources == len(nodes)
-        assert edges_of(adjacency) == expected(graph, nodes)
+        assert edges_of(adjacency) == induced_edges(graph, nodes)
         assert not adjacency.symmetric or edges_of(adjacency) == sorted((v, u, w) for u, v, w in edges_of(adjacency))
 
 
@@ -209,7 +197,7 @@ def test_fraction_draws_a_share_each_step(graph: Graph, fraction: float, seed: i
     for nodes, adjacency in batches:
         assert len(nodes) == max(1, round(fraction * graph.num_nodes))
         assert (nodes.diff() > 0).all()
-        assert edges_of(adjacency) == expected(graph, nodes)
+        assert edges_of(adjacency) == induced_edges(graph, nodes)
 
 
 def test_fraction_draws_are_uniform_and_independent_of_each_other() -> None:
@@ -292,7 +280,8 @@ def test_a_part_without_training_nodes_has_no_targets(graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"parts": 0}, "parts must be at least 1"),
+        ({"parts": 0}, "parts must be a whole number, at least 1"),
+        ({"parts": 4.0}, "parts must be a whole number, at least 1, got 4.0"),
         ({"fraction": 0.0}, "fraction must lie in"),
         ({"fraction": 1.5}, "fraction must lie in"),
         ({"fraction": 0.5, "stratify": True}, "neither drop_last nor stratify"),

@@ -1,13 +1,7 @@
-"""One small graph for all studies."""
+"""What the tests of studies share."""
 
 from __future__ import annotations
 
-import pytest
+from threads import one_thread
 
-from cut import cut_debian
-
-
-@pytest.fixture(scope="session")
-def small_debian(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The file of a cut-down Debian graph."""
-    return cut_debian(tmp_path_factory.mktemp("graph") / "cut.npz")
+__all__ = ["one_thread"]

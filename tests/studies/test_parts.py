@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
+from graphs import make_graph
+from handful import Experiment, RandomNodes, open_run, save
 from handful.errors import HandfulError
-from handful.studies.jobs import Job
-from handful.studies.parts import Point, better, measured, recommend
+from handful.studies.parts import Point, auto_parts, better, chosen_parts, point_of, recommend
+from studies.smoke import GRAPH, check, laptop, smoke, trained_here
 
 NOISE = np.array([-0.004, 0.001, 0.003])
 
@@ -89,6 +93,67 @@ def test_a_run_that_breaks_off_is_passed_over() -> None:
     }
 
 
-def test_one_seed_cannot_tell(tmp_path: object) -> None:
+def test_one_seed_cannot_tell_and_other_samplers_deal_no_parts(tmp_path: Path) -> None:
     with pytest.raises(HandfulError, match="at least two seeds"):
-        measured(Job("rns", "debian", "rns", settings={"epochs": 1}), tmp_path)  # type: ignore[arg-type]
+        chosen_parts(Experiment("debian", seeds=(1,)), tmp_path)
+    with pytest.raises(HandfulError, match="for the sampler rns: 'full' deals no parts"):
+        chosen_parts(Experiment("debian", sampler="full"), tmp_path)
+
+
+def test_m_is_chosen_by_runs_that_are_kept(tmp_path: Path) -> None:
+    experiment = Experiment(GRAPH, hidden=8, layers=1, epochs=2, seeds=(1, 2))
+    trained_here({f"m-{m}": experiment.with_(sampler=RandomNodes(m)) for m in (1, 2)}, tmp_path)
+    found = chosen_parts(experiment, tmp_path, most=2)
+    check(found, tmp_path / "page")
+    assert [point["m"] for point in found.payload["curve"]] == [1, 2]
+    vals = {m: [run.val for run in open_run(tmp_path / f"m-{m}").results] for m in (1, 2)}
+    for point in found.payload["curve"]:
+        assert point["val"]["mean"] == pytest.approx(np.mean(vals[point["m"]]))
+    assert found.payload["recommended"] == (1 if better(vals[1], vals[2]) else 2)
+    nothing = chosen_parts(experiment, tmp_path, most=2, memory=1)
+    assert nothing.payload["recommended"] is None
+    assert "None of m = 2 could be trained" in nothing.words
+
+
+def test_a_point_takes_the_memory_of_the_gpu_where_there_is_one() -> None:
+    summary = {"runs": [{"val": 0.5}, {"val": 0.7}], "seconds": {"mean": 3.0}}
+    for gpu, memory in ((None, 10), (7, 7)):
+        point = point_of(4, {**summary, "peak_memory_bytes": {"ram": 10, "gpu": gpu}})
+        assert point == Point(4, (0.5, 0.7), 3.0, memory)
+
+
+def test_the_study_draws_a_curve(tmp_path: Path) -> None:
+    found = smoke("parts", tmp_path)
+    assert set(found.payload) == {"graph", "metric", "curve", "failed"}
+    curve = found.payload["curve"]
+    assert [point["m"] for point in curve] == [1, 2]
+    best = max(point["test"]["mean"] for point in curve)
+    ranked = [row[0].text for row in found.tables[0].rows if row[1].rank == 1]
+    assert ranked == [str(point["m"]) for point in curve if point["test"]["mean"] == best]
+    assert found.words == f"The test metric is best with m = {ranked[0]}."
+    views = {view.name: view.series[0] for view in found.charts[0].views}
+    assert list(views) == ["test", "val", "seconds", "memory"]
+    assert views["test"].y == [pytest.approx(100 * point["test"]["mean"]) for point in curve]
+
+
+@pytest.mark.slow
+def test_the_m_that_was_found_is_taken_and_all_else_kept(tmp_path: Path) -> None:
+    experiment = Experiment(GRAPH, sampler=RandomNodes(7), hidden=8, layers=1, epochs=2, seeds=(1, 2, 3, 4))
+    taken, tried = auto_parts(experiment, tmp_path)
+    assert taken.sampler.options()["parts"] in tried
+    assert taken.with_(sampler=experiment.sampler) == experiment
+    assert {1, 2} <= set(tried)
+    assert all(len(open_run(tmp_path / f"m-{m}").results) == 3 for m in tried)
+
+
+@pytest.mark.slow
+def test_on_debian(tmp_path: Path) -> None:
+    assert [point["m"] for point in laptop("parts", tmp_path).payload["curve"]] == [1, 2, 4, 8, 16]
+
+
+def test_without_validation_nodes_there_is_nothing_to_choose_by(tmp_path: Path) -> None:
+    graph = make_graph(80)
+    assert graph.val_mask is not None
+    path = save(graph.replace(val_mask=torch.zeros_like(graph.val_mask)), tmp_path / "graph")
+    with pytest.raises(HandfulError, match="no validation nodes"):
+        chosen_parts(Experiment(path, hidden=4, layers=1, epochs=1, seeds=(1, 2)), tmp_path / "out")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from handful import Experiment
 from handful.errors import HandfulError
 from handful.nn import make_model
 from handful.samplers import make_sampler
+from handful.settings import Settings
 from handful.studies import presets
 from handful.studies.presets import paper_result
-from handful.training.fit import Settings
+from handful.vocabulary import PAPER_SEEDS
 
 DATASETS = ("ogbn-arxiv", "ogbn-products", "pokec")
 GRAPHLAND = ("artnet-exp", "city-reviews", "hm-categories", "pokec-regions", "tolokers-2", "web-fraud", "web-topics")
@@ -155,14 +158,19 @@ def sampler_options(text: str) -> dict[str, Any]:
     return {names[pair.split("=")[0].strip()]: int(pair.split("=")[1]) for pair in text.split(",")}
 
 
+def chosen(experiment: Experiment) -> tuple[float, float, float]:
+    """Learning rate, dropout and weight decay."""
+    return experiment.settings.lr, experiment.options["dropout"], experiment.settings.weight_decay
+
+
 def test_selected_sampling_and_training_hyperparameters(paper: str) -> None:
     rows = rows_of(paper, "tab:hparams_sampling_compact")[1:]
     assert len(rows) == 18
     for dataset, method, options, lr, dropout, decay in rows:
-        recipe = presets.sampling(dataset, SAMPLERS[method])
-        assert recipe.source == "tab:hparams_sampling_compact"
-        assert recipe.options == sampler_options(options), (dataset, method)
-        assert (recipe.lr, recipe.dropout, recipe.weight_decay) == (number(lr), number(dropout), number(decay))
+        found = presets.sampling(dataset, SAMPLERS[method])
+        assert found.sampler == make_sampler(SAMPLERS[method], **sampler_options(options)), (dataset, method)
+        assert chosen(found) == (number(lr), number(dropout), number(decay))
+        assert (found.graph, found.settings.optimizer, found.seeds) == (dataset, "adam", PAPER_SEEDS)
 
 
 def test_tuned_hyperparameters_of_the_architectures(paper: str) -> None:
@@ -170,13 +178,14 @@ def test_tuned_hyperparameters_of_the_architectures(paper: str) -> None:
     assert len(rows) == 12
     for dataset, model, *cells in rows:
         for regime, cell in zip(("full", "rns"), cells, strict=True):
-            recipe = presets.tuned(dataset, MODELS[model], regime)
+            found = presets.tuned(dataset, MODELS[model], regime)
             if cell == "N/A":
-                assert recipe is None
+                assert found is None
                 continue
             dropout, lr, decay = (number(part) for part in cell.strip("()").split(", "))
-            assert (recipe.dropout, recipe.lr, recipe.weight_decay) == (dropout, lr, decay), (dataset, model, regime)
-            assert recipe.options == presets.sampling(dataset, regime).options
+            assert chosen(found) == (lr, dropout, decay), (dataset, model, regime)
+            assert found.sampler == presets.sampling(dataset, regime).sampler
+            assert (found.model, found.settings.epochs) == (MODELS[model], presets.epochs(dataset))
 
 
 def test_hyperparameters_on_graphland(paper: str) -> None:
@@ -189,10 +198,10 @@ def test_hyperparameters_on_graphland(paper: str) -> None:
             ("full", numbers[:3], {}),
             ("rns", numbers[3:6], {"parts": int(numbers[6])}),
         ):
-            recipe = presets.graphland(dataset, regime.lower(), method)
-            assert (recipe.lr, recipe.dropout, recipe.weight_decay) == (lr, dropout, decay), (dataset, regime)
-            assert recipe.options == options
-            assert recipe.epochs == 1000
+            found = presets.graphland(dataset, regime.lower(), method)
+            assert chosen(found) == (lr, dropout, decay), (dataset, regime)
+            assert found.sampler == make_sampler(method, **options)
+            assert (found.settings.epochs, found.split) == (1000, regime.lower())
 
 
 def test_search_spaces(paper: str) -> None:
@@ -225,7 +234,7 @@ def test_search_spaces(paper: str) -> None:
 
 def test_settings_that_the_text_gives(paper: str) -> None:
     seeds = re.search(r"five random seeds: ([\d, and]+)\.", paper)[1]
-    assert presets.seeds() == tuple(int(seed) for seed in re.findall(r"\d+", seeds))
+    assert tuple(int(seed) for seed in re.findall(r"\d+", seeds)) == PAPER_SEEDS
     for sentence in (
         "Dropout is fixed to $0.5$",
         "For SGD, we use a learning rate of $0.03$",
@@ -314,30 +323,29 @@ def test_fanout_ablation(paper: str) -> None:
 
 def test_a_few_numbers_retyped() -> None:
     cluster = presets.sampling("pokec", "cluster")
-    assert (cluster.options, cluster.lr, cluster.weight_decay) == ({"clusters": 1500, "per_batch": 20}, 1e-4, 5e-3)
-    assert presets.sampling("ogbn-products", "neighbor").settings() == {
-        "lr": 1e-4,
-        "weight_decay": 0.0,
-        "epochs": 20,
-        "optimizer": "adam",
-        "momentum": 0.9,
-        "update": "step",
-        "checkpoint_activations": False,
-        "evaluation": "sampled",
-    }
-    assert presets.tuned("pokec", "sgformer", "full").lr == 1e-2
+    assert cluster.sampler.options() | {"clusters": 1500, "per_batch": 20} == cluster.sampler.options()
+    assert (cluster.settings.lr, cluster.settings.weight_decay) == (1e-4, 5e-3)
+    expected = Settings(lr=1e-4, epochs=20, evaluation="sampled")
+    assert presets.sampling("ogbn-products", "neighbor").settings == expected
+    sgformer = presets.tuned("pokec", "sgformer", "full")
+    assert sgformer is not None
+    assert sgformer.settings.lr == 1e-2
     assert presets.tuned("ogbn-products", "gat", "rns") is None
     fraud = [presets.graphland("web-fraud", "rl", method) for method in ("full", "rns")]
-    assert [(r.devices, r.checkpoint_activations, r.lr) for r in fraud] == [(2, False, 5e-4), (1, True, 5e-4)]
-    assert presets.graphland("web-topics", "rh", "full").devices == 2
-    assert presets.graphland("pokec-regions", "rh", "full").checkpoint_activations
-    assert not presets.graphland("pokec-regions", "rh", "rns").checkpoint_activations
+    assert [(e.device, e.settings.checkpoint_activations, e.settings.lr) for e in fraud] == [
+        ("cuda:0,cuda:1", False, 5e-4),
+        ("cpu", True, 5e-4),
+    ]
+    assert presets.graphland("web-topics", "rh", "full").device == "cuda:0,cuda:1"
+    assert presets.graphland("pokec-regions", "rh", "full").settings.checkpoint_activations
+    assert not presets.graphland("pokec-regions", "rh", "rns").settings.checkpoint_activations
     assert presets.architecture("web-topics", "graphland-sage") == {"layers": 3}
     accumulated = presets.implicit("rns-no-batch", "sgdm")
-    assert (accumulated.sampler, accumulated.options, accumulated.update) == ("rns", {"parts": 10}, "epoch")
-    assert (accumulated.lr, accumulated.momentum, accumulated.dropout, accumulated.epochs) == (0.03, 0.9, 0.5, 1000)
-    assert presets.implicit("full", "adam").update == "step"
-    assert presets.seeds() == (42, 123, 456, 789, 101112)
+    how = accumulated.settings
+    assert (accumulated.sampler.options()["parts"], how.update) == (10, "epoch")
+    assert (how.lr, how.momentum, accumulated.options["dropout"], how.epochs) == (0.03, 0.9, 0.5, 1000)
+    assert presets.implicit("full", "adam").settings.update == "step"
+    assert PAPER_SEEDS == (42, 123, 456, 789, 101112)
     assert presets.protocol("fig:implicit_reg_all_metrics") == {"seeds": 100, "batches": 50}
     assert presets.protocol("fig:val_accuracy_training_dynamics") == {"epochs": 200}
     assert presets.protocol("fig:sampling-properties") == {"epochs": 5}
@@ -347,15 +355,14 @@ def test_a_few_numbers_retyped() -> None:
     assert presets.TARGETS["ogbn-products"] == (0.88, 0.89, 0.9)
 
 
-def test_every_preset_makes_a_model_a_sampler_and_settings() -> None:
-    recipes = [presets.sampling(d, s) for d in DATASETS for s in sorted(set(SAMPLERS.values()))]
-    recipes += [r for d in DATASETS for m in MODELS.values() for g in ("full", "rns") if (r := presets.tuned(d, m, g))]
-    recipes += [presets.graphland(d, r, m) for d in GRAPHLAND for r in ("rl", "rh") for m in ("full", "rns")]
-    recipes += [presets.implicit(r, o) for r in ("full", "rns-no-batch", "rns") for o in ("sgd", "sgdm", "adam")]
-    assert len(recipes) == 18 + 20 + 28 + 9
-    for recipe in recipes:
-        make_sampler(recipe.sampler, **recipe.options)
-        Settings(**{name: value for name, value in recipe.settings().items() if name != "checkpoint_activations"})
+def test_every_preset_makes_an_experiment_that_can_be_kept_and_a_model() -> None:
+    found = [presets.sampling(d, s) for d in DATASETS for s in sorted(set(SAMPLERS.values()))]
+    found += [e for d in DATASETS for m in MODELS.values() for g in ("full", "rns") if (e := presets.tuned(d, m, g))]
+    found += [presets.graphland(d, r, m) for d in GRAPHLAND for r in ("rl", "rh") for m in ("full", "rns")]
+    found += [presets.implicit(r, o) for r in ("full", "rns-no-batch", "rns") for o in ("sgd", "sgdm", "adam")]
+    assert len(found) == 18 + 20 + 28 + 9
+    for experiment in found:
+        assert Experiment.from_json(json.loads(json.dumps(experiment.to_json()))) == experiment
     for sampler in sorted(set(SAMPLERS.values())):
         for options in presets.search_space(sampler):
             make_sampler(sampler, **options)
@@ -367,9 +374,9 @@ def test_every_preset_makes_a_model_a_sampler_and_settings() -> None:
 
 
 def test_presets_cannot_be_changed_by_those_who_read_them() -> None:
-    presets.sampling("pokec", "rns").options["parts"] = 99
+    presets.search_space("rns")[0]["parts"] = 99
     presets.architecture("pokec", "gcn")["layers"] = 99
-    assert presets.sampling("pokec", "rns").options == {"parts": 2}
+    assert presets.search_space("rns")[0] == {"parts": 2}
     assert presets.architecture("pokec", "gcn")["layers"] == 7
 
 

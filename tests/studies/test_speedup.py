@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handful.studies import Request, presets, run_study
-from handful.studies.speedup import Crossing, crossing, epoch_time, in_words, reachable, speedup
+from handful.studies import presets
+from handful.studies.speedup import (
+    SPEEDUPS,
+    Crossing,
+    crossing,
+    epoch_time,
+    in_words,
+    reachable,
+    speedup,
+    speedup_chart,
+)
+from handful.training.record import RunFolder
+from studies.smoke import laptop, smoke
 
 
 def lines(*rows: tuple[float, float, float | None]) -> list[dict[str, Any]]:
@@ -95,21 +106,30 @@ def test_the_paper_has_targets_for_its_graphs() -> None:
     assert presets.TARGETS["ogbn-products"] == (0.88, 0.89, 0.90)
 
 
-def test_the_study_tells_what_its_records_hold(small_debian: str, tmp_path: Path) -> None:
-    request = Request(small_debian, budget="smoke", out=tmp_path, jobs=2)
-    found = run_study("speedup", request)
-    assert found.payload["graph"] == "cut"
-    assert found.failed == ()
-    assert len(found.rows) == len(found.payload["targets"]) > 0
+def test_the_chart_has_ours_and_the_paper_s() -> None:
+    row = {**vars(speedup([FULL], [RNS], 0.65)), "paper": {"epoch": 2.0, "epochs": 1.5}}
+    (view,) = speedup_chart([row], "g", "accuracy").views
+    assert [one.name for one in view.series[::2]] == list(SPEEDUPS.values())
+    assert view.series[0].y == [2.0]
+    assert (view.series[1].y, view.series[1].paper) == ([2.0], True)
+    assert view.series[5].y == [None]  # the paper does not tell
+
+
+def test_the_study_tells_what_its_records_hold(tmp_path: Path) -> None:
+    found = smoke("speedup", tmp_path)
+    assert set(found.payload) == {"graph", "metric", "epoch_seconds", "targets"}
+    histories = {name: RunFolder(tmp_path / name / "seed-42").lines() for name in ("full", "rns")}
+    for method, history in histories.items():
+        assert [line["epoch"] for line in history] == [1, 2]
+        assert found.payload["epoch_seconds"][method] == epoch_time(history)
+    assert len(found.tables[0].rows) == len(found.payload["targets"]) > 0
     for target in found.payload["targets"]:
-        assert target["reached"] == {"full": 1, "rns": 1}
-        assert target["epochs"] > 0
-    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
-    assert len(stamps) == 2
-    again = run_study("speedup", request)
-    assert again.rows == found.rows
-    curves = run_study("curves", request)  # the same runs, which are not repeated
-    assert stamps == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
-    assert [line["method"] for line in curves.payload["curves"]] == ["full", "rns"]
-    assert curves.payload["curves"][0]["epoch"] == [1, 2]
-    assert set(curves.pictures) == {"curves-epoch.svg", "curves-seconds.svg"}
+        own = speedup([histories["full"]], [histories["rns"]], target["target"])
+        assert target["reached"] == own.reached == {"full": 1, "rns": 1}
+        assert target["epochs"] == own.epochs > 0
+        assert target["paper"] is None
+
+
+@pytest.mark.slow
+def test_on_debian(tmp_path: Path) -> None:
+    assert len(laptop("speedup", tmp_path).payload["targets"]) == 3

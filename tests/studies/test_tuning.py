@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,41 @@ import optuna
 import pytest
 
 from graphs import make_graph
-from handful.errors import RunError
-from handful.samplers import RandomNodes, make_sampler
+from handful import Experiment, RandomNodes, open_run
+from handful.errors import HandfulError, RunError
 from handful.studies import presets
-from handful.studies.tuning import Plan, _Reporter, _val, final_job, open_study, sampling_space, search
+from handful.studies.tuning import (
+    _Reporter,
+    _val,
+    comparable,
+    open_study,
+    paper_experiment,
+    sampling_space,
+    search,
+    tune_samplers,
+)
+from npz import write_npz
+from studies.smoke import check
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    graph = make_graph(120)
-    arrays = {name: getattr(graph, name).numpy() for name in ("x", "y", "train_mask", "val_mask", "test_mask")}
-    np.savez(tmp_path / "g.npz", edge_index=graph.edge_index.numpy(), **arrays)
-    return Plan(str(tmp_path / "g.npz"), "sage", {"hidden": 4, "layers": 1}, {"epochs": 2})
+def asked(tmp_path: Path) -> Experiment:
+    graph = write_npz(tmp_path / "g.npz", make_graph(120))
+    return Experiment(graph, sampler=RandomNodes(2), hidden=4, layers=1, epochs=2, seeds=(42, 1))
 
 
 def url(tmp_path: Path, name: str = "tune.db") -> str:
     return f"sqlite:///{tmp_path / name}"
 
 
-def trials_of(plan: Plan, storage: str) -> list[Any]:
-    return open_study(plan, RandomNodes(2), storage).get_trials()
+def trials_of(experiment: Experiment, storage: str) -> list[Any]:
+    return open_study(experiment, experiment.load(experiment.seeds[0]), storage).get_trials()
 
 
-def test_trials_search_the_paper_s_space_and_the_best_by_validation_is_taken(plan: Plan, tmp_path: Path) -> None:
+def test_trials_search_the_paper_s_space_and_the_best_by_validation_is_taken(asked: Experiment, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    best = search(plan, RandomNodes(2), url(tmp_path), 3, report=lambda *args: seen.append(args))
-    trials = trials_of(plan, url(tmp_path))
+    best = search(asked, url(tmp_path), 3, report=lambda *args: seen.append(args))
+    trials = trials_of(asked, url(tmp_path))
     assert len(trials) == best.trials == 3
     assert [done for _, done, _ in seen] == [0, 1, 2, 3]
     assert not trials[0].intermediate_values  # nothing is reported, and nothing pruned, unless it was asked for
@@ -49,93 +57,164 @@ def test_trials_search_the_paper_s_space_and_the_best_by_validation_is_taken(pla
         assert set(trial.params) == {"lr", "dropout", "weight_decay"}
         assert all(trial.params[name] in space[name] for name in space)
     assert best.val == max(trial.value for trial in trials)
-    job = final_job(plan, best, (1, 2))
-    assert job.settings == {"epochs": 2, "lr": best.parameters["lr"], "weight_decay": best.parameters["weight_decay"]}
-    assert job.architecture == {"hidden": 4, "layers": 1, "dropout": best.parameters["dropout"]}
-    assert (job.sampler, job.sampler_options["parts"], job.seeds) == ("rns", 2, (1, 2))
+    assert best.experiment == asked.with_(**best.parameters)
+    assert best.to_json() == {
+        "sampler": "rns",
+        "options": asked.sampler.options(),
+        "trials": 3,
+        "val": best.val,
+        **best.parameters,
+    }
+    own = best.experiment.with_(seeds=(42,)).run()  # a trial is a run with the first seed
+    assert own.val == best.val
 
 
-def test_a_search_goes_on_where_it_was_and_is_the_same_each_time(plan: Plan, tmp_path: Path) -> None:
+def test_a_search_goes_on_where_it_was_and_is_the_same_each_time(asked: Experiment, tmp_path: Path) -> None:
     for trials in (1, 3, 3):
-        search(plan, RandomNodes(2), url(tmp_path, "a.db"), trials)
-    search(plan, RandomNodes(2), url(tmp_path, "b.db"), 3)
-    first, second = ([(t.params, t.value) for t in trials_of(plan, url(tmp_path, f"{name}.db"))] for name in "ab")
+        search(asked, url(tmp_path, "a.db"), trials)
+    search(asked, url(tmp_path, "b.db"), 3)
+    first, second = ([(t.params, t.value) for t in trials_of(asked, url(tmp_path, f"{name}.db"))] for name in "ab")
     assert first == second
     assert len(first) == 3
-    search(plan, RandomNodes(3), url(tmp_path, "a.db"), 1)  # another configuration is a study of its own
-    assert len(trials_of(plan, url(tmp_path, "a.db"))) == 3
+    search(asked.with_(sampler=RandomNodes(3)), url(tmp_path, "a.db"), 1)  # another is a study of its own
+    assert len(trials_of(asked, url(tmp_path, "a.db"))) == 3
     assert len(optuna.get_all_study_summaries(url(tmp_path, "a.db"))) == 2
 
 
-def test_trials_of_another_plan_are_not_mixed_in(plan: Plan, tmp_path: Path) -> None:
-    search(plan, RandomNodes(2), url(tmp_path), 1)
-    with pytest.raises(RunError, match="epochs"):
-        search(replace(plan, settings={"epochs": 3}), RandomNodes(2), url(tmp_path), 1)
+def test_trials_of_another_experiment_are_not_mixed_in(asked: Experiment, tmp_path: Path) -> None:
+    search(asked, url(tmp_path), 1)
+    for changes, words in (
+        ({"epochs": 3}, "with epochs 2, not 3"),
+        ({"hidden": 5}, "with hidden 4, not 5"),
+        ({"norm": "ln"}, "with norm bn, not ln"),
+        ({"seeds": (1, 42)}, r"with seeds \[42\], not \[1\]"),
+        ({"class_weight": "balanced"}, "with class_weight none, not balanced"),
+    ):
+        with pytest.raises(RunError, match=words):
+            search(asked.with_(**changes), url(tmp_path), 1)
+    # Where it runs, and the seeds of the final runs, may differ.
+    assert comparable(asked.with_(seeds=(42, 7), root=tmp_path, device="cuda")) == comparable(asked)
     with pytest.raises(RunError, match="cannot be opened"):
-        open_study(plan, RandomNodes(2), "nonsense://here")
+        search(asked, "nonsense://here", 1)
 
 
-def test_a_run_that_diverges_has_the_worst_value(plan: Plan) -> None:
-    graph = make_graph(120)
-    wild = replace(plan, architecture={"hidden": 4, "layers": 2, "norm": "none"}, settings={"epochs": 4})
-    assert _val(wild, graph, RandomNodes(2), {"lr": 1e30, "dropout": 0.0, "weight_decay": 0.0}, []) == 0.0
+def test_trials_on_other_data_are_not_mixed_in(asked: Experiment, tmp_path: Path) -> None:
+    search(asked, url(tmp_path), 1)
+    changed = make_graph(120)
+    assert changed.y is not None
+    write_npz(tmp_path / "g.npz", changed.replace(y=changed.y.roll(1)))
+    with pytest.raises(RunError, match=r"with labels .*, not .*: use another storage"):
+        search(asked, url(tmp_path), 1)
 
 
-def test_pruning_stops_a_trial_that_falls_behind(plan: Plan) -> None:
+def test_a_run_that_diverges_has_the_worst_value(asked: Experiment) -> None:
+    wild = asked.with_(layers=2, norm="none", epochs=4, lr=1e30, dropout=0.0)
+    assert _val(wild, make_graph(120), []) == 0.0
+
+
+def test_pruning_stops_a_trial_that_falls_behind(asked: Experiment) -> None:
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.MedianPruner(n_startup_trials=2))
     for _ in range(3):
         ahead = study.ask()
         for epoch in (1, 2):
             ahead.report(2.0, epoch)  # better than any accuracy
         study.tell(ahead, 2.0)
-    parameters = {"lr": 0.01, "dropout": 0.0, "weight_decay": 0.0}
     with pytest.raises(optuna.TrialPruned):
-        _val(plan, make_graph(120), RandomNodes(2), parameters, [_Reporter(study.ask())])
+        _val(asked, make_graph(120), [_Reporter(study.ask())])
 
 
 def test_search_spaces_are_the_paper_s() -> None:
-    assert [options["parts"] for options in sampling_space("rns", 4)] == list(range(2, 11))
-    assert sampling_space("full", 4) == [{}]
-    assert sampling_space("ladies", 3)[0]["budget"] == [8192] * 3
+    assert [sampler.options()["parts"] for sampler in sampling_space("rns", 4)] == list(range(2, 11))
+    assert [sampler.name for sampler in sampling_space("full", 4)] == ["full"]
+    assert sampling_space("ladies", 3)[0].options()["budget"] == (8192,) * 3
     for name in ("full", "neighbor", "cluster", "saint", "ladies", "rns"):
-        for options in sampling_space(name, 4):
-            make_sampler(name, **options)
+        space = sampling_space(name, 4)
+        assert len(space) == len(presets.search_space(name))
+        for sampler, given in zip(space, presets.search_space(name), strict=True):
+            options = sampler.options()
+            assert all(options[key] == _tuple(value) for key, value in given.items() if key != "budget")
+    with pytest.raises(HandfulError, match="did you mean rns"):
+        sampling_space("rnss", 4)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def test_the_paper_s_architecture_epochs_and_evaluation() -> None:
+    own = paper_experiment(Experiment("ogbn-arxiv", hidden=4, epochs=2, lr=0.5, seeds=(7,)), "neighbor")
+    preset = presets.sampling("ogbn-arxiv", "neighbor")
+    assert own.options == preset.options
+    assert (own.settings.epochs, own.settings.evaluation) == (20, "sampled")
+    assert (own.settings.lr, own.seeds) == (0.5, (7,))
+    assert paper_experiment(Experiment("pokec"), "ladies").model == "gcn"
+    with pytest.raises(HandfulError, match="the paper's tables"):
+        paper_experiment(Experiment("debian"), "rns")
+
+
+def test_the_best_of_each_sampler_is_trained_with_all_seeds(asked: Experiment, tmp_path: Path) -> None:
+    space = [asked, asked.with_(sampler=RandomNodes(3)), asked.with_(sampler="full")]
+    without = tune_samplers(space, url(tmp_path), tmp_path, trials=1, final=False)
+    assert without.payload["final"] == []
+    assert not (tmp_path / "final").exists()
+    found = tune_samplers(space, url(tmp_path), tmp_path, trials=1)
+    check(found, tmp_path / "page")
+    assert set(found.payload) == {"graph", "metric", "storage", "searches", "final"}
+    assert [row["trials"] for row in found.payload["searches"]] == [1, 1, 1]
+    assert [row["sampler"] for row in found.payload["final"]] == ["rns", "full"]
+    best = max(found.payload["searches"][:2], key=lambda row: row["val"])
+    final = found.payload["final"][0]
+    assert final["options"] == best["options"]
+    opened = open_run(tmp_path / "final" / "rns")
+    assert opened.experiment is not None
+    assert opened.experiment.seeds == (42, 1)
+    assert opened.experiment.settings.lr == best["lr"]
+    assert final["test"]["mean"] == pytest.approx(np.mean([run.test for run in opened.results]))
+    assert [len(table.rows) for table in found.tables] == [3, 2]
+
+
+def test_without_validation_nodes_there_is_nothing_to_judge_by(asked: Experiment, tmp_path: Path) -> None:
+    graph = make_graph(120)
+    nobody = np.zeros(120, bool)
+    write_npz(tmp_path / "g.npz", graph, val_mask=nobody)
+    with pytest.raises(HandfulError, match="validation"):
+        search(asked, url(tmp_path), 1)
 
 
 DIES = """
 import os, sys
-from handful.samplers import RandomNodes
+from handful import Experiment, RandomNodes
 from handful.studies import tuning
-plan = tuning.Plan({graph!r}, "sage", {{"hidden": 4, "layers": 1}}, {{"epochs": 2}})
+asked = Experiment({graph!r}, sampler=RandomNodes(2), hidden=4, layers=1, epochs=2, seeds=(42, 1))
 tuning._val = lambda *args: os._exit(9)
-tuning.search(plan, RandomNodes(2), {storage!r}, 2)
+tuning.search(asked, {storage!r}, 2)
 """
 
 
-def test_a_killed_trial_is_buried_and_made_up_for(plan: Plan, tmp_path: Path) -> None:
-    code = DIES.format(graph=plan.graph, storage=url(tmp_path))
+def test_a_killed_trial_is_buried_and_made_up_for(asked: Experiment, tmp_path: Path) -> None:
+    code = DIES.format(graph=asked.graph, storage=url(tmp_path))
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert [t.state for t in trials_of(plan, url(tmp_path))] == [optuna.trial.TrialState.RUNNING]
-    assert search(plan, RandomNodes(2), url(tmp_path), 2).trials == 2
-    assert [t.state.name for t in trials_of(plan, url(tmp_path))] == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert [t.state for t in trials_of(asked, url(tmp_path))] == [optuna.trial.TrialState.RUNNING]
+    assert search(asked, url(tmp_path), 2).trials == 2
+    assert [t.state.name for t in trials_of(asked, url(tmp_path))] == ["FAIL", "COMPLETE", "COMPLETE"]
 
 
 SHARES = """
 import pathlib, sys, time
-from handful.samplers import RandomNodes
+from handful import Experiment, RandomNodes
 from handful.studies import tuning
-plan = tuning.Plan({graph!r}, "sage", {{"hidden": 4, "layers": 1}}, {{"epochs": 2}})
+asked = Experiment({graph!r}, sampler=RandomNodes(2), hidden=4, layers=1, epochs=2, seeds=(42, 1))
 folder = pathlib.Path({folder!r})
 (folder / f"ready-{{sys.argv[1]}}").touch()
 while not (folder / "go").exists():
     time.sleep(0.001)
-tuning.search(plan, RandomNodes(2), {storage!r}, {trials})
+tuning.search(asked, {storage!r}, {trials})
 """
 
 
-def test_two_processes_share_one_study(plan: Plan, tmp_path: Path) -> None:
+def test_two_processes_share_one_study(asked: Experiment, tmp_path: Path) -> None:
     trials = 10
-    code = SHARES.format(graph=plan.graph, storage=url(tmp_path), folder=str(tmp_path), trials=trials)
+    code = SHARES.format(graph=asked.graph, storage=url(tmp_path), folder=str(tmp_path), trials=trials)
     processes = [
         subprocess.Popen([sys.executable, "-c", code, str(i)], stderr=subprocess.PIPE, env=os.environ) for i in (0, 1)
     ]
@@ -146,7 +225,7 @@ def test_two_processes_share_one_study(plan: Plan, tmp_path: Path) -> None:
     for process in processes:
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()
-    done = trials_of(plan, url(tmp_path))
+    done = trials_of(asked, url(tmp_path))
     assert trials <= len(done) <= trials + 1
     assert {trial.state.name for trial in done} == {"COMPLETE"}
     assert {trial.user_attrs["process"][1] for trial in done} == {process.pid for process in processes}

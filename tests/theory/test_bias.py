@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import handful as hf
-from handful.batch import Batch
+from handful.batch import Sample, training_sample
 from handful.samplers.base import Sampler
 from handful.samplers.cluster import Clusters
-from handful.samplers.random_node import RandomNodes, dealt_subgraphs, make_batch
+from handful.samplers.induced import induced_parts
+from handful.samplers.random_node import RandomNodes
 from handful.theory.bias import (
     bias_bound,
     bias_split,
@@ -53,11 +54,11 @@ class EveryPartition(Sampler):
 
     name = "every-partition"
 
-    def epoch(self, graph: hf.Graph, seed: int, epoch: int) -> Iterator[Batch]:
+    def sample(self, graph: hf.Graph, seed: int, epoch: int) -> Iterator[Sample]:
         part = np.ones(N, np.uint8)
         part[list(list(combinations(range(N), N // M))[epoch])] = 0
-        for nodes, adjacency in dealt_subgraphs(graph, part, M):
-            yield make_batch(graph, nodes, (adjacency,))
+        for nodes, adjacency in induced_parts(graph, part, M):
+            yield training_sample(graph, nodes, (adjacency,))
 
 
 PARTITIONS = comb(N, N // M)

@@ -68,7 +68,7 @@ def test_words_name_the_steadiest_and_the_nearest() -> None:
     torch.manual_seed(0)
     found = diagnose(graph, [Neighbors(batch_size=5), RandomNodes(2)], make, batches=10, repeats=2)
     words = in_words(found)
-    assert words.startswith("rns has the least gradient variance")
+    assert words.startswith("RNS has the least gradient variance")
     closest = min(found, key=lambda d: d.mean("bias")).name
     assert ("is also the closest" in words) == (closest == "rns")
     assert abs(relation(found)) == pytest.approx(1)

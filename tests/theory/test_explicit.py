@@ -9,7 +9,7 @@ from handful.errors import HandfulError
 from handful.samplers.random_node import RandomNodes
 from handful.theory.explicit import SeededBatch, VariancePenalty, variance_gradient
 from handful.theory.implicit import implicit_terms
-from handful.training.fit import batch_loss
+from handful.training.loop import batch_loss
 from handful.training.module import seed_step
 
 

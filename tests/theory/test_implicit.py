@@ -23,7 +23,7 @@ from handful.theory.implicit import (
     repeated_terms,
     without_dropout,
 )
-from handful.training.fit import batch_loss
+from handful.training.loop import batch_loss
 
 
 def small_graph(n: int = 90, classes: int = 3, train: float = 0.6, seed: int = 0) -> hf.Graph:

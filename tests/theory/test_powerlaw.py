@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import zeta
 
-from handful.batch import make_batch
+from handful.batch import Sample
 from handful.graph import Graph
 from handful.samplers.random_node import RandomNodes
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
@@ -86,7 +86,7 @@ def test_degrees_count_distinct_neighbours() -> None:
                 len({u for e in edges.T for u in e if v in e and u != v and set(e.tolist()) <= set(among)})
                 for v in among
             ]
-            assert degrees(make_batch(graph, nodes, (adjacency,))).tolist() == expected
+            assert degrees(Sample(nodes, (adjacency,), nodes[:0])).tolist() == expected
 
 
 def test_relation_over_samplers() -> None:

@@ -1,29 +1,25 @@
-"""The training loop: its two regimes, its evaluation, and what it does with odd batches and models."""
+"""``fit``: what it trains, what it leaves behind, what it refuses, and which runs it goes on with."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import ExponentialLR, StepLR
 from torch_geometric.nn import GraphSAGE
 
 import handful as hf
 from graphs import make_graph
-from handful.batch import Batch
-from handful.random import derived_seed
-from handful.training.fit import batch_loss
-from handful.training.loss import node_loss
+from handful.training.fit import begin, device_names
 from handful.training.metrics import accuracy
-from handful.training.module import seed_step
-
-
-def small_sage(graph: hf.Graph, seed: int = 0, **options: object) -> hf.SAGE:
-    torch.manual_seed(seed)
-    return hf.SAGE(graph.num_features, graph.num_outputs, hidden=16, layers=2, **options)
+from small import BreakOff, small_sage, timeless
 
 
 def test_learns_and_reports_the_best_epoch(graph: hf.Graph) -> None:
@@ -41,83 +37,17 @@ def test_learns_and_reports_the_best_epoch(graph: hf.Graph) -> None:
     assert accuracy(logits[graph.test_mask], graph.y[graph.test_mask]) == run.test
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "sgdm", "adam", "adamw"])
-def test_the_epoch_regime_equals_hand_accumulated_gradients(graph: hf.Graph, optimizer: str) -> None:
-    sampler = hf.RandomNodes(3)
-    # BatchNorm makes the gradient of a bias before it pure rounding, which Adam would blow up to a full step.
-    ours, theirs = small_sage(graph, norm="none"), small_sage(graph, norm="none")
-    hf.fit(
-        ours,
-        graph,
-        sampler,
-        epochs=2,
-        lr=0.01,
-        update="epoch",
-        optimizer=optimizer,
-        weight_decay=0.01,
-        seed=5,
-        trim=False,
-    )
-    beta = {"momentum": 0.9} if optimizer == "sgdm" else {}
-    kind = {"sgd": "SGD", "sgdm": "SGD", "adam": "Adam", "adamw": "AdamW"}[optimizer]
-    step = getattr(torch.optim, kind)(theirs.parameters(), lr=0.01, weight_decay=0.01, **beta)
-    states = []
-    for epoch in range(2):
-        losses = []
-        for index, batch in enumerate(sampler.epoch(graph, 5, epoch)):
-            seed_step(theirs, derived_seed(5, epoch, index))
-            losses.append(node_loss(theirs(batch)[batch.targets], batch.y))
-        step.zero_grad()
-        torch.stack(losses).mean().backward()
-        step.step()
-        states.append({k: v.clone() for k, v in theirs.state_dict().items()})
-    trained = ours.state_dict()  # the best epoch's weights, whichever it was
-    assert any(
-        all(torch.allclose(trained[k], state[k], rtol=1e-4, atol=1e-6) for k in trained if "num_batches" not in k)
-        for state in states
-    )
-
-
-def test_one_step_a_batch_and_one_step_an_epoch_differ(graph: hf.Graph) -> None:
-    steps = [hf.fit(small_sage(graph), graph, hf.RandomNodes(4), epochs=3, update=u).steps for u in ("step", "epoch")]
-    assert steps == [12, 3]
-
-
 def test_the_same_seed_gives_the_same_run(graph: hf.Graph) -> None:
     runs = [hf.fit(small_sage(graph), graph, hf.RandomNodes(3), epochs=4, seed=s) for s in (1, 1, 2)]
     losses = [[line["loss"] for line in run.history] for run in runs]
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_parts_without_training_nodes_make_no_step_and_are_counted() -> None:
-    graph = make_graph(60)
-    only = torch.zeros(60, dtype=torch.bool)
-    only[int(graph.train_nodes[0])] = True
-    graph = graph.replace(train_mask=only)
-    run = hf.fit(small_sage(graph, norm="ln"), graph, hf.RandomNodes(4), epochs=5)
-    assert (run.steps, run.skipped) == (5, 15)
-
-
-def test_patience_stops_early(graph: hf.Graph) -> None:
-    run = hf.fit(small_sage(graph), graph, hf.RandomNodes(2), epochs=200, lr=1e-2, patience=3)
-    assert run.epochs < 200
-    assert run.epochs == run.best_epoch + 3
-
-
-def test_without_validation_nodes_the_last_epoch_stands(graph: hf.Graph) -> None:
-    run = hf.fit(
-        small_sage(graph),
-        graph.replace(val_mask=torch.zeros(graph.num_nodes, dtype=torch.bool)),
-        hf.FullGraph(),
-        epochs=3,
-    )
-    assert math.isnan(run.val)
-    assert (run.best_epoch, run.test) == (3, run.history[-1]["test"])
-
-
-def test_evaluation_every_k_epochs_and_at_the_end(graph: hf.Graph) -> None:
-    run = hf.fit(small_sage(graph), graph, hf.FullGraph(), epochs=7, evaluate_every=3)
-    assert [line["epoch"] for line in run.history] == [3, 6, 7]
+def test_fields_by_name_win_over_settings(graph: hf.Graph) -> None:
+    settings = hf.Settings(epochs=3, lr=0.5, optimizer="sgd")
+    both = hf.fit(small_sage(graph), graph, hf.FullGraph(), settings, lr=0.01)
+    alone = hf.fit(small_sage(graph), graph, hf.FullGraph(), epochs=3, lr=0.01, optimizer="sgd")
+    assert timeless(both.history) == timeless(alone.history)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "average_precision", "roc_auc"])
@@ -129,89 +59,77 @@ def test_two_classes_use_one_logit_and_binary_metrics(metric: str) -> None:
     assert run.test > 0.7
 
 
+def pyg_sage(graph: hf.Graph, dropout: float = 0.3) -> GraphSAGE:
+    torch.manual_seed(0)
+    return GraphSAGE(graph.num_features, 16, 2, graph.num_classes, dropout=dropout)
+
+
 def test_any_pyg_module_trains(graph: hf.Graph) -> None:
-    torch.manual_seed(0)
-    model = GraphSAGE(graph.num_features, 16, 2, graph.num_classes, dropout=0.3)
-    first = hf.fit(model, graph, hf.RandomNodes(2), epochs=15, lr=1e-2)
-    assert first.test > 0.8
-    torch.manual_seed(0)
-    again = GraphSAGE(graph.num_features, 16, 2, graph.num_classes, dropout=0.3)
-    assert hf.fit(again, graph, hf.RandomNodes(2), epochs=15, lr=1e-2).test == first.test
+    runs = [hf.fit(pyg_sage(graph), graph, hf.RandomNodes(2), epochs=15, lr=1e-2) for _ in range(2)]
+    assert runs[0].test > 0.8
+    assert timeless(runs[0].history) == timeless(runs[1].history)
 
 
-@pytest.mark.parametrize("cls", [hf.SAGE, hf.GCN, hf.GAT])
-def test_trimming_changes_no_loss(cls: type) -> None:
-    graph = make_graph(400, degree=2)
-    few = torch.zeros(400, dtype=torch.bool)
-    few[graph.train_nodes[:20]] = True
-    graph = graph.replace(train_mask=few)
-    histories = []
-    for trim in (True, False):
-        torch.manual_seed(0)
-        model = cls(graph.num_features, graph.num_outputs, hidden=16, layers=2, norm="ln", dropout=0.0)
-        run = hf.fit(model, graph, hf.RandomNodes(2), epochs=4, lr=1e-2, trim=trim)
-        histories.append([line["loss"] for line in run.history])
-    assert histories[0] == pytest.approx(histories[1], rel=1e-4)
+def test_a_sampler_of_ones_own_needs_only_samples(graph: hf.Graph) -> None:
+    @dataclass(frozen=True)
+    class Twice(hf.Sampler):
+        def sample(self, graph: hf.Graph, seed: int, epoch: int) -> Iterator[hf.Sample]:
+            for _ in range(2):
+                yield from hf.FullGraph().sample(graph, seed, epoch)
+
+    assert hf.fit(small_sage(graph), graph, Twice(), epochs=2).steps == 4
 
 
-def test_bf16_is_close_to_fp32_and_keeps_float32_weights(graph: hf.Graph) -> None:
-    batch = next(iter(hf.RandomNodes(2).epoch(graph, 0, 0)))
-    model = small_sage(graph, dropout=0.0)
-    wide, narrow = batch_loss(model, batch), batch_loss(model, batch, "bf16")
-    assert wide != narrow
-    torch.testing.assert_close(wide, narrow, rtol=0.03, atol=0.03)
-    run = hf.fit(model, graph, hf.RandomNodes(2), epochs=10, lr=1e-2, precision="bf16")
-    assert run.test > 0.8
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
+def test_begin_has_trained_nothing_yet(graph: hf.Graph) -> None:
+    model = small_sage(graph)
+    loop = begin(model, graph, hf.RandomNodes(2), hf.Settings(optimizer="sgdm", class_weight="balanced"), seed=7)
+    assert (loop.epoch, loop.steps, loop.history, loop.seed) == (0, 0, [], 7)
+    assert loop.optimizer.param_groups[0]["momentum"] == 0.9
+    assert {id(p) for p in loop.optimizer.param_groups[0]["params"]} == {id(p) for p in model.parameters()}
+    assert loop.class_weight is not None
+    assert same_device(loop.graph.device, "cpu")
 
 
-def test_callbacks_see_every_hook_in_order(graph: hf.Graph) -> None:
-    seen: list[str] = []
-
-    class Watch(hf.Callback):
-        def on_start(self, loop: object) -> None:
-            seen.append("start")
-
-        def on_gradient(self, loop: object, batch: Batch, loss: float) -> None:
-            assert all(p.grad is not None for p in loop.model.parameters())
-            assert math.isfinite(loss)
-            seen.append("gradient")
-
-        def on_step(self, loop: object) -> None:
-            seen.append("step")
-
-        def on_epoch(self, loop: object) -> None:
-            seen.append("epoch")
-
-        def on_evaluation(self, loop: object, line: dict) -> None:
-            seen.append("evaluation")
-
-        def on_end(self, loop: object) -> None:
-            seen.append("end")
-
-    hf.fit(small_sage(graph), graph, hf.RandomNodes(2), epochs=1, callbacks=[Watch()])
-    assert seen == ["start", "gradient", "step", "gradient", "step", "epoch", "evaluation", "end"]
-
-
-def test_a_loss_that_is_not_finite_stops_with_a_reason(graph: hf.Graph) -> None:
-    with pytest.raises(hf.HandfulError, match="smaller --lr"):
-        hf.fit(small_sage(graph, norm="none"), graph, hf.FullGraph(), epochs=50, lr=1e30, optimizer="sgd")
+def same_device(device: torch.device, name: str) -> bool:
+    return device == torch.device(name)
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("given", "names"),
+    [("cpu", ["cpu"]), ("cuda:0, cuda:1", ["cuda:0", "cuda:1"]), (torch.device("cpu"), [torch.device("cpu")])],
+)
+def test_devices_by_name(given: Any, names: list[Any]) -> None:
+    assert device_names(given) == names
+    assert device_names(names) == names
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
     [
-        ({"epochs": 0}, "epochs must be at least 1"),
-        ({"lr": 0.0}, "lr must be above 0"),
-        ({"update": "batch"}, "update must be step or epoch"),
-        ({"precision": "fp16"}, "precision must be fp32 or bf16"),
-        ({"optimizer": "adm"}, "did you mean adam"),
         ({"evaluation": "sampled"}, "cannot evaluate by sampling"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"epoch": 3}, "there is no setting 'epoch': did you mean epochs"),
+        ({"optimizer": "adm"}, "optimizer must be adam, adamw, sgd or sgdm"),
+        ({"seed": -1}, "seed must lie between 0"),
+        ({"seed": "a"}, "seed takes a whole number"),
+        ({"loss": "ce"}, "loss takes a function"),
+        ({"scheduler": torch.optim.lr_scheduler.StepLR}, "must take the optimiser alone"),
+        ({"class_weight": [0.0, 0.0, 0.0, 0.0]}, "not only zeros"),
+        ({"class_weight": ["a", "b", "c", "d"]}, "a number for every class"),
+        ({"callbacks": [print]}, "takes instances of Callback"),
+        ({"device": "meta"}, "cannot be used here"),
+        ({"class_weight": [1.0, 2.0]}, "class_weight has shape .2,. for 4 classes"),
+        ({"loss": F.cross_entropy}, r"loss must give one value per node"),
+        ({"optimizer": lambda parameters: None}, "must take \\(parameters, lr, weight_decay\\)"),
+        ({"device": "gpu"}, "device 'gpu' cannot be used here"),
     ],
 )
-def test_wrong_settings_are_named(graph: hf.Graph, settings: dict, words: str) -> None:
+def test_what_cannot_be_is_named(graph: hf.Graph, wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(hf.HandfulError, match=words):
-        hf.fit(small_sage(graph), graph, hf.RandomNodes(2), **settings)
+        hf.fit(small_sage(graph), graph, hf.RandomNodes(2), **wrong)
 
 
 def test_a_graph_without_labels_is_refused(graph: hf.Graph) -> None:
@@ -220,11 +138,103 @@ def test_a_graph_without_labels_is_refused(graph: hf.Graph) -> None:
         hf.fit(nn.Linear(1, 1), bare, hf.FullGraph())
 
 
-def test_a_sampler_of_ones_own_needs_only_an_epoch(graph: hf.Graph) -> None:
-    @dataclass(frozen=True)
-    class Twice(hf.Sampler):
-        def epoch(self, graph: hf.Graph, seed: int, epoch: int) -> Iterator[Batch]:
-            for _ in range(2):
-                yield from hf.FullGraph().epoch(graph, seed, epoch)
+def test_a_model_with_too_few_outputs_is_refused(graph: hf.Graph) -> None:
+    with pytest.raises(hf.HandfulError, match="has 3 outputs, and the graph needs 8 and 4"):
+        hf.fit(hf.SAGE(graph.num_features, 3), graph, hf.FullGraph())
 
-    assert hf.fit(small_sage(graph), graph, Twice(), epochs=2).steps == 4
+
+# -- which runs are gone on with --------------------------------------------------------------------------------------
+
+
+def swapped(mask: Tensor | None, other: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Two masks of the same sizes as before, with one node of each in the other."""
+    assert mask is not None
+    assert other is not None
+    mask, other = mask.clone(), other.clone()
+    a, b = int(mask.nonzero()[0]), int(other.nonzero()[0])
+    mask[a], other[a], mask[b], other[b] = False, True, True, False
+    return mask, other
+
+
+def changed_graph(what: str) -> hf.Graph:
+    graph = make_graph(80, weighted=True)
+    assert graph.y is not None
+    if what == "features":
+        return graph.replace(x=graph.x + 1e-3)
+    if what == "labels":
+        return graph.replace(y=(graph.y + 1) % 4)
+    if what == "split nodes":
+        train, val = swapped(graph.train_mask, graph.val_mask)
+        return graph.replace(train_mask=train, val_mask=val)
+    if what == "weights":
+        return graph.replace(edge_weight=2 * graph.edge_weight)
+    assert what == "graph name"
+    return graph.replace(name="another")
+
+
+def squared(logits: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(logits, y, reduction="none").square()
+
+
+def rooted(logits: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(logits, y, reduction="none").sqrt()
+
+
+def made_sgd(parameters: Any, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=lr, momentum=MOMENTUM)
+
+
+def made_step(optimizer: torch.optim.Optimizer) -> StepLR:
+    return StepLR(optimizer, STEP)
+
+
+MOMENTUM, STEP = 0.5, 2
+ADAGRAD, RMSPROP = torch.optim.Adagrad, torch.optim.RMSprop
+PAIRS = [
+    *(({}, {"graph": what}, f"{what} was") for what in ("features", "labels", "split nodes", "weights", "graph name")),
+    ({"class_weight": [1.0, 2.0, 3.0, 4.0]}, {"class_weight": torch.ones(4)}, r"class_weight was \[1.0, 2.0, 3.0, 4.0\]"
+     r" and is now \[1.0, 1.0, 1.0, 1.0\]"),
+    ({}, {"class_weight": [1.0, 1.0, 1.0, 1.0]}, r"own was None and is now \{'class_weight': \[1.0"),
+    ({}, {"class_weight": "balanced"}, "class_weight was none and is now balanced"),
+    ({"optimizer": ADAGRAD}, {"optimizer": RMSPROP}, r"optimizer was \S*Adagrad and is now \S*RMSprop"),
+    ({"optimizer": partial(torch.optim.SGD, momentum=0.5)}, {"optimizer": partial(torch.optim.SGD, momentum=0.6)},
+     "momentum was 0.5 and is now 0.6"),
+    ({"optimizer": made_sgd}, {"optimizer": made_sgd, "MOMENTUM": 0.6}, "momentum was 0.5 and is now 0.6"),
+    ({"scheduler": partial(ExponentialLR, gamma=0.5)}, {"scheduler": partial(ExponentialLR, gamma=0.25)},
+     "gamma was 0.5 and is now 0.25"),
+    ({"scheduler": made_step}, {"scheduler": made_step, "STEP": 3}, "step_size was 2 and is now 3"),
+    ({"loss": squared}, {"loss": rooted}, r"loss was \S*squared and is now \S*rooted"),
+    ({}, {"loss": squared}, r"own was None and is now \{'loss': '\S*squared'\}"),
+    ({"model": "pyg"}, {"model": "pyg", "dropout": 0.4}, r"dropout\S* was 0.3 and is now 0.4"),
+    ({}, {"model": "pyg"}, r"model was sage and is now torch_geometric\.nn\.models\S*GraphSAGE"),
+    ({}, {"dropout": 0.25}, "dropout was 0.5 and is now 0.25"),
+    ({}, {"seed": 1}, r"seeds was \[42\] and is now \[1\]"),
+    ({}, {"sampler": hf.RandomNodes(3)}, "parts was 2 and is now 3"),
+    ({}, {"sampler": hf.FullGraph()}, "sampler was rns and is now full"),
+    ({}, {"device": ["cpu", "cpu"]}, "device was cpu and is now cpu,cpu"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["finished", "broken off"])
+@pytest.mark.parametrize(("was", "now", "words"), PAIRS, ids=[words[:40] for *_, words in PAIRS])
+def test_a_run_that_differs_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: dict, now: dict, words: str, finished: bool
+) -> None:
+    def train(how: dict[str, Any], **more: Any) -> hf.Run:
+        how = dict(how)
+        for name in ("MOMENTUM", "STEP"):
+            if name in how:
+                monkeypatch.setitem(globals(), name, how.pop(name))
+        graph = changed_graph(how.pop("graph")) if "graph" in how else make_graph(80, weighted=True)
+        sampler, options = how.pop("sampler", hf.RandomNodes(2)), {k: how.pop(k) for k in ("dropout",) if k in how}
+        model = pyg_sage(graph, **options) if how.pop("model", "") == "pyg" else small_sage(graph, **options)
+        return hf.fit(model, graph, sampler, epochs=2, checkpoint_seconds=0.0, out=tmp_path, **how, **more)
+
+    if finished:
+        train(was)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            train(was, callbacks=[BreakOff(1)])
+    with pytest.raises(hf.RunError, match=words):
+        train(now, resume=True)
+    assert train({**was, "MOMENTUM": 0.5, "STEP": 2}, resume=True).epochs == 2

@@ -9,7 +9,8 @@ from torch_geometric.nn import GraphSAGE
 import handful as hf
 from graphs import make_graph
 from handful.nn.backbone import Backbone
-from handful.training.inference import infer
+from handful.training.inference import infer, infer_sampled
+from small import full_batch, small_sage
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 10_000])
@@ -28,7 +29,7 @@ def test_chunks_equal_a_direct_forward(cls: type[Backbone], kind: str, chunk: in
         act.norm.running_mean.normal_()
         act.norm.running_var.uniform_(0.5, 2)
     model.eval()
-    direct = model(next(iter(hf.FullGraph().epoch(graph, 0, 0))))
+    direct = model(full_batch(graph))
     model.train()
     torch.testing.assert_close(infer(model, graph, chunk), direct.detach(), rtol=1e-4, atol=1e-5)
     assert model.training
@@ -39,3 +40,22 @@ def test_a_pyg_module_is_run_on_the_whole_graph() -> None:
     model = GraphSAGE(graph.num_features, 8, 2, graph.num_classes, dropout=0.5).eval()
     expected = model(graph.x, graph.edge_index).detach()
     torch.testing.assert_close(infer(model.train(), graph), expected)
+
+
+def test_it_keeps_no_gradients_and_gives_float32() -> None:
+    graph = make_graph(60)
+    logits = infer(small_sage(graph).double(), graph.replace(x=graph.x.half()))
+    assert not logits.requires_grad
+    assert logits.dtype == torch.float32
+
+
+def test_nodes_that_no_batch_targets_are_nan() -> None:
+    graph = make_graph(60)
+    model, sampler = small_sage(graph), hf.Neighbors((-1, -1), 7)
+    nodes = torch.tensor([3, 50, 11, 0])
+    batches = [hf.make_batch(graph, sample) for sample in sampler.evaluation(graph, nodes, 0)]
+    logits = infer_sampled(model, iter(batches), graph.num_nodes)
+    torch.testing.assert_close(logits[nodes], infer(model, graph)[nodes], rtol=1e-4, atol=1e-5)
+    assert int(logits.isnan().all(1).sum()) == 56
+    assert infer_sampled(model, iter([]), 5).isnan().all()
+    assert model.training

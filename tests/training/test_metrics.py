@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from handful.training.metrics import accuracy, average_precision, measure, roc_auc
+from handful.training.metrics import METRICS, Metric, accuracy, average_precision, roc_auc
 
 cases = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=60)
 
@@ -35,5 +35,15 @@ def test_accuracy_with_one_logit_and_with_many() -> None:
 
 
 def test_no_nodes_and_no_positives_are_nan() -> None:
-    assert math.isnan(measure("accuracy", torch.zeros(0, 3), torch.zeros(0, dtype=torch.long)))
+    assert math.isnan(METRICS["accuracy"](torch.zeros(0, 3), torch.zeros(0, dtype=torch.long)))
     assert math.isnan(average_precision(torch.randn(4, 1), torch.zeros(4, dtype=torch.long)))
+
+
+def test_better_follows_the_direction_of_the_metric() -> None:
+    up, down = Metric(accuracy), Metric(accuracy, higher_is_better=False)
+    assert up.better(0.7, than=0.6)
+    assert not up.better(0.6, than=0.6)
+    assert down.better(0.5, than=0.6)
+    assert not down.better(0.7, than=0.6)
+    assert up.better(0.1, than=math.nan)
+    assert not up.better(math.nan, than=0.1)

@@ -19,7 +19,7 @@ from handful.cli.app import app
 from handful.errors import HandfulError
 from handful.nn import make_model
 from handful.training import fit
-from handful.training.fit import Run
+from handful.training.record import Run
 from handful.training.trackers import TRACKERS, make_tracker
 
 

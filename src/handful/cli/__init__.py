@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 
 from handful.cli.app import app, console
 
-SHARED = {"app", "options", "progress"}
+SHARED = {"app", "options", "params", "progress"}
 """Every other file beside this one is a command, and adds itself when imported."""
 
 
@@ -23,6 +23,10 @@ def main() -> None:
         app()
     except HandfulError as error:
         console.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        console.print(f"[bold red]error:[/] {_escaped(f'{error.strerror or error}{place}: use another place')}")
         sys.exit(2)
     except KeyboardInterrupt:
         console.print("interrupted")

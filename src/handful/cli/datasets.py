@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.app import JsonOption, RootOption, app, console, emit_json, out
+from handful.cli import params as p
+from handful.cli.app import app, console, emit
+from handful.vocabulary import spaced
 
 if TYPE_CHECKING:
     from handful.datasets import Source
+    from handful.finding import Table
 
 CheckOption = Annotated[
     bool, typer.Option("--check", help="Measure what is on disk, and compare it and the paper's table with each other.")
@@ -19,7 +22,7 @@ METRICS = {"accuracy": "accuracy", "average_precision": "AP", "roc_auc": "ROC AU
 
 
 @app.command()
-def datasets(root: RootOption = None, check: CheckOption = False, as_json: JsonOption = False) -> None:
+def datasets(root: p.Root = None, check: CheckOption = False, as_json: p.Json = False) -> None:
     """What can be loaded by name: size, task, metric, and whether it is on disk."""
     from handful.datasets import home, sources
 
@@ -27,10 +30,8 @@ def datasets(root: RootOption = None, check: CheckOption = False, as_json: JsonO
     result: dict[str, Any] = {"home": str(place), "datasets": [row(source, place) for source in sources().values()]}
     if check:
         result["check"] = checked(place)
-    if as_json:
-        emit_json(result)
-    else:
-        show(result)
+    note = "Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."
+    emit(result, as_json, [listing(result)], note, *(check_lines(result["check"]) if check else []))
 
 
 def row(source: Source, place: Path) -> dict[str, Any]:
@@ -74,47 +75,36 @@ def checked(place: Path) -> dict[str, Any]:
     return {"rows": rows, "paper": inconsistencies()}
 
 
-def show(result: dict[str, Any]) -> None:
+def listing(result: dict[str, Any]) -> Table:
     """The result for people."""
-    from rich.table import Table
+    from handful.finding import Cell, Table
 
-    table = Table(title=f"data sets, kept in {result['home']}", title_justify="left", box=None, header_style="bold")
-    heads = {"name": "", "nodes": "nodes", "edges": "edges", "features": "features", "classes": "classes"}
-    for key, head in heads.items():
-        table.add_column(head, justify="left" if key == "name" else "right", no_wrap=True)
-    for head in ("metric", "splits", "on disk"):
-        table.add_column(head)
+    head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
     here = {True: "yes", False: "no", None: ""}
+    rows = []
     for data in result["datasets"]:
         size = (_short(data[key]) for key in ("nodes", "edges", "features", "classes"))
         metric = "" if data["on_disk"] is None else METRICS[data["metric"]]
-        table.add_row(data["name"], *size, metric, ", ".join(data["splits"]), here[data["on_disk"]])
-    out.print(table)
-    out.print(
-        "Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph.",
-        soft_wrap=True,
-    )
-    if "check" in result:
-        show_check(result["check"])
+        texts = (data["name"], *size, metric, ", ".join(data["splits"]), here[data["on_disk"]])
+        rows.append([Cell(text) for text in texts])
+    return Table(f"data sets, kept in {result['home']}", head, rows)
 
 
-def show_check(check: dict[str, Any]) -> None:
-    """Differences from the paper, and within it."""
-    out.print("\n[bold]Against the paper's table of datasets[/]")
+def check_lines(check: dict[str, Any]) -> list[str]:
+    """Differences from the paper, and within it, in lines."""
+    lines = ["", "Against the paper's table of datasets"]
     for data in check["rows"]:
         how = "measured" if data["measured"] else "not on disk: by its published size"
-        same = [item["column"].replace("_", " ") for item in data["columns"] if item["agrees"]]
-        out.print(f"{data['name']} ({how}): {', '.join(same) + ' agree' if same else 'nothing agrees'}", soft_wrap=True)
+        same = [spaced(item["column"]) for item in data["columns"] if item["agrees"]]
+        lines.append(f"{data['name']} ({how}): {', '.join(same) + ' agree' if same else 'nothing agrees'}")
         for item in data["columns"]:
             if not item["agrees"]:
                 value = item["measured"]
                 text = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
                 note = f" ({item['note']})" if item["note"] else ""
-                what = f"{item['column'].replace('_', ' ')} {text}, in the paper {item['paper']}{note}"
-                out.print(f"  {what}", soft_wrap=True)
-    out.print("\n[bold]Within the paper's table[/]")
-    for item in check["paper"]:
-        out.print(f"{item['dataset']}: {item['what']}", soft_wrap=True)
+                lines.append(f"  {spaced(item['column'])} {text}, in the paper {item['paper']}{note}")
+    lines += ["", "Within the paper's table"]
+    return lines + [f"{item['dataset']}: {item['what']}" for item in check["paper"]]
 
 
 def _short(count: int | None) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from handful.cli.app import JsonOption, app, console, emit_json, out
+from handful.cli import params as p
+from handful.cli.app import app, console, emit_json, out
 
 ColumnOption = Annotated[str | None, typer.Option(help="Which column it is, if its name is not a usual one.")]
 ColumnsOption = Annotated[str | None, typer.Option(help="Columns, separated by commas.")]
@@ -35,7 +36,7 @@ def import_graph(
     ] = "rh",
     seed: Annotated[int, typer.Option(help="The seed of that split.")] = 0,
     metric: Annotated[str, typer.Option(help="accuracy, average_precision or roc_auc.")] = "accuracy",
-    json: JsonOption = False,
+    json: p.Json = False,
 ) -> None:
     """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
     from handful.datasets.files import read_graph

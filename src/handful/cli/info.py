@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.app import GraphArgument, JsonOption, RootOption, SplitOption, ThreadsOption, app, emit_json, out
+from handful.cli import params as p
+from handful.cli.app import app, emit
+
+if TYPE_CHECKING:
+    from handful.finding import Table
 
 
 @app.command()
 def info(
-    graph: GraphArgument,
-    split: SplitOption = None,
-    root: RootOption = None,
+    graph: p.Graph,
+    split: p.Split = None,
+    root: p.Root = None,
     sources: Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)] = 16,
     sweeps: Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)] = 8,
     seed: Annotated[int, typer.Option(help="Of the sources, and of splits that are drawn.", min=0)] = 0,
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
+    threads: p.Threads = None,
+    as_json: p.Json = False,
 ) -> None:
     """The graph's statistics: size, density, components, homophily, distances, classes, features and split."""
     from handful.datasets import load
@@ -27,15 +31,12 @@ def info(
     data = load(graph, split=split, root=root, seed=seed)
     found = statistics(data, sources, sweeps, seed).as_dict()
     result = {"graph": data.name, **found, "metric": data.metric}
-    if as_json:
-        emit_json(result)
-    else:
-        show(result)
+    emit(result, as_json, [info_table(result)])
 
 
-def show(result: dict[str, Any]) -> None:
+def info_table(result: dict[str, Any]) -> Table:
     """The result for people."""
-    from rich.table import Table
+    from handful.finding import Cell, Table
 
     split = result["split"]
     rows = {
@@ -54,10 +55,7 @@ def show(result: dict[str, Any]) -> None:
         "metric": result["metric"].replace("_", " "),
     }
     kind = "" if result["undirected"] else ", directed; measured with both directions of every edge"
-    table = Table(title=f"{result['graph']}{kind}", title_justify="left", show_header=False)
-    for name, text in rows.items():
-        table.add_row(name, text)
-    out.print(table)
+    return Table(f"{result['graph']}{kind}", ["", ""], [[Cell(name), Cell(text)] for name, text in rows.items()])
 
 
 def _number(value: float) -> str:

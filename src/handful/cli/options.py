@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from handful.cli.app import given, integers
 from handful.errors import HandfulError
-from handful.samplers import Sampler, make_sampler, sampler_class
+from handful.experiment import Experiment, Fields
+from handful.finding import Finding
+from handful.report.page import Written, write_finding
+from handful.training.record import environment
+
+
+def experiment(params: Mapping[str, Any], base: Mapping[str, Any] | None = None, **own: Any) -> Experiment:
+    """The experiment of a command: ``base``, over it the parameters that were given, and over these its ``own``.
+
+    Parameters that are none of an experiment's are passed over. Without ``evaluate_every`` a run is evaluated twenty
+    times.
+    """
+    known = {*Fields.__annotations__, "split", "root", "model", "device"}
+    chosen = {**(base or {}), **given(**{name: params[name] for name in params if name in known}), **given(**own)}
+    if params.get("seeds") is not None:
+        chosen["seeds"] = integers(params["seeds"], "--seeds")
+    made = Experiment(params["graph"], **chosen)
+    return made if "evaluate_every" in chosen else made.with_(evaluate_every=max(1, made.settings.epochs // 20))
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:
@@ -33,8 +53,8 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def chosen_samplers(names: str, pairs: list[str], layers: int) -> list[Sampler]:
-    """The samplers that were named, with their options; LADIES draws as many layers as the model has."""
+def sampler_options(names: str, pairs: list[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The samplers that were named, and the options of each: ``rns.parts=8``."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise HandfulError("--samplers names no sampler: give some, such as rns,neighbor,cluster,saint")
@@ -46,10 +66,7 @@ def chosen_samplers(names: str, pairs: list[str], layers: int) -> list[Sampler]:
         if name not in options:
             raise HandfulError(f"--option {key} is for '{name}', which is not among --samplers {names}")
         options[name][field] = value
-    if "ladies" in options:
-        budget = sampler_class("ladies")().options()["budget"]
-        options["ladies"].setdefault("budget", (budget[0],) * layers)
-    return [make_sampler(name, **options[name]) for name in wanted]
+    return wanted, options
 
 
 def run_folder(out: str | None, name: str) -> Path:
@@ -58,3 +75,8 @@ def run_folder(out: str | None, name: str) -> Path:
         return Path(out)
     tidy = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name or name).strip("-")
     return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{tidy}"
+
+
+def publish(finding: Finding, folder: Path) -> Written:
+    """Put a finding and its page into ``folder``, with what it was made with."""
+    return write_finding(replace(finding, environment=environment()), folder)

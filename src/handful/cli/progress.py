@@ -2,76 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from handful.cli.app import console
-from handful.studies.jobs import Job
 from handful.training.callbacks import Callback
-from handful.training.fit import Loop
+from handful.training.loop import Loop
 
 
-def progress_bar(unit: str) -> Progress:
+class Bar:
     """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} " + unit),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
 
+    def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total} " + unit),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task(word, total=total)
+        self.jobs: dict[str, int] = {}
 
-class EpochProgress(Callback):
-    """A bar over all epochs of all seeds, with the best result so far."""
-
-    def __init__(self, epochs: int, seeds: int) -> None:
-        self.bar = progress_bar("epochs")
-        self.task = self.bar.add_task("training", total=epochs * seeds)
-        self.epochs = epochs
-        self.done = 0
-
-    def __enter__(self) -> EpochProgress:
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.bar.stop()
 
+    def at(self, done: int, total: int | None, word: str) -> None:
+        """So much is done, of so much; what it is."""
+        self.bar.update(self.task, completed=done, total=total, description=word)
+
+    def step(self, word: str) -> None:
+        """One more is done."""
+        self.bar.update(self.task, advance=1, description=word)
+
+    def trial(self, study: str, done: int, of: int) -> None:
+        """How far one of several searches is: the ``Report`` that ``tune`` calls."""
+        self.jobs[study] = done
+        self.bar.update(self.task, completed=sum(self.jobs.values()), description=study)
+
+    def job(self, name: str, epochs: int, word: str) -> None:
+        """How far one of several jobs is: the ``Progress`` that ``run_jobs`` calls."""
+        self.jobs[name] = epochs
+        self.bar.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
+
+
+class EpochProgress(Bar, Callback):
+    """A bar over all epochs of all seeds, with the best result so far."""
+
+    def __init__(self, epochs: int, seeds: int) -> None:
+        super().__init__("epochs", epochs * seeds, "training")
+        self.epochs = epochs
+        self.done = 0
+
     def on_start(self, loop: Loop) -> None:
-        self.bar.update(self.task, description=f"seed {loop.settings.seed}", completed=self.done + loop.epoch)
+        self.at(self.done + loop.epoch, None, f"seed {loop.seed}")
 
     def on_epoch(self, loop: Loop) -> None:
-        self.bar.update(self.task, completed=self.done + loop.epoch + 1)
+        self.bar.update(self.task, completed=self.done + loop.epoch)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
         best = f"val {100 * loop.best_val:.2f} test {100 * loop.best_test:.2f} at {loop.best_epoch}"
-        self.bar.update(self.task, description=f"seed {loop.settings.seed} · loss {loop.loss:.3f} · best {best}")
+        self.bar.update(self.task, description=f"seed {loop.seed} · loss {loop.loss:.3f} · best {best}")
 
     def on_end(self, loop: Loop) -> None:
         self.done += self.epochs
         self.bar.update(self.task, completed=self.done)
-
-
-class JobProgress:
-    """A bar over the epochs of all jobs, naming the ones that run; the ``Progress`` that ``run_jobs`` calls."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.bar = progress_bar("epochs")
-        self.task = self.bar.add_task("starting", total=sum(job.epochs for job in jobs))
-        self.done = {job.name: 0 for job in jobs}
-
-    def __enter__(self) -> JobProgress:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def __call__(self, name: str, epochs: int, word: str) -> None:
-        self.done[name] = epochs
-        self.bar.update(self.task, description=f"{name}: {word}", completed=sum(self.done.values()))

@@ -7,23 +7,35 @@ from typing import Annotated
 
 import typer
 
-from handful.cli.app import JsonOption, app, emit_json, out
+from handful.cli import params as p
+from handful.cli.app import app, console, emit
 
 
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a study, a comparison or a training wrote to.")],
     file: Annotated[Path | None, typer.Option("--out", help="The page (else report.html in DIR).")] = None,
-    as_json: JsonOption = False,
+    as_json: p.Json = False,
 ) -> None:
     """One self-contained HTML page with the tables, charts and settings of every record in DIR and below it."""
-    from handful.report.page import write_report
+    from handful.errors import HandfulError
+    from handful.report.page import FINDING, read_findings, write_page
+    from handful.studies.trained import loose_findings
 
-    written = write_report(folder, file)
-    if as_json:
-        emit_json({**vars(written), "path": str(written.path)})
-    else:
-        out.print(
-            f"report: {written.path} ({written.records} records, {written.tables} tables, {written.charts} charts)",
-            soft_wrap=True,
-        )
+    ask = "give the folder of a study, a comparison or a training"
+    if not folder.is_dir():
+        raise HandfulError(f"{folder} is not a folder: {ask}")
+    findings, unreadable = read_findings(folder)
+    loose, broken = loose_findings(folder, [place.parent for place in folder.rglob(FINDING)])
+    unreadable |= {str(place.relative_to(folder)): why for place, why in broken.items()}
+    if not (findings or loose):
+        why = "; ".join(f"{place}: {reason}" for place, reason in unreadable.items())
+        raise HandfulError(f"{folder} holds no record that can be read{f' ({why})' if why else ''}: {ask}")
+    shown = [*findings, *loose]
+    title = f"{folder.resolve().name}: {len(shown)} findings"
+    written = write_page(shown, file or folder / "report.html", title, unreadable)
+    counts = {"records": written.findings, "tables": written.tables, "charts": written.charts}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    for place, why in unreadable.items():
+        console.print(f"not readable: {place}: {why}", soft_wrap=True, markup=False)
+    emit({"path": str(written.path), **counts}, as_json, [], f"report: {written.path} ({told})")

@@ -23,7 +23,7 @@ from handful.datasets.prepared import Built, is_prepared, prepared, prepared_spl
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import drawn_split
 from handful.errors import DatasetError, GraphError, unknown
-from handful.graph import MASKS, Graph, Metric
+from handful.graph import MASKS, Graph, MetricName
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
 """The two-class sets whose authors report the area under the ROC curve."""
@@ -89,7 +89,7 @@ def _build(home: Path, kind: str, name: str) -> Built:
 
 def _converted(data: Any, name: str, what: str) -> Built:
     none = dict.fromkeys(MASKS)
-    metric: Metric = "roc_auc" if name.lower() in ROC_AUC else "accuracy"
+    metric: MetricName = "roc_auc" if name.lower() in ROC_AUC else "accuracy"
     store = data.to_dict() if hasattr(data, "to_dict") else {}
     try:
         columns = max((store[m].shape[1] for m in MASKS if m in store and store[m].ndim == 2), default=None)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from handful.datasets.splits import drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.files import home
-from handful.graph import Graph, Metric
+from handful.graph import Graph, MetricName
 
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
@@ -60,7 +60,7 @@ class Source:
     splits: tuple[str, ...] = ()
     """The first is the default."""
     task: str = ""
-    metric: Metric = "accuracy"
+    metric: MetricName = "accuracy"
     nodes: int | None = None
     edges: int | None = None
     """Directed edges of the graph as it is loaded: an undirected edge counts twice."""

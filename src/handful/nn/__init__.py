@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from handful.errors import HandfulError, unknown
@@ -23,22 +24,49 @@ MODELS: dict[str, type[Network]] = {
 }
 
 
-def model_options(name: str) -> set[str]:
-    """The options of a model, by name."""
+def model_defaults(name: str) -> dict[str, Any]:
+    """The options of a model by name, and their defaults.
+
+    >>> model_defaults("graphland-sage")
+    {'hidden': 512, 'layers': 3, 'dropout': 0.2}
+    """
     if name not in MODELS:
         raise HandfulError(unknown("model", name, MODELS))
-    classes = [cls for cls in MODELS[name].__mro__ if issubclass(cls, Network)]
-    known = {option for cls in classes for option in inspect.signature(cls.__init__).parameters}
-    return known - {"self", "args", "kwargs", "options", "in_features", "out_features"}
+    found: dict[str, Any] = {}
+    for cls in MODELS[name].__mro__:
+        if issubclass(cls, Network) and "__init__" in vars(cls):
+            for option, parameter in inspect.signature(cls.__init__).parameters.items():
+                if parameter.default is not inspect.Parameter.empty:
+                    found.setdefault(option, parameter.default)
+    return found
+
+
+def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a model: those ``given``, and its defaults for the others.
+
+    Raises:
+        HandfulError: the model does not exist or has no such option; the nearest names are told.
+    """
+    defaults = model_defaults(name)
+    for option in given:
+        if option not in defaults:
+            raise HandfulError(f"model '{name}': " + unknown("option", option, defaults))
+    return defaults | dict(given)
 
 
 def make_model(name: str, in_features: int, out_features: int, **options: Any) -> Network:
-    """A model by name; an option that it does not have is an error with the nearest names."""
-    known = model_options(name)
-    for option in options:
-        if option not in known:
-            raise HandfulError(f"model '{name}': " + unknown("option", option, known))
-    return MODELS[name](in_features, out_features, **options)  # type: ignore[call-arg]
+    """A model by name; an option that it does not have is an error with the nearest names.
+
+    >>> make_model("sage", in_features=8, out_features=3, hidden=16, layers=2).depth
+    2
+    """
+    complete = model_options(name, options)
+    return MODELS[name](in_features, out_features, **complete)
+
+
+def model_name(model: Network) -> str | None:
+    """The name under which ``make_model`` makes this kind of model; ``None`` for a class that is not registered."""
+    return next((name for name, cls in MODELS.items() if type(model) is cls), None)
 
 
 __all__ = [
@@ -51,6 +79,8 @@ __all__ = [
     "Network",
     "SGFormer",
     "make_model",
+    "model_defaults",
+    "model_name",
     "model_options",
     "parameter_count",
 ]

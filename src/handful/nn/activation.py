@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from torch import Tensor, nn
 
 from handful.errors import HandfulError, unknown
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
 
-__all__ = ["NORMS", "NormAct", "dropout"]
+__all__ = ["NORMS", "Norm", "NormAct", "dropout"]
 
-NORMS = ("bn", "ln", "none")
+Norm = Literal["bn", "ln", "none"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
 
 
 class NormAct(nn.Module):
     """norm → ReLU → dropout, in one pass."""
 
-    def __init__(self, norm: str, features: int, p: float) -> None:
+    def __init__(self, norm: Norm, features: int, p: float) -> None:
         super().__init__()
         if norm not in NORMS:
             raise HandfulError(unknown("norm", norm, NORMS))
@@ -32,6 +35,10 @@ class NormAct(nn.Module):
             return act(h, self.p, self.training, seed)
         if isinstance(norm, nn.LayerNorm):
             return layer_norm_act(h, norm.weight, norm.bias, norm.eps, self.p, self.training, seed)
+        if self.training and len(h) < 2:
+            raise HandfulError(
+                f"batch norm needs at least two nodes in a batch, got {len(h)}: use larger batches, or norm='ln'"
+            )
         if self.training and norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
         return batch_norm_act(

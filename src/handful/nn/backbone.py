@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
-from handful.nn.activation import NormAct, dropout
-from handful.nn.network import check_options
+from handful.nn.activation import Norm, NormAct, dropout
 from handful.nn.stack import Stack
 from handful.random import derived_seed
 
@@ -30,13 +30,14 @@ class Backbone(Stack):
 
     Args:
         in_features: the number of features.
-        out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one a class.
+        out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one per class.
         hidden: the width of the layers.
         layers: how many convolutions.
         dropout: the share of activations that a training step drops.
         norm: ``bn`` (BatchNorm), ``ln`` (LayerNorm) or ``none``.
         residual: add a Linear of the layer's input to its convolution.
         input_projection, output_projection: see above.
+        options: those of the backbone alone.
     """
 
     def __init__(
@@ -47,13 +48,24 @@ class Backbone(Stack):
         layers: int = 4,
         *,
         dropout: float = 0.5,
-        norm: str = "bn",
-        residual: bool = False,
+        norm: Norm = "bn",
+        residual: bool = True,
         input_projection: bool = False,
         output_projection: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__()
-        check_options(dropout, in_features=in_features, out_features=out_features, hidden=hidden, layers=layers)
+        super().__init__(
+            in_features,
+            out_features,
+            hidden=hidden,
+            layers=layers,
+            dropout=dropout,
+            norm=norm,
+            residual=residual,
+            input_projection=input_projection,
+            output_projection=output_projection,
+            **options,
+        )
         self.dropout = dropout
         first = hidden if input_projection else in_features
         last = hidden if output_projection else out_features

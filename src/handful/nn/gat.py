@@ -43,15 +43,15 @@ class GATConv(Conv):
 
 
 class GAT(Backbone):
-    """GAT; see ``Backbone`` for the arguments. ``heads`` share the hidden width; the last layer averages them."""
+    """GAT; see ``Backbone`` for the arguments. ``heads`` share the hidden width; the last layer averages them.
 
-    def __init__(
-        self, in_features: int, out_features: int, hidden: int = 256, layers: int = 4, *, heads: int = 1, **options: Any
-    ) -> None:
-        if heads < 1:
-            raise HandfulError(f"heads must be at least 1, got {heads}")
-        self.heads = heads
-        super().__init__(in_features, out_features, hidden, layers, **options)
+    >>> model = GAT(8, 3, hidden=16, layers=2, heads=4)
+    >>> model.options["heads"], model.depth
+    (4, 2)
+    """
+
+    def __init__(self, in_features: int, out_features: int, *args: Any, heads: int = 1, **options: Any) -> None:
+        super().__init__(in_features, out_features, *args, heads=heads, **options)
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
-        return GATConv(in_features, out_features, self.heads, average=final)
+        return GATConv(in_features, out_features, self.options["heads"], average=final)

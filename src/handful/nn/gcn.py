@@ -29,7 +29,11 @@ class GCNConv(Conv):
 
 
 class GCN(Backbone):
-    """GCN; see ``Backbone`` for the arguments."""
+    """GCN; see ``Backbone`` for the arguments.
+
+    >>> GCN(8, 3, hidden=16, layers=2).depth
+    2
+    """
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return GCNConv(in_features, out_features)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from handful.adjacency import Adjacency
 from handful.kernels.linear import add_linear, linear
 from handful.nn.activation import dropout as drop
-from handful.nn.network import check_options, map_rows, map_targets
+from handful.nn.network import map_rows, map_targets
 from handful.nn.stack import Stack
 from handful.random import derived_seed
 
@@ -40,13 +40,15 @@ class GraphLandSAGE(Stack):
         hidden: d, the width everywhere.
         layers: how many graph layers; see ``PairMLP`` for what is in them.
         dropout: the share of activations that a training step drops.
+
+    >>> GraphLandSAGE(8, 3, hidden=16, layers=2).depth
+    2
     """
 
     def __init__(
         self, in_features: int, out_features: int, hidden: int = 512, layers: int = 3, *, dropout: float = 0.2
     ) -> None:
-        super().__init__()
-        check_options(dropout, in_features=in_features, out_features=out_features, hidden=hidden, layers=layers)
+        super().__init__(in_features, out_features, hidden=hidden, layers=layers, dropout=dropout)
         self.dropout = dropout
         self.inner_input = nn.Linear(in_features, hidden)
         self.outer_input = nn.Linear(hidden, hidden)

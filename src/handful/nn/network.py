@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -13,15 +14,30 @@ from handful.errors import HandfulError
 
 
 class Network(nn.Module, ABC):
-    """A model on ``Batch``. All dropout of a step comes from ``step_seed``, which the training loop sets before it."""
+    """A model on ``Batch``. All dropout of a step comes from ``step_seed``, which the training loop sets before it.
+
+    Args:
+        in_features: the number of features.
+        out_features: the number of logits.
+        options: all other arguments of the model, as ``make_model`` takes them: they are kept, so that a saved model
+            can be made again.
+    """
 
     takes_batch = True
     """Tells the training loop to call this module with a ``Batch``, not with ``(x, edge_index)``."""
     checkpoint_activations = False
     """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
+        given = {"in_features": in_features, "out_features": out_features, **options}
+        for name in ("in_features", "out_features", "hidden", "layers", "heads", "gnn_layers"):
+            if (value := given.get(name, 1)) < 1:
+                raise HandfulError(f"{name} must be at least 1, got {value}")
+        if not 0 <= options.get("dropout", 0) < 1:
+            raise HandfulError(f"dropout must lie in [0, 1), got {options['dropout']}")
+        self.in_features, self.out_features = in_features, out_features
+        self.options = options
         self.step_seed = 0
 
     @property
@@ -69,12 +85,3 @@ def _in_chunks(rows: Callable[[int, int], Tensor], count: int, chunk: int) -> Te
         hi = min(lo + chunk, count)
         out[lo:hi] = rows(lo, hi)
     return out
-
-
-def check_options(dropout: float, **sizes: int) -> None:
-    """Refuse a size below 1 and a dropout outside [0, 1)."""
-    for what, value in sizes.items():
-        if value < 1:
-            raise HandfulError(f"{what} must be at least 1, got {value}")
-    if not 0 <= dropout < 1:
-        raise HandfulError(f"dropout must lie in [0, 1), got {dropout}")

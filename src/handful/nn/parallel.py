@@ -28,8 +28,11 @@ _copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDi
 def usable_device(name: str | torch.device) -> torch.device:
     """The device of this name, if this machine has it."""
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        device = torch.empty(0, device=name).device
+        if device.type == "meta":
+            raise RuntimeError("it holds no data")
+        return device
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise HandfulError(f"device '{name}' cannot be used here ({reason}): use cpu, or one that exists") from None
 

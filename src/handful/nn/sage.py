@@ -46,7 +46,7 @@ def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adj
 
 
 class _Convolution(torch.autograd.Function):
-    """The same, every sum landing where its first term is: no pass over the activations but products."""
+    """The same on the CPU. Each sum is added to the array of its first term, so that no other pass is needed."""
 
     @staticmethod
     def forward(
@@ -93,7 +93,11 @@ class _Convolution(torch.autograd.Function):
 
 
 class SAGE(Backbone):
-    """GraphSAGE; see ``Backbone`` for the arguments."""
+    """GraphSAGE; see ``Backbone`` for the arguments.
+
+    >>> SAGE(8, 3, hidden=16, layers=2).options["hidden"]
+    16
+    """
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return SAGEConv(in_features, out_features)

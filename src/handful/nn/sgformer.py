@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError, SamplerError
-from handful.nn.activation import NormAct
+from handful.nn.activation import Norm, NormAct
 from handful.nn.gcn import GCNConv
-from handful.nn.network import Network, check_options, map_rows, map_targets
+from handful.nn.network import Network, map_rows, map_targets
 from handful.nn.parallel import device_of, moved, run_layer
 from handful.random import derived_seed
 
@@ -63,7 +63,7 @@ class GlobalAttention(nn.Module):
 class Branch(nn.Module):
     """An embedding, Linear → norm → ReLU → dropout, and layers that are each followed by norm → ReLU → dropout."""
 
-    def __init__(self, in_features: int, hidden: int, layers: list[nn.Module], norm: str, dropout: float) -> None:
+    def __init__(self, in_features: int, hidden: int, layers: list[nn.Module], norm: Norm, dropout: float) -> None:
         super().__init__()
         self.input = nn.Linear(in_features, hidden)
         self.layers = nn.ModuleList(layers)
@@ -97,6 +97,9 @@ class SGFormer(Network):
         graph_weight: w, how much the GCN counts.
         use_graph: whether there is a GCN beside the attention.
         use_weight: whether attention transforms its values.
+
+    >>> SGFormer(8, 3, hidden=16, gnn_layers=2).depth
+    2
     """
 
     def __init__(
@@ -109,16 +112,28 @@ class SGFormer(Network):
         heads: int = 1,
         gnn_layers: int = 3,
         dropout: float = 0.5,
-        norm: str = "bn",
+        norm: Norm = "bn",
         residual: bool = True,
         alpha: float = 0.5,
         graph_weight: float = 0.5,
         use_graph: bool = True,
         use_weight: bool = True,
     ) -> None:
-        super().__init__()
-        sizes = {"hidden": hidden, "layers": layers, "heads": heads, "gnn_layers": gnn_layers}
-        check_options(dropout, in_features=in_features, out_features=out_features, **sizes)
+        super().__init__(
+            in_features,
+            out_features,
+            hidden=hidden,
+            layers=layers,
+            heads=heads,
+            gnn_layers=gnn_layers,
+            dropout=dropout,
+            norm=norm,
+            residual=residual,
+            alpha=alpha,
+            graph_weight=graph_weight,
+            use_graph=use_graph,
+            use_weight=use_weight,
+        )
         for name, share in (("alpha", alpha), ("graph_weight", graph_weight)):
             if not 0 <= share <= 1:
                 raise HandfulError(f"{name} must lie in [0, 1], got {share}")

@@ -18,7 +18,7 @@ from torch_geometric.utils import select
 from handful.errors import GraphError, SamplerError, unknown
 from handful.graph import Graph, check_edges
 from handful.kernels import csr, subgraph
-from handful.samplers.prefetch import prefetch
+from handful.samplers.ahead import ahead
 
 _IGNORED = (
     "filename",
@@ -68,7 +68,7 @@ class Loader(ABC):
 
     def __iter__(self) -> Iterator[Any]:
         epoch, self.epoch = self.epoch, self.epoch + 1
-        return prefetch(self.batches(epoch))
+        return ahead(self.batches(epoch))
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -15,7 +15,7 @@ from handful.kernels.csr import first_outside
 from handful.kernels.neighbors import sample
 from handful.pyg.base import Loader, compressed_data
 from handful.random import derived_seed, generator
-from handful.samplers.neighbor import in_chunks, in_order
+from handful.samplers.chunks import in_chunks, in_order
 from handful.samplers.options import at_least, whole_numbers
 
 _FIXED = {

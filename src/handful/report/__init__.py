@@ -1,1 +1,1 @@
-"""Figures and tables made from records."""
+"""Draws findings: tables, charts, the page, and the picture of samplers. It knows nothing of what made them."""

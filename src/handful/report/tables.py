@@ -1,59 +1,127 @@
-"""Tables as the paper prints them: best in bold, second best in italics. Cells know their rank, not their markup."""
+"""Tables as text: for a terminal, Markdown, LaTeX and CSV. Best in bold, second best in italics."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import io
+import re
+from csv import writer
 
-from rich.table import Table
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as RichTable
 from rich.text import Text
 
-TITLES = {
-    "full": "Full graph",
-    "neighbor": "Neighbour sampling",
-    "cluster": "ClusterGCN",
-    "saint": "GraphSAINT",
-    "ladies": "LADIES",
-    "rns": "RNS",
+from handful.finding import Table
+
+PLAIN = {
+    "\\": r"\textbackslash{}",
+    **{char: "\\" + char for char in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "…": r"\ldots{}",
+    "ö": r"\"o",
+    "ü": r"\"u",
 }
-"""The names of methods that people read."""
+MATH = {
+    "±": r"\pm",
+    "×": r"\times",
+    "·": r"\cdot",
+    "−": "-",
+    "≠": r"\neq",
+    "≥": r"\geq",
+    "≤": r"\leq",
+    "∝": r"\propto",
+    "∇": r"\nabla",
+    "‖": r"\|",
+    "|": "|",
+    "<": "<",
+    ">": ">",
+    "Δ": r"\Delta",
+    "α": r"\alpha",
+    "σ": r"\sigma",
+    "²": "^2",
+    "ᵖ": "^p",
+    "→": r"\to",
+}
+ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
+SIGNS = re.compile(rf"(?:\w[{''.join(ACCENTS)}]|[{re.escape(''.join(MATH))}])")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One entry: its text, and 1 or 2 if it is the best or second best of its column."""
-
-    text: str
-    rank: int = 0
-
-
-def percent(value: Mapping[str, float | None]) -> str:
-    """A mean and its 95% CI, given as fractions, in percent; without the CI where one seed has none."""
-    mean, half = (math.nan if number is None else number for number in (value["mean"], value["ci95"]))
-    return f"{100 * mean:.2f}" + ("" if math.isnan(half) else f" ± {100 * half:.2f}")
-
-
-def best_two(values: Sequence[float], highest: bool) -> list[int]:
-    """1 for the best value, 2 for the second best, 0 for the others; equal values share a rank."""
-    order = sorted(set(values), reverse=highest)[:2]
-    return [order.index(v) + 1 if v in order else 0 for v in values]
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """The table in Markdown."""
+def markdown(table: Table) -> str:
+    """The table in Markdown, without its title."""
     marks = {0: "", 1: "**", 2: "*"}
-    lines = [" | ".join(head), " | ".join(["---", *["---:"] * (len(head) - 1)])]
-    lines += [" | ".join(f"{marks[c.rank]}{c.text}{marks[c.rank]}" for c in row) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+    lines = [table.head, ["---", *["---:"] * (len(table.head) - 1)]]
+    lines += [[f"{marks[c.rank]}{c.text}{marks[c.rank]}" for c in row] for row in table.rows]
+    return "".join("| " + " | ".join(text.replace("|", r"\|") for text in line) + " |\n" for line in lines)
 
 
-def rich_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+def rich_table(table: Table) -> RichTable:
     """The table for a terminal."""
     styles = {0: "", 1: "bold", 2: "italic"}
-    table = Table(title=title, title_justify="left")
-    for i, name in enumerate(head):
-        table.add_column(name, justify="left" if i == 0 else "right")
-    for row in rows:
-        table.add_row(*[Text(cell.text, style=styles[cell.rank]) for cell in row])
-    return table
+    out = RichTable(
+        title=table.title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_header=any(table.head),
+    )
+    for i, name in enumerate(table.head):
+        texts = [row[i].text for row in table.rows if row[i].text]
+        numbers = sum(text[0] in "0123456789+-−–" for text in texts) * 2 > len(texts)
+        out.add_column(name, justify="right" if i and numbers else "left", no_wrap=i == 0)
+    for row in table.rows:
+        out.add_row(*[Text(cell.text, style=styles[cell.rank]) for cell in row])
+    return out
+
+
+def csv(table: Table) -> str:
+    """The table as comma-separated values, without its title.
+
+    >>> from handful.finding import Cell
+    >>> csv(Table("", ["Method", "Seeds"], [[Cell("RNS"), Cell("1, 2")]]))
+    'Method,Seeds\\nRNS,"1, 2"\\n'
+    """
+    out = io.StringIO()
+    writer(out, lineterminator="\n").writerows([table.head, *([cell.text for cell in row] for row in table.rows)])
+    return out.getvalue()
+
+
+def latex(table: Table) -> str:
+    """The table as a float with its title as the caption; the document needs ``\\usepackage{booktabs}``."""
+    marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\textit{{{}}}"}
+    rows = [[marks[cell.rank].format(latex_text(cell.text)) for cell in row] for row in table.rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex_text(table.title)}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
+            r"\toprule",
+            " & ".join(map(latex_text, table.head)) + r" \\",
+            r"\midrule",
+            *(" & ".join(row) + r" \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def latex_text(text: str) -> str:
+    """``text`` for LaTeX: its special characters escaped, its signs as mathematics.
+
+    >>> latex_text("72.51 ± 0.19 %")
+    '72.51 $\\\\pm$ 0.19 \\\\%'
+    """
+    out, at = [], 0
+    for match in SIGNS.finditer(text):
+        sign = match[0]
+        formula = MATH[sign] if sign in MATH else rf"\{ACCENTS[sign[1]]}{{{sign[0]}}}"
+        out += [_escaped(text[at : match.start()]), f"${formula}$"]
+        at = match.end()
+    return "".join([*out, _escaped(text[at:])])
+
+
+def _escaped(text: str) -> str:
+    return "".join(PLAIN.get(char, char) for char in text)

@@ -1,10 +1,11 @@
-"""Where batches come from: one file a sampler, all with the same ``epoch(graph, seed, epoch)``."""
+"""Where batches come from: one file per sampler, all with the same ``sample(graph, seed, epoch)``."""
 
 from __future__ import annotations
 
 from handful.samplers.base import Sampler, make_sampler, register, sampler_class, sampler_names
 from handful.samplers.cluster import Clusters
 from handful.samplers.full import FullGraph
+from handful.samplers.induced import induced_adjacency
 from handful.samplers.ladies import Ladies
 from handful.samplers.neighbor import Neighbors
 from handful.samplers.random_node import RandomNodes
@@ -18,6 +19,7 @@ __all__ = [
     "RandomNodes",
     "RandomWalks",
     "Sampler",
+    "induced_adjacency",
     "make_sampler",
     "register",
     "sampler_class",

@@ -1,13 +1,16 @@
-"""What every sampler is: options, and ``epoch(graph, seed, epoch)`` that yields batches. And their register by name."""
+"""What every sampler is: options, and ``sample(graph, seed, epoch)``. And the register of samplers by name."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from handful.batch import Batch
+from torch import Tensor
+
+from handful.batch import Batch, Sample, make_batch
 from handful.errors import SamplerError, unknown
 from handful.graph import Graph
 
@@ -16,13 +19,25 @@ _REGISTER: dict[str, type[Sampler]] = {}
 
 @dataclass(frozen=True)
 class Sampler(ABC):
-    """A frozen dataclass whose fields are its options. The same (seed, epoch) always gives the same batches."""
+    """A frozen dataclass whose fields are its options. The same (seed, epoch) always gives the same samples."""
 
     name: ClassVar[str] = ""
 
     @abstractmethod
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
+        """The samples of one epoch: nodes, layers and targets. One without targets makes no step and is counted."""
+
     def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        """The batches of one epoch. One without training nodes (empty ``targets``) makes no step and is counted."""
+        """The samples of one epoch with their features and labels."""
+        return map(partial(make_batch, graph), self.sample(graph, seed, epoch))
+
+    def evaluation(self, graph: Graph, nodes: Tensor, seed: int) -> Iterator[Sample]:
+        """Samples whose targets are ``nodes``, int64 ids, in their order: sampled evaluation, as in the paper.
+
+        Raises:
+            SamplerError: this sampler has no such way.
+        """
+        raise SamplerError(f"sampler '{self.name}' cannot evaluate by sampling: use evaluation='exact'")
 
     def options(self) -> dict[str, Any]:
         """The options as plain values, for records."""
@@ -37,7 +52,17 @@ _S = TypeVar("_S", bound=type[Sampler])
 
 
 def register(name: str) -> Callable[[_S], _S]:
-    """Make a sampler known to the command line: ``@register("mine")`` above a frozen dataclass."""
+    """Make a sampler known by name to ``make_sampler``, experiments and the command line.
+
+    >>> @register("whole")
+    ... @dataclass(frozen=True)
+    ... class Whole(Sampler):
+    ...     def sample(self, graph, seed, epoch):
+    ...         yield from make_sampler("full").sample(graph, seed, epoch)
+    >>> str(make_sampler("whole"))
+    'whole()'
+    >>> del _REGISTER["whole"]
+    """
 
     def add(sampler: _S) -> _S:
         sampler.name = name
@@ -60,10 +85,15 @@ def sampler_class(name: str) -> type[Sampler]:
 
 
 def make_sampler(name: str, **options: Any) -> Sampler:
-    """A sampler by name. An unknown name or option is answered with the nearest that exist."""
+    """A sampler by name. An unknown name or option is answered with the nearest that exist.
+
+    >>> str(make_sampler("rns", parts=8))
+    'rns(parts=8)'
+    """
     cls = sampler_class(name)
     known = [f.name for f in fields(cls)]
     for option in options:
         if option not in known:
-            raise SamplerError(f"sampler '{name}': " + unknown("option", option, known))
+            why = unknown("option", option, known) if known else f"it has no options, got '{option}'"
+            raise SamplerError(f"sampler '{name}': {why}")
     return cls(**options)

@@ -13,14 +13,14 @@ import numpy as np
 from torch import Tensor
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, make_batch
+from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.base import Sampler, register
+from handful.samplers.induced import induced_parts, part_dtype
 from handful.samplers.options import at_least
-from handful.samplers.random_node import dealt_subgraphs
 
 _known: WeakKeyDictionary[Graph, dict[int, np.ndarray]] = WeakKeyDictionary()
 
@@ -37,6 +37,11 @@ class Clusters(Sampler):
     Args:
         clusters: C, into how many clusters METIS cuts the graph.
         per_batch: B, how many of them a batch joins.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> sum(sample.num_nodes for sample in Clusters(clusters=10, per_batch=5).sample(graph, seed=0, epoch=0))
+    100
     """
 
     clusters: int = 200
@@ -47,15 +52,14 @@ class Clusters(Sampler):
         if self.per_batch > self.clusters:
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 
-    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        graph.require_training()
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         for nodes, adjacency in self.subgraphs(graph, seed, epoch):
-            yield make_batch(graph, nodes, (adjacency,))
+            yield training_sample(graph, nodes, (adjacency,))
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
-        """The node ids and edges of an epoch's batches, without features or labels."""
+        """The node ids and edges of an epoch's batches; the graph may have neither features nor labels."""
         part, batches = deal_clusters(partition(graph, self.clusters), self.per_batch, generator(seed, epoch))
-        return dealt_subgraphs(graph, part, batches)
+        return induced_parts(graph, part, batches)
 
 
 def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
@@ -63,8 +67,7 @@ def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator)
     sizes = np.bincount(cluster)
     present = np.flatnonzero(sizes)
     batches = -(-len(present) // per_batch)
-    dtype = np.uint8 if batches < 255 else np.uint16 if batches < 65_535 else np.int32
-    batch_of = np.zeros(len(sizes), dtype)
+    batch_of = np.zeros(len(sizes), part_dtype(batches))
     batch_of[present] = rng.permutation(len(present)) // per_batch
     return batch_of[cluster], batches
 

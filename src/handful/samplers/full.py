@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
 from handful.adjacency import Adjacency
-from handful.batch import Batch
+from handful.batch import Sample
 from handful.graph import Graph
 from handful.samplers.base import Sampler, register
 
@@ -28,12 +26,13 @@ def full_adjacency(graph: Graph) -> Adjacency:
 @register("full")
 @dataclass(frozen=True)
 class FullGraph(Sampler):
-    """Full-graph training: minimises L_full (paper, Eq. 1) with one step an epoch."""
+    """Full-graph training: minimises L_full (paper, Eq. 1) with one step per epoch.
 
-    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        graph.require_training()
-        assert graph.x is not None
-        assert graph.y is not None
-        nodes = torch.arange(graph.num_nodes, device=graph.device)
-        targets = graph.train_nodes
-        yield Batch(nodes, graph.x, (full_adjacency(graph),), targets, graph.y[targets])
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> [sample.num_nodes for sample in FullGraph().sample(graph, seed=0, epoch=0)]
+    [100]
+    """
+
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
+        yield Sample(graph.nodes, (full_adjacency(graph),), graph.train_nodes)

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, make_batch
+from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.layerwise import layer
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
-from handful.samplers.neighbor import in_chunks, in_order
+from handful.samplers.chunks import in_chunks, in_order
 from handful.samplers.options import at_least, whole_numbers
 
 
@@ -24,7 +24,7 @@ from handful.samplers.options import at_least, whole_numbers
 class Ladies(Sampler):
     """LADIES (paper, appendix): layer-dependent importance sampling.
 
-    An epoch visits every training node once, ``batch_size`` targets a step. With P = row-normalised A + I, each layer
+    An epoch visits every training node once, ``batch_size`` targets per step. With P = row-normalised A + I, each layer
     from the top down draws nodes without replacement, with p ∝ the squared column sums of P over the nodes above it,
     keeps those nodes too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge weights,
     which must not be negative, are part of A. The loss is the mean over the targets.
@@ -32,6 +32,12 @@ class Ladies(Sampler):
     Args:
         budget: how many nodes a layer draws, from the targets downwards. A model may have fewer layers, not more.
         batch_size: how many targets a step has.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> sample = next(Ladies(budget=(20, 20), batch_size=5).sample(graph, seed=0, epoch=0))
+    >>> len(sample.layers), len(sample.targets)
+    (2, 5)
     """
 
     budget: tuple[int, ...] = (8192,) * 5
@@ -43,14 +49,13 @@ class Ladies(Sampler):
             raise SamplerError(f"budget takes numbers from 1, got {self.budget}")
         at_least(1, batch_size=self.batch_size)
 
-    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        graph.require_training()
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
             raise SamplerError("LADIES draws nodes in proportion to edge weights, and this graph has negative ones")
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
         chunks = [torch.from_numpy(chunk).to(graph.device) for chunk in in_chunks(order, self.batch_size)]
         for nodes, layers in in_order(lambda step: self._draw(graph, chunks[step], seed, epoch, step), len(chunks)):
-            yield make_batch(graph, nodes, layers, torch.arange(layers[-1].num_targets, device=graph.device))
+            yield Sample(nodes, layers, torch.arange(layers[-1].num_targets, device=graph.device))
 
     def _draw(self, graph: Graph, nodes: Tensor, *keys: int) -> tuple[Tensor, tuple[Adjacency, ...]]:
         layers: list[Adjacency] = []

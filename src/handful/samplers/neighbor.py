@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, make_batch
+from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.neighbors import Neighborhood, sample
-from handful.kernels.threads import get_threads, run
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
+from handful.samplers.chunks import in_chunks, in_order
 from handful.samplers.options import at_least, whole_numbers
-
-T = TypeVar("T")
 
 
 @register("neighbor")
@@ -29,7 +26,7 @@ T = TypeVar("T")
 class Neighbors(Sampler):
     """Neighbour sampling as GraphSAGE has it.
 
-    An epoch visits every training node once, ``batch_size`` seeds a step. Hop k takes up to ``fanout[k]`` edges of
+    An epoch visits every training node once, ``batch_size`` seeds per step. Hop k takes up to ``fanout[k]`` edges of
     every node that is new in it, uniformly without replacement; a node's edges are drawn once, when it is first met.
     The loss is the mean over the seeds. Edge weights do not steer the draw and go with the edges that were drawn.
 
@@ -37,6 +34,12 @@ class Neighbors(Sampler):
         fanout: how many edges a node keeps, from the seeds outwards; -1 for all. It may be shorter than the model is
             deep: the model's first layers then run on all that was sampled.
         batch_size: how many seeds a step has.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> sample = next(Neighbors(fanout=(3, 2), batch_size=5).sample(graph, seed=0, epoch=0))
+    >>> len(sample.layers), len(sample.targets)
+    (2, 5)
     """
 
     fanout: tuple[int, ...] = (10, 10)
@@ -48,31 +51,28 @@ class Neighbors(Sampler):
             raise SamplerError(f"fanout takes numbers from 1, or -1 for all neighbours, got {self.fanout}")
         at_least(1, batch_size=self.batch_size)
 
-    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
-        return self._batches(graph, order, lambda step: derived_seed(seed, epoch, step))
+        return self._samples(graph, order, lambda step: derived_seed(seed, epoch, step))
 
-    def evaluation(self, graph: Graph, nodes: Tensor, seed: int) -> Iterator[Batch]:
-        """Batches whose targets are ``nodes``, in their order: sampled evaluation, as in the paper."""
+    def evaluation(self, graph: Graph, nodes: Tensor, seed: int) -> Iterator[Sample]:
         seeds = nodes.cpu().numpy()
         if len(np.unique(seeds)) < len(seeds):
             raise SamplerError("a node to evaluate is given twice: give each once")
         if len(seeds) and not (seeds.min() >= 0 and seeds.max() < graph.num_nodes):
             raise SamplerError(f"a node to evaluate is not in the graph: ids run from 0 to {graph.num_nodes - 1}")
-        return self._batches(graph, seeds, lambda step: derived_seed(seed, step))
+        return self._samples(graph, seeds, lambda step: derived_seed(seed, step))
 
-    def _batches(self, graph: Graph, seeds: np.ndarray, key: Callable[[int], int]) -> Iterator[Batch]:
-        graph.require_training()
+    def _samples(self, graph: Graph, seeds: np.ndarray, key: Callable[[int], int]) -> Iterator[Sample]:
         chunks = in_chunks(seeds, self.batch_size)
         drawn = in_order(lambda step: sample(*graph.topology, chunks[step], self.fanout, key(step)), len(chunks))
         for around in drawn:
             nodes = torch.from_numpy(around.nodes).to(graph.device)
-            targets = torch.arange(int(around.met[0]), device=graph.device)
-            yield make_batch(graph, nodes, rectangles(graph, around), targets)
+            yield Sample(nodes, rectangles(graph, around), torch.arange(int(around.met[0]), device=graph.device))
 
 
 def rectangles(graph: Graph, around: Neighborhood) -> tuple[Adjacency, ...]:
-    """One layer a hop, the outermost hop first: the rows of the nodes met before it, which are a prefix of the CSR.
+    """One layer per hop, the outermost hop first: the rows of the nodes met before it, which are a prefix of the CSR.
 
     ``source_degree`` is that of the union of all hops, so that GCN weighs an edge the same in every layer.
     """
@@ -99,15 +99,3 @@ def rectangles(graph: Graph, around: Neighborhood) -> tuple[Adjacency, ...]:
         )
         layers.append(layer)
     return tuple(layers)
-
-
-def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
-    """``nodes`` in pieces of ``size``, the last one what is left."""
-    return [nodes[lo : lo + size] for lo in range(0, len(nodes), size)]
-
-
-def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
-    """``draw(step)`` for every step in order, as many steps at once as there are threads."""
-    threads = get_threads()
-    for lo in range(0, steps, threads):
-        yield from run(lambda step, _: draw(step), [(k, k + 1) for k in range(lo, min(lo + threads, steps))])

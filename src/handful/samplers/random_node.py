@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, make_batch
+from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.kernels import subgraph
 from handful.random import generator
 from handful.samplers.base import Sampler, register
+from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
+from handful.samplers.options import at_least
 
 
 @register("rns")
@@ -28,10 +29,16 @@ class RandomNodes(Sampler):
 
     Args:
         parts: m, the number of blocks. Their sizes differ by one node at most, and every node is dealt.
-        drop_last: blocks of ⌊n/m⌋ nodes exactly, as the paper has them; up to m - 1 random nodes sit the epoch out.
+        drop_last: blocks of ⌊n/m⌋ nodes exactly, as the paper has them; up to m - 1 random nodes are left
+            out of the epoch.
         stratify: deal so that every block gets its share of the training nodes of each class.
-        fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps an epoch:
-            the density of the subgraph is then continuous rather than 1/m.
+        fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps per
+            epoch: the density of the subgraph is then continuous rather than 1/m.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> [sample.num_nodes for sample in RandomNodes(parts=3).sample(graph, seed=0, epoch=0)]
+    [34, 33, 33]
     """
 
     parts: int = 4
@@ -40,20 +47,18 @@ class RandomNodes(Sampler):
     fraction: float | None = None
 
     def __post_init__(self) -> None:
-        if self.parts < 1:
-            raise SamplerError(f"parts must be at least 1, got {self.parts}")
+        at_least(1, parts=self.parts)
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise SamplerError(f"fraction must lie in (0, 1], got {self.fraction}")
         if self.fraction is not None and (self.drop_last or self.stratify):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
 
-    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        graph.require_training()
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         for nodes, adjacency in self.subgraphs(graph, seed, epoch):
-            yield make_batch(graph, nodes, (adjacency,))
+            yield training_sample(graph, nodes, (adjacency,))
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
-        """The node ids and edges of an epoch's batches, without features or labels."""
+        """The node ids and edges of an epoch's parts; the graph may have neither features nor labels."""
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return
@@ -64,7 +69,7 @@ class RandomNodes(Sampler):
             part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
         else:
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
-        yield from dealt_subgraphs(graph, part, self.parts)
+        yield from induced_parts(graph, part, self.parts)
 
     def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency]]:
         size = max(1, round(fraction * graph.num_nodes))
@@ -81,8 +86,7 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
     drew too few. The law treats all nodes alike and its sizes are fixed, hence it is uniform over all such splits; it
     is much faster than a permutation. With ``drop_last`` sizes are ⌊n/m⌋ and the nodes left over get part ``m``.
     """
-    dtype = np.uint8 if m < 255 else np.uint16 if m < 65_535 else np.int32
-    part = rng.integers(0, m, n, dtype=dtype)
+    part = rng.integers(0, m, n, dtype=part_dtype(m))
     size = np.full(m, n // m)
     if not drop_last:
         size[: n % m] += 1
@@ -119,36 +123,3 @@ def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_
     round_robin = rng.permutation(m)[np.arange(len(kept)) % m]
     part[kept[np.argsort(stratum[kept], kind="stable")]] = round_robin
     return part
-
-
-def dealt_subgraphs(graph: Graph, part: np.ndarray, m: int) -> Iterator[tuple[Tensor, Adjacency]]:
-    """The induced subgraph of every part in turn, from one pass over the edges of ``graph``."""
-    if graph.device.type != "cpu":
-        for p in range(m):
-            nodes = np.flatnonzero(part == p)
-            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
-        return
-    for nodes, *edges in subgraph.parts(*graph.topology, part, m, with_edges=graph.edge_weight is not None):
-        yield torch.from_numpy(nodes), _adjacency(graph, *edges)
-
-
-def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
-    """The edges among ``nodes`` (distinct ids), numbered in their order."""
-    if graph.device.type == "cpu":
-        return _adjacency(graph, *subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None))
-    on_device = torch.from_numpy(nodes).to(graph.device)
-    indptr, indices, edges = subgraph.induced_torch(graph.indptr, graph.indices, on_device)
-    weight = None if graph.edge_weight is None else graph.edge_weight[edges]
-    return Adjacency(indptr, indices, len(nodes), weight, bool(graph.undirected), graph.has_loops)
-
-
-def _adjacency(graph: Graph, indptr: np.ndarray, indices: np.ndarray, edges: np.ndarray) -> Adjacency:
-    weight = None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(edges)]
-    return Adjacency(
-        torch.from_numpy(indptr),
-        torch.from_numpy(indices),
-        len(indptr) - 1,
-        weight,
-        symmetric=bool(graph.undirected),
-        has_loops=graph.has_loops,
-    )

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, make_batch
+from handful.batch import Sample, training_sample
 from handful.graph import Graph
 from handful.kernels.csr import row_of_edge
 from handful.kernels.subgraph import induced
 from handful.kernels.walks import walk
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
+from handful.samplers.induced import induced_adjacency
 from handful.samplers.options import at_least
-from handful.samplers.random_node import induced_adjacency
 
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
@@ -37,6 +37,11 @@ class RandomWalks(Sampler):
         normalize: weigh edges and losses so that one layer of mean aggregation and the loss over it are unbiased, as
             in the original; see ``normalized``.
         coverage: pre-sample until every node has been visited this often on average. Only with ``normalize``.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> len(list(RandomWalks(roots=10, length=2).sample(graph, seed=0, epoch=0)))
+    5
     """
 
     roots: int = 6000
@@ -47,14 +52,13 @@ class RandomWalks(Sampler):
     def __post_init__(self) -> None:
         at_least(1, roots=self.roots, length=self.length, coverage=self.coverage)
 
-    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        graph.require_training()
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         counts = self.counts(graph, seed) if self.normalize else None
         for step in range(self.steps(graph)):
             nodes = self.visited(graph, seed, epoch, step)
             if counts is None:
                 ids = torch.from_numpy(nodes).to(graph.device)
-                yield make_batch(graph, ids, (induced_adjacency(graph, nodes),))
+                yield training_sample(graph, ids, (induced_adjacency(graph, nodes),))
             else:
                 yield normalized(graph, nodes, counts)
 
@@ -106,7 +110,7 @@ def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
     return Counts(subgraphs, node_count, edge_count)
 
 
-def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Batch:
+def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
     """The subgraph of ``nodes`` with GraphSAINT's aggregator and loss normalisation.
 
         weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu the edge's weight (1 without), d_v the degree in G
@@ -134,6 +138,4 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Batch:
     probability = np.maximum(counts.nodes[nodes], 1) / counts.subgraphs
     loss_weight = torch.from_numpy((1.0 / (len(graph.train_nodes) * probability)).astype(np.float32)).to(graph.device)
     ids = torch.from_numpy(nodes).to(graph.device)
-    assert graph.train_mask is not None
-    targets = graph.train_mask[ids].nonzero().squeeze(1)
-    return make_batch(graph, ids, (adjacency.to(graph.device),), targets, loss_weight[targets])
+    return training_sample(graph, ids, (adjacency.to(graph.device),), loss_weight)

@@ -2,78 +2,86 @@
 
 from __future__ import annotations
 
-from handful.report.tables import Cell, percent
-from handful.studies import Finding, Request, presets
-from handful.studies.budget import (
-    Scale,
-    failures,
-    graph_and_metric,
-    graph_of,
-    job,
-    printed,
-    scaled,
-    setting,
-    small_model,
-    small_recipe,
-    train,
-)
-from handful.studies.jobs import Job
+from collections.abc import Sequence
+from typing import Any
+
+from handful.experiment import Experiment
+from handful.finding import Axis, Cell, Chart, Finding, Series, View, percent
+from handful.studies import presets
+from handful.studies.beside import paper_number, points_beside
+from handful.studies.budget import Scale, asked, scaled, small, train_jobs
+from handful.studies.request import Request
+from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.vocabulary import hues, spaced, title
 
 SCALE = Scale(hidden=64, layers=3, epochs=40)
-MODELS = {"gcn": "GCN", "sage": "GraphSAGE", "gat": "GAT", "sgformer": "SGFormer"}
+MODELS = ("gcn", "sage", "gat", "sgformer")
 METHODS = ("full", "rns")
 
 
-def model_job(request: Request, graph: str, model: str, method: str) -> Job | None:
+def cell(request: Request, graph: str, model: str, method: str) -> Experiment | None:
     """One cell of the table; ``None`` where the paper ran out of memory."""
-    name = f"{model}-{method}"
     if request.budget == "paper":
-        recipe = presets.tuned(graph, model, method)
-        if recipe is None:
-            return None
-        return job(request, name, graph, recipe, model, presets.architecture(graph, model))
-    scale = scaled(request, SCALE)
-    return job(request, name, graph, small_recipe(method, scale), model, small_model(model, scale))
+        tuned = presets.tuned(graph, model, method)
+        return None if tuned is None else asked(request, tuned)
+    return asked(request, small(graph, method, scaled(request, SCALE), model))
 
 
 def run(request: Request) -> Finding:
     """Eight jobs; each backbone with the paper's own hyperparameters for either method, or all with the same."""
-    graph = graph_of(request, "ogbn-arxiv")
-    plan = {(model, method): model_job(request, graph, model, method) for model in MODELS for method in METHODS}
-    jobs = [job for job in plan.values() if job is not None]
-    outcomes = train(request, jobs)
-    tests = {o.job.name: o.summary["test"] for o in outcomes if o.summary is not None}
+    graph = request.graph_or("ogbn-arxiv")
+    cells = {f"{model}-{method}": cell(request, graph, model, method) for model in MODELS for method in METHODS}
+    jobs = {name: job for name, job in cells.items() if job is not None}
+    outcomes = train_jobs(request, jobs)
+    tests = {o.name: o.summary["test"] for o in outcomes if o.summary is not None}
     failed = failures(outcomes)
     rows, payload, gains = [], [], {}
-    for model, title in MODELS.items():
+    for model in MODELS:
         found = {method: tests.get(f"{model}-{method}") for method in METHODS}
         full, rns = found["full"], found["rns"]
         delta = None if full is None or rns is None else rns["mean"] - full["mean"]
         if delta is not None:
-            gains[title] = delta
-        cells = [
+            gains[title(model)] = delta
+        texts = [
             Cell(percent(test), int(delta is not None and (delta > 0) == (method == "rns")))
             if test is not None
-            else Cell("failed" if plan[model, method] is not None else "not in the paper (OOM)")
+            else Cell("failed" if f"{model}-{method}" in jobs else "not in the paper (OOM)")
             for method, test in found.items()
         ]
-        rows.append([Cell(title), *cells, Cell("" if delta is None else f"{100 * delta:+.2f}")])
+        rows.append([Cell(title(model)), *texts, Cell("" if delta is None else f"{100 * delta:+.2f}")])
         payload.append(
             {
                 "model": model,
                 **found,
                 "delta": delta,
-                "paper": printed("tab:testacc_full_rns_pct_compact", graph, model),
+                "paper": paper_number("tab:testacc_full_rns_pct_compact", graph, model),
                 "errors": {m: failed[f"{model}-{m}"] for m in METHODS if f"{model}-{m}" in failed},
             }
         )
     name, metric = graph_and_metric(outcomes)
-    better = [f"{title} {100 * gain:+.2f}" for title, gain in gains.items()]
-    return Finding(
-        payload={"graph": name, "metric": metric, "models": payload},
-        title=f"{name} · test {metric.replace('_', ' ')} (%) · {setting(jobs)}",
+    better = [f"{model} {100 * gain:+.2f}" for model, gain in gains.items()]
+    y = Axis(f"test {spaced(metric)} (%)")
+    view = View("test", "dot", Axis("", of=[title(model) for model in MODELS]), y, method_points(MODELS, payload))
+    return trained_finding(
+        "architectures",
+        outcomes,
+        title=f"{name} · test {spaced(metric)} (%) · {setting(jobs)}",
+        words=f"Points from full graph to RNS: {'; '.join(better) or 'none to tell'}.",
         head=["Model", "Full", "RNS", "Δ"],
         rows=rows,
-        words=f"Points from full graph to RNS: {'; '.join(better) or 'none to tell'}.",
-        failed=tuple(failed),
+        payload={"graph": name, "metric": metric, "models": payload},
+        charts=[Chart("architectures", f"{name}: full graph and RNS by backbone", [view])],
+        labels={f"{model}-{method}": f"{title(model)}, {title(method)}" for model in MODELS for method in METHODS},
     )
+
+
+def method_points(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Series]:
+    """Full graph and RNS in every row, beside the paper's."""
+    x = [title(name) for name in names]
+    return [
+        series
+        for method, color in zip(METHODS, hues(METHODS), strict=True)
+        for series in points_beside(
+            title(method), x, [row[method] for row in rows], [(row["paper"] or {}).get(method) for row in rows], color
+        )
+    ]

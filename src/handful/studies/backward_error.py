@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.graph import Graph
 from handful.random import generator
-from handful.report.tables import Cell
-from handful.samplers.random_node import RandomNodes
-from handful.studies import Finding, Request
+from handful.samplers import RandomNodes
+from handful.studies.request import Request
 from handful.theory.backward_error import STEPS, backward_error, smooth_losses
-from handful.theory.pictures import error_lines
+from handful.vocabulary import FLOWS
 
 PARTS = 4
 NODES = {"smoke": 40, "laptop": 80, "paper": 200}
-WORDS = {
-    "modified": "L̄ + α/4·‖∇L̄‖² + α/4·R",
-    "unmodified": "L̄ alone",
-    "appendix_coefficient": "L̄ + m·α/4·(‖∇L̄‖² + R)",
-}
 
 
-def small_graph(nodes: int, seed: int) -> Graph:
+def noisy_graph(nodes: int, seed: int) -> Graph:
     """A random graph whose features tell the class, with noise: enough for losses that are not alike."""
     rng = generator(seed, nodes)
     y = rng.integers(0, 3, nodes)
@@ -36,7 +31,7 @@ def small_graph(nodes: int, seed: int) -> Graph:
 def run(request: Request) -> Finding:
     """The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models."""
     seed = request.seeds[0]
-    graph = small_graph(NODES[request.budget], seed)
+    graph = noisy_graph(NODES[request.budget], seed)
     batches = list(RandomNodes(PARTS).epoch(graph, seed, 0))
     losses, w = smooth_losses(batches, hidden=6, classes=3, seed=seed)
     steps = STEPS[::2] if request.budget == "smoke" else STEPS
@@ -45,17 +40,22 @@ def run(request: Request) -> Finding:
     request.report(1, 1, "done")
     shown = (0, len(steps) // 2, -1)
     holds = min(found.slopes, key=lambda name: abs(found.slopes[name] - 3))
+    title = f"distance after an epoch of {PARTS} batches ∝ αᵖ"
+    rows = [
+        [Cell(FLOWS[name]), Cell(f"{p:.2f}", int(name == holds)), *(Cell(f"{errors[i]:.1e}") for i in shown)]
+        for (name, p), errors in zip(found.slopes.items(), found.errors.values(), strict=True)
+    ]
+    lines = [
+        Series(f"{flow}: slope {found.slopes[name]:.2f}", list(found.steps), list(found.errors[name]), color=i)
+        for i, (name, flow) in enumerate(FLOWS.items())
+    ]
+    view = View("error", "line", Axis("step size α", log=True), Axis("distance after one epoch", log=True), lines)
     return Finding(
-        payload={"slopes": found.slopes, "steps": list(found.steps), "errors": found.errors, "parts": PARTS},
-        title=f"distance after an epoch of {PARTS} batches ∝ αᵖ",
-        head=["flow of", "p", *(f"α = {found.steps[i]:.2g}" for i in shown)],
-        rows=[
-            [Cell(WORDS[name]), Cell(f"{p:.2f}", int(name == holds)), *(Cell(f"{errors[i]:.1e}") for i in shown)]
-            for (name, p), errors in zip(found.slopes.items(), found.errors.values(), strict=True)
-        ],
-        words=(
-            f"Mean SGD stays with the flow of {WORDS[holds]} to order {found.slopes[holds]:.1f}; with the others it "
-            "parts at second order. α is the size of one step, not of an epoch."
-        ),
-        pictures={"backward-error.svg": error_lines(found)},
+        "backward-error",
+        title,
+        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {found.slopes[holds]:.1f}. From the others it parts "
+        "at second order. α is the size of one step, not of an epoch.",
+        [Table(title, ["flow of", "p", *(f"α = {found.steps[i]:.2g}" for i in shown)], rows)],
+        [Chart("backward-error", "Mean SGD against three gradient flows", [view])],
+        {"slopes": found.slopes, "steps": list(found.steps), "errors": found.errors, "parts": PARTS},
     )

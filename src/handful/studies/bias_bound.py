@@ -4,38 +4,43 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import torch
-
-from handful.datasets import load
-from handful.nn import make_model
-from handful.report.tables import Cell
+from handful.experiment import Experiment
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.samplers import make_sampler
-from handful.studies import Finding, Request
+from handful.studies.request import Request
 from handful.theory.bias import bias_bound, bias_split
-from handful.theory.pictures import bound_lines
+from handful.vocabulary import PARTS, title
 
-PARTS = (1, 2, 4, 8, 16)
+VALUES = (1, 2, 4, 8, 16)
 EPOCHS = {"smoke": 2, "laptop": 20, "paper": 100}
 HIDDEN = {"smoke": 16, "laptop": 64, "paper": 256}
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
+SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
 
 
 def run(request: Request) -> Finding:
     """GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian)."""
-    seed, epochs = request.seeds[0], EPOCHS[request.budget]
-    graph = load(request.graph or "debian", split=request.split, root=request.root, seed=seed).to(request.device)
-    torch.manual_seed(seed)
-    hidden = HIDDEN[request.budget]
-    model = make_model("sage", graph.num_features, graph.num_outputs, hidden=hidden, layers=3, norm="ln")
-    model.to(request.device)
-    total = len(PARTS) + len(SAMPLERS)
+    seed, epochs, hidden = request.seeds[0], EPOCHS[request.budget], HIDDEN[request.budget]
+    what = Experiment(
+        request.graph or "debian",
+        split=request.split,
+        root=request.root,
+        hidden=hidden,
+        layers=3,
+        norm="ln",
+        residual=False,
+        device=request.device,
+    )
+    graph = what.load(seed).to(request.device)
+    model = what.make_model(graph, seed).to(request.device)
+    total = len(VALUES) + len(SAMPLERS)
     bounds = []
-    for i, m in enumerate(PARTS):
+    for i, m in enumerate(VALUES):
         request.report(i, total, f"m = {m}")
         bounds += bias_bound(model, graph, [m], epochs, seed)
     splits = {}
     for i, name in enumerate(SAMPLERS):
-        request.report(len(PARTS) + i, total, name)
+        request.report(len(VALUES) + i, total, name)
         splits[name] = asdict(bias_split(model, graph, make_sampler(name), 5 * epochs, seed))
     request.report(total, total, "done")
     rows = [
@@ -48,19 +53,27 @@ def run(request: Request) -> Finding:
         for b in bounds
     ]
     terms = "; ".join(
-        f"{name} {s['node_subsampling']['mean']:+.2g} ± {s['node_subsampling']['ci95']:.1g} and "
+        f"{title(name)} {s['node_subsampling']['mean']:+.2g} ± {s['node_subsampling']['ci95']:.1g} and "
         f"{s['edge_removal']['mean']:+.2g} ± {s['edge_removal']['ci95']:.1g}"
         for name, s in splits.items()
     )
+    drawn = [b for b in bounds if b.m > 1]
+    values: list[float] = [b.m for b in drawn]
+    lines = [
+        Series(label, values, [getattr(b, side) for b in drawn], color=i)
+        for i, (side, label) in enumerate(SIDES.items())
+    ]
+    view = View("bound", "line", Axis(PARTS, log=True, ticks=values), Axis("loss", log=True), lines)
+    heading = f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m"
     return Finding(
-        payload={
+        "bias-bound",
+        heading,
+        f"Bias by node subsampling (I) and by edge removal (II): {terms}.",
+        [Table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows)],
+        [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
+        {
             "graph": graph.name,
             "bounds": [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds],
             "splits": splits,
         },
-        title=f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m",
-        head=["m", "bias", "C·σ, average node", "C·σ, worst node"],
-        rows=rows,
-        words=f"Bias by node subsampling (I) and by edge removal (II): {terms}.",
-        pictures={"bias-bound.svg": bound_lines(bounds, graph.name)},
     )

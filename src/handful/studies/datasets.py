@@ -6,10 +6,11 @@ from typing import Any
 
 from handful.datasets import home, load, sources
 from handful.errors import DatasetError
-from handful.report.tables import Cell
-from handful.studies import Finding, Request
+from handful.finding import Cell, Finding, Table
 from handful.studies.paper_table import PAPER, compared
+from handful.studies.request import Request
 from handful.theory.dataset_statistics import COLUMNS, statistics
+from handful.vocabulary import spaced
 
 SOURCES = {"smoke": 2, "laptop": 16, "paper": 64}
 """Searches from random nodes, for the distances."""
@@ -46,12 +47,13 @@ def run(request: Request) -> Finding:
         payload.append({"name": name, **found, "paper": PAPER.get(name)})
     request.report(len(names), len(names), "done")
     missing = [row["name"] for row in payload if "missing" in row]
+    heading = "Data sets, edges counted in both directions; ≠ where the paper prints another number"
     return Finding(
+        "datasets",
+        heading,
+        f"Not on disk: {', '.join(missing)}; `handful info NAME` fetches one." if missing else "All are on disk.",
+        [Table(heading, ["Data set", *map(spaced, COLUMNS)], rows)],
         payload={"datasets": payload},
-        title="Data sets, edges counted in both directions; ≠ where the paper prints another number",
-        head=["Data set", *(column.replace("_", " ") for column in COLUMNS)],
-        rows=rows,
-        words=f"Not on disk: {', '.join(missing)}; `handful info NAME` fetches one." if missing else "All are on disk.",
     )
 
 

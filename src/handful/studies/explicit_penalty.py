@@ -1,21 +1,16 @@
-"""Does an explicit penalty α/4·R(w), one step an epoch, recover what per-part updates give?"""
+"""Does an explicit penalty α/4·R(w), one step per epoch, recover what per-part updates give?"""
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
-from handful.datasets import load
-from handful.nn import make_model
-from handful.report.tables import Cell, best_two
-from handful.samplers.random_node import RandomNodes
+from handful.experiment import Experiment
+from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, percent, points
+from handful.samplers import RandomNodes
+from handful.settings import Update
 from handful.statistics import mean_ci95
-from handful.studies import Finding, Request
+from handful.studies.request import Request
 from handful.theory.explicit import VariancePenalty
 from handful.theory.implicit import implicit_terms
-from handful.training.callbacks import Callback
-from handful.training.fit import Loop, fit
+from handful.training import Callback, Loop, fit
 
 PARTS = 4
 STEP = 0.1
@@ -23,14 +18,14 @@ STEP = 0.1
 EPOCHS = {"smoke": 2, "laptop": 40, "paper": 1000}
 HIDDEN = {"smoke": 8, "laptop": 32, "paper": 256}
 
-REGIMES: dict[str, tuple[str, float, float]] = {
+REGIMES: dict[str, tuple[Update, float, float]] = {
     "per-part steps of α": ("step", STEP, 0.0),
     "one step of α": ("epoch", STEP, 0.0),
     "one step of mα": ("epoch", PARTS * STEP, 0.0),
     "one step of mα, + α/4·R": ("epoch", PARTS * STEP, STEP / 4),
     "one step of mα, + 10·α/4·R": ("epoch", PARTS * STEP, 10 * STEP / 4),
 }
-"""update, learning rate and strength of the penalty. A step of mα an epoch moves as far as m of α: equal flow time."""
+"""update, learning rate and strength of the penalty. A step of mα per epoch moves as far as m of α: equal flow time."""
 
 
 class _Last(Callback):
@@ -43,31 +38,38 @@ class _Last(Callback):
 def run(request: Request) -> Finding:
     """SGD without momentum or dropout on RNS batches: the regimes differ in their updates alone."""
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
-    sampler = RandomNodes(PARTS)
+    base = Experiment(
+        request.graph or "debian",
+        split=request.split,
+        root=request.root,
+        sampler=RandomNodes(PARTS),
+        device=request.device,
+        hidden=hidden,
+        layers=2,
+        dropout=0.0,
+        residual=False,
+        optimizer="sgd",
+        epochs=epochs,
+        evaluate_every=max(1, epochs // 20),
+    )
     results: dict[str, list[dict[str, float]]] = {name: [] for name in REGIMES}
     total, done = len(REGIMES) * len(request.seeds), 0
     for seed in request.seeds:
-        graph = load(request.graph or "debian", split=request.split, root=request.root, seed=seed).to(request.device)
+        graph = base.load(seed).to(request.device)
         for name, (update, lr, strength) in REGIMES.items():
             request.report(done, total, f"seed {seed}: {name}")
-            torch.manual_seed(seed)
-            model = make_model(
-                "sage", graph.num_features, graph.num_outputs, hidden=hidden, layers=2, norm="bn", dropout=0.0
-            )
-            penalty = [VariancePenalty(strength)] if strength else []
-            options: dict[str, Any] = {"optimizer": "sgd", "lr": lr, "update": update, "epochs": epochs, "seed": seed}
-            last = _Last()
+            model, last = base.make_model(graph, seed), _Last()
             run = fit(
                 model,
                 graph,
-                sampler,
+                base.sampler,
+                base.with_(update=update, lr=lr).settings,
+                seed=seed,
                 device=request.device,
-                callbacks=[*penalty, last],
-                evaluate_every=max(1, epochs // 20),
-                **options,
+                callbacks=[*([VariancePenalty(strength)] if strength else []), last],
             )
             model.load_state_dict(last.weights)
-            terms = implicit_terms(model, graph, sampler, 4 * PARTS, seed)
+            terms = implicit_terms(model, graph, base.sampler, 4 * PARTS, seed)
             results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
             done += 1
     request.report(total, total, "done")
@@ -79,25 +81,30 @@ def run(request: Request) -> Finding:
     rows = [
         [
             Cell(name),
-            Cell(_percent(s["test"]), rank),
+            Cell(percent(s["test"]), rank),
             Cell(f"{s['mean_loss']['mean']:.4f}"),
             Cell(f"{s['R']['mean']:.3g}"),
         ]
         for (name, s), rank in zip(summary.items(), ranks, strict=True)
     ]
+    views = [
+        View(
+            key,
+            "dot",
+            Axis("", of=list(summary)),
+            Axis(label),
+            [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())],
+        )
+        for key, label, scale in (("test", "test metric (%)", 100.0), ("R", "R(w) at the end", 1.0))
+    ]
+    heading = f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds"
     return Finding(
-        payload={
-            "graph": graph.name,
-            "parts": PARTS,
-            "step": STEP,
-            "epochs": epochs,
-            "regimes": summary,
-            "runs": results,
-        },
-        title=f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds",
-        head=["regime", "test (%)", "L̄ at the end", "R at the end"],
-        rows=rows,
-        words=in_words(results),
+        "explicit-penalty",
+        heading,
+        in_words(results),
+        [Table(heading, ["regime", "test (%)", "L̄ at the end", "R at the end"], rows)],
+        [Chart("explicit-penalty", f"{graph.name}: does the penalty do what the steps do?", views)],
+        {"graph": graph.name, "parts": PARTS, "step": STEP, "epochs": epochs, "regimes": summary, "runs": results},
     )
 
 
@@ -121,7 +128,3 @@ def in_words(results: dict[str, list[dict[str, float]]]) -> str:
 
 def _interval(value: dict[str, float]) -> str:
     return "" if value["ci95"] != value["ci95"] else f" ± {value['ci95']:.2f}"
-
-
-def _percent(value: dict[str, float]) -> str:
-    return f"{100 * value['mean']:.2f}" + _interval({"ci95": 100 * value["ci95"]})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from handful.report.tables import Cell, best_two, percent
-from handful.studies import Finding, Request, presets
-from handful.studies.budget import Scale, benchmark, failures, graph_and_metric, graph_of, job, printed, setting, train
+from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two, percent
+from handful.samplers import make_sampler
+from handful.studies import presets
+from handful.studies.beside import paper_number, points_beside
+from handful.studies.budget import Scale, benchmark, train_jobs
+from handful.studies.request import Request
+from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.vocabulary import hues, spaced, title
 
 SCALE = Scale(hidden=64, layers=4, epochs=40)
 """A quarter of these epochs is neighbour sampling's."""
@@ -14,28 +17,25 @@ SCALE = Scale(hidden=64, layers=4, epochs=40)
 
 def run(request: Request) -> Finding:
     """The fanouts of the paper's search space; other hyperparameters are those of its best."""
-    graph = graph_of(request, "ogbn-arxiv")
-    recipe, model, options = benchmark(request, graph, "neighbor", SCALE)
+    graph = request.graph_or("ogbn-arxiv")
+    base = benchmark(request, graph, "neighbor", SCALE)
     fanouts = {
-        ",".join(map(str, choice["fanout"])): choice
+        ",".join(map(str, choice["fanout"])): make_sampler("neighbor", **choice)
         for choice in presets.search_space("neighbor")
-        if len(choice["fanout"]) <= options["layers"]
+        if len(choice["fanout"]) <= base.options["layers"]
     }
-    jobs = [
-        job(request, f"fanout-{name.replace(',', '-')}", graph, replace(recipe, options=choice), model, options)
-        for name, choice in fanouts.items()
-    ]
-    outcomes = dict(zip(fanouts, train(request, jobs), strict=True))
+    jobs = {f"fanout-{name.replace(',', '-')}": base.with_(sampler=sampler) for name, sampler in fanouts.items()}
+    outcomes = dict(zip(fanouts, train_jobs(request, jobs), strict=True))
     done = {name: o.summary for name, o in outcomes.items() if o.summary is not None}
     ranks = dict(zip(done, best_two([s["test"]["mean"] for s in done.values()], highest=True), strict=True))
     failed = failures(list(outcomes.values()))
     rows, payload = [], []
     for fanout, outcome in outcomes.items():
         summary = outcome.summary
-        paper = printed("tab:neighbor_fanout_ablation", graph, fanout)
+        paper = paper_number("tab:neighbor_fanout_ablation", graph, fanout)
         if summary is None:
             rows.append([Cell(f"[{fanout}]"), Cell("failed"), Cell(""), Cell("")])
-            payload.append({"fanout": fanout, "error": failed[outcome.job.name], "paper": paper})
+            payload.append({"fanout": fanout, "error": failed[outcome.name], "paper": paper})
             continue
         seconds, memory = summary["epoch_seconds"]["mean"], summary["peak_memory_bytes"]
         rows.append(
@@ -57,13 +57,25 @@ def run(request: Request) -> Finding:
         )
     name, metric = graph_and_metric(list(outcomes.values()))
     times = [s["epoch_seconds"]["mean"] for s in done.values()]
-    return Finding(
-        payload={"graph": name, "metric": metric, "fanouts": payload},
+    good = [row for row in payload if "error" not in row]
+    names = [f"[{row['fanout']}]" for row in good]
+    x, (hue,), label = Axis("fanout", of=names), hues(["neighbor"]), title("neighbor")
+    papers = [(row["paper"] or {}).get("test") for row in good]
+    y = Axis(f"test {spaced(metric)} (%)")
+    views = [
+        View("test", "dot", x, y, points_beside(label, names, [row["test"] for row in good], papers, hue)),
+        View("seconds", "bar", x, Axis("seconds per epoch"), [Series(label, names, times, color=hue)]),
+    ]
+    return trained_finding(
+        "fanout",
+        list(outcomes.values()),
         title=f"{name} · neighbour sampling · {setting(jobs)}",
-        head=["Fanout", f"Test {metric.replace('_', ' ')} (%)", "Seconds an epoch", "Peak memory (GiB)"],
-        rows=rows,
         words=f"From the shallowest to the deepest an epoch takes {times[-1] / times[0]:.1f} times as long."
         if times
         else "Nothing ran.",
-        failed=tuple(failed),
+        head=["Fanout", f"Test {spaced(metric)} (%)", "Seconds per epoch", "Peak memory (GiB)"],
+        rows=rows,
+        payload={"graph": name, "metric": metric, "fanouts": payload},
+        charts=[Chart("fanout", f"{name}: how deep to look", views)],
+        labels={f"fanout-{fanout.replace(',', '-')}": f"fanout [{fanout}]" for fanout in fanouts},
     )

@@ -6,14 +6,18 @@ from typing import Any
 
 from handful.datasets import home
 from handful.errors import DatasetError, HandfulError, unknown
-from handful.report.tables import Cell, percent
-from handful.studies import Finding, Request, presets
-from handful.studies.budget import Scale, failures, job, printed, scaled, setting, small_model, small_recipe, train
+from handful.experiment import Experiment
+from handful.finding import Axis, Cell, Chart, Finding, View, percent
+from handful.studies import presets
+from handful.studies.architectures import METHODS, method_points
+from handful.studies.beside import paper_number
+from handful.studies.budget import Scale, asked, scaled, small, train_jobs
 from handful.studies.datasets import absent, here
-from handful.studies.jobs import Job
+from handful.studies.request import Request
+from handful.studies.trained import failures, setting, trained_finding
+from handful.vocabulary import title
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
-MODEL = "graphland-sage"
 DATASETS = (
     "hm-categories",
     "pokec-regions",
@@ -24,17 +28,13 @@ DATASETS = (
     "web-fraud",
 )
 SPLITS = ("rl", "rh")
-METHODS = ("full", "rns")
 
 
-def data_job(request: Request, name: str, split: str, method: str) -> Job:
+def cell(request: Request, name: str, split: str, method: str) -> Experiment:
     """One cell of the table, with GraphLand's own GraphSAGE."""
     if request.budget == "paper":
-        recipe, options = presets.graphland(name, split, method), presets.architecture(name, MODEL)
-    else:
-        scale = scaled(request, SCALE)
-        recipe, options = small_recipe(method, scale), small_model(MODEL, scale)
-    return job(request, f"{name}-{split}-{method}", name, recipe, MODEL, options, split=split)
+        return asked(request, presets.graphland(name, split, method))
+    return asked(request, small(name, method, scaled(request, SCALE), "graphland-sage").with_(split=split))
 
 
 def run(request: Request) -> Finding:
@@ -46,9 +46,14 @@ def run(request: Request) -> Finding:
     known = [name for name in names if here(name, request.root)]
     if not known:
         raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: `handful info NAME` fetches one")
-    plan = [data_job(request, name, split, method) for name in known for split in SPLITS for method in METHODS]
-    outcomes = train(request, plan)
-    tests = {o.job.name: o.summary["test"] for o in outcomes if o.summary is not None}
+    jobs = {
+        f"{name}-{split}-{method}": cell(request, name, split, method)
+        for name in known
+        for split in SPLITS
+        for method in METHODS
+    }
+    outcomes = train_jobs(request, jobs)
+    tests = {o.name: o.summary["test"] for o in outcomes if o.summary is not None}
     rows: list[list[Cell]] = []
     payload: list[dict[str, Any]] = []
     for name in names:
@@ -67,22 +72,29 @@ def run(request: Request) -> Finding:
                 for m, t in zip(METHODS, (full, rns), strict=True)
             ]
             row.append(Cell("" if delta is None else f"{100 * delta:+.2f}"))
-            entry[split] = {
-                "full": full,
-                "rns": rns,
-                "delta": delta,
-                "paper": printed("tab:graphland_rns", name, split),
-            }
+            paper = paper_number("tab:graphland_rns", name, split)
+            entry[split] = {"full": full, "rns": rns, "delta": delta, "paper": paper}
         rows.append(row)
         payload.append(entry)
-    deltas = [entry[split]["delta"] for entry in payload if "missing" not in entry for split in SPLITS]
-    told = [delta for delta in deltas if delta is not None]
-    failed = failures(outcomes)
-    return Finding(
-        payload={"datasets": payload, "failed": failed},
-        title=f"GraphLand · accuracy, or average precision of two classes (%) · {setting(plan)}",
+    measured = [entry for entry in payload if "missing" not in entry]
+    told = [entry[split]["delta"] for entry in measured for split in SPLITS if entry[split]["delta"] is not None]
+    x, y = Axis("", of=known), Axis("accuracy or average precision (%)")
+    views = [
+        View(split.upper(), "dot", x, y, method_points(known, [entry[split] for entry in measured])) for split in SPLITS
+    ]
+    return trained_finding(
+        "graphland",
+        outcomes,
+        title=f"GraphLand · accuracy, or average precision of two classes (%) · {setting(jobs)}",
+        words=f"RNS matches or improves on full-graph training in {sum(d >= 0 for d in told)} of {len(told)} cases.",
         head=["Data set", *(f"{split.upper()} {what}" for split in SPLITS for what in ("full", "RNS", "Δ"))],
         rows=rows,
-        words=f"RNS matches or improves on full-graph training in {sum(d >= 0 for d in told)} of {len(told)} cases.",
-        failed=tuple(failed),
+        payload={"datasets": payload, "failed": failures(outcomes)},
+        charts=[Chart("graphland", "GraphLand: full graph and RNS", views)],
+        labels={
+            f"{name}-{split}-{method}": f"{name} {split.upper()}, {title(method)}"
+            for name in known
+            for split in SPLITS
+            for method in METHODS
+        },
     )

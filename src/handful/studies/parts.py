@@ -12,22 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
 from handful.errors import HandfulError
-from handful.report.curves import COLORS
-from handful.report.tables import Cell, best_two, percent
+from handful.experiment import Experiment
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, percent, points
+from handful.samplers import RandomNodes
 from handful.statistics import mean_ci95
-from handful.studies import Finding, Request
-from handful.studies.budget import Scale, benchmark, failures, graph_and_metric, graph_of, job, setting, train
-from handful.studies.jobs import Job, Progress, run_jobs
+from handful.studies.budget import Scale, benchmark, train_jobs
+from handful.studies.jobs import Progress, run_jobs
+from handful.studies.request import Request
+from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.vocabulary import PAPER_SEEDS, PARTS, spaced
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01, "seeds": PAPER_SEEDS[:3]}
+"""What ``handful parts`` trains with, where nobody says otherwise."""
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 MOST = 64
@@ -89,19 +91,69 @@ def recommend(
     return (None if best is None else best.m), [seen[m] for m in sorted(seen)]
 
 
-def measured(template: Job, out: Path, workers: int = 1, progress: Progress | None = None) -> Callable[[int], Point]:
-    """A ``measure`` for ``recommend``: ``template`` with m parts, over its seeds, kept in ``out``."""
-    if len(template.seeds) < 2:
-        raise HandfulError("choosing m takes at least two seeds, to tell progress from noise: give --seeds 42,123,456")
+def chosen_parts(
+    experiment: Experiment,
+    out: Path,
+    most: int = MOST,
+    memory: int | None = None,
+    progress: Progress | None = None,
+) -> Finding:
+    """The m to take for ``experiment`` by the rule above, and what was measured; the runs are kept in ``out``.
+
+    Args:
+        experiment: with a ``RandomNodes`` sampler and at least two seeds.
+        out: where the runs are kept; what is done there is not done again.
+        most: the largest m to try.
+        memory: the most bytes that a run may take.
+        progress: as for ``run_jobs``.
+    """
+    if not isinstance(experiment.sampler, RandomNodes):
+        raise HandfulError(f"choosing m is for the sampler rns: '{experiment.sampler.name}' deals no parts")
+    if len(experiment.seeds) < 2:
+        raise HandfulError("choosing m takes at least two seeds, to tell progress from noise, such as 42,123,456")
+    sampler, graph = experiment.sampler, experiment.load(experiment.seeds[0])
+    if graph.val_mask is None or not bool(graph.val_mask.any()):
+        raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
 
     def measure(m: int) -> Point:
-        options = template.sampler_options | {"parts": m}
-        (outcome,) = run_jobs([replace(template, name=f"m-{m}", sampler_options=options)], out, workers, progress)
+        job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
+        (outcome,) = run_jobs(job, out, 1, progress)
         if outcome.summary is None:
             return Point(m, (), float("nan"), 0, outcome.error or "it did not finish")
         return point_of(m, outcome.summary)
 
-    return measure
+    chosen, curve = recommend(measure, min(most, graph.num_nodes), memory)
+    rows = []
+    for point in curve:
+        if point.error is not None:
+            rows.append([Cell(str(point.m)), Cell(f"broke off: {point.error}"), Cell(""), Cell("")])
+            continue
+        texts = [percent(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
+        rows.append([Cell(str(point.m)), *(Cell(text, int(point.m == chosen)) for text in texts)])
+    how = f"{experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
+    tried = ", ".join(str(point.m) for point in curve)
+    others = ", ".join(str(point.m) for point in curve if point.m != chosen)
+    words = f"Take m = {chosen}: no other m that was tried ({others}) is better by more than the noise between seeds."
+    if chosen is None:
+        words = f"None of m = {tried} could be trained in the memory given: allow more parts, or a smaller model."
+    heading = f"{graph.name} · {experiment.model} · {how}"
+    return Finding(
+        "parts",
+        heading,
+        words,
+        [Table(heading, ["m", "validation (%)", "seconds", "peak memory (GiB)"], rows)],
+        payload={"recommended": chosen, "curve": [point.to_json() for point in curve]},
+    )
+
+
+def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
+    """``experiment`` with the m that ``chosen_parts`` takes, by its first three seeds; and the values tried."""
+    found = chosen_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
+    if found["recommended"] is None:
+        raise HandfulError(f"no number of parts could be trained with: {found['curve'][-1].get('error')}")
+    assert isinstance(experiment.sampler, RandomNodes)
+    sampler = replace(experiment.sampler, parts=found["recommended"])
+    return experiment.with_(sampler=sampler), [point["m"] for point in found["curve"]]
 
 
 def point_of(m: int, summary: dict[str, Any]) -> Point:
@@ -114,14 +166,13 @@ def point_of(m: int, summary: dict[str, Any]) -> Point:
 
 def run(request: Request) -> Finding:
     """Every m with the same hyperparameters, those of the paper's best m under its budget (it tuned each anew)."""
-    graph = graph_of(request, "ogbn-arxiv")
-    recipe, model, options = benchmark(request, graph, "rns", SCALE)
-    values = VALUES[request.budget]
-    jobs = [job(request, f"m-{m}", graph, replace(recipe, options={"parts": m}), model, options) for m in values]
-    outcomes = dict(zip(values, train(request, jobs), strict=True))
+    graph = request.graph_or("ogbn-arxiv")
+    base, values = benchmark(request, graph, "rns", SCALE), VALUES[request.budget]
+    jobs = {f"m-{m}": base.with_(sampler=RandomNodes(m)) for m in values}
+    outcomes = dict(zip(values, train_jobs(request, jobs), strict=True))
     done = {m: o.summary for m, o in outcomes.items() if o.summary is not None}
     ranks = dict(zip(done, best_two([s["test"]["mean"] for s in done.values()], highest=True), strict=True))
-    (name, metric), failed = graph_and_metric(list(outcomes.values())), failures(list(outcomes.values()))
+    name, metric = graph_and_metric(list(outcomes.values()))
     curve = [{**point_of(m, s).to_json(), "test": s["test"]} for m, s in done.items()]
     rows = [
         [
@@ -134,33 +185,39 @@ def run(request: Request) -> Finding:
         for point in curve
     ]
     rows += [[Cell(f"m = {m}"), Cell("failed"), *[Cell("")] * 3] for m in values if m not in done]
-    return Finding(
-        payload={"graph": name, "metric": metric, "curve": curve, "failed": failed},
+    return trained_finding(
+        "parts",
+        list(outcomes.values()),
         title=f"{name} · RNS · {setting(jobs)}",
-        head=["m", f"Test {metric.replace('_', ' ')} (%)", "Validation (%)", "Seconds", "Peak memory (GiB)"],
-        rows=rows,
         words=f"The test metric is best with m = {next((m for m in done if ranks[m] == 1), 'none')}.",
-        pictures={"parts.svg": parts_figure(curve, metric, name)} if curve else {},
-        failed=tuple(failed),
+        head=["m", f"Test {spaced(metric)} (%)", "Validation (%)", "Seconds", "Peak memory (GiB)"],
+        rows=rows,
+        payload={
+            "graph": name,
+            "metric": metric,
+            "curve": curve,
+            "failed": failures(list(outcomes.values())),
+        },
+        charts=[parts_chart(curve, metric, name)],
+        labels={f"m-{m}": f"m = {m}" for m in values},
     )
 
 
-def parts_figure(curve: Sequence[dict[str, Any]], metric: str, graph: str) -> Figure:
-    """The test metric against m, its 95% CI over seeds as a band."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    m = [point["m"] for point in curve]
-    mean = 100 * np.array([point["test"]["mean"] for point in curve])
-    half = 100 * np.array([point["test"]["ci95"] or 0.0 for point in curve])
-    axes.plot(m, mean, marker="o", markersize=4, color=COLORS[0])
-    axes.fill_between(m, mean - half, mean + half, color=COLORS[0], alpha=0.2, linewidth=0)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(m, [str(value) for value in m])
-    axes.set_xlabel("m, the number of parts")
-    axes.set_ylabel(f"test {metric.replace('_', ' ')} (%)")
-    axes.set_title(f"{graph}: how many parts?", loc="left")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+def parts_chart(curve: Sequence[dict[str, Any]], metric: str, graph: str) -> Chart:
+    """The metric, the time and the memory against m."""
+    m: list[float] = [point["m"] for point in curve]
+    x = Axis(PARTS, log=True, ticks=m)
+    views = [
+        View(
+            name,
+            "line",
+            x,
+            Axis(f"{label} {spaced(metric)} (%)"),
+            [points("RNS", m, [point[name] for point in curve], scale=100)],
+        )
+        for name, label in (("test", "test"), ("val", "validation"))
+    ]
+    memory = [point["peak_memory_bytes"] / 2**30 for point in curve]
+    views.append(View("seconds", "line", x, Axis("seconds"), [Series("RNS", m, [point["seconds"] for point in curve])]))
+    views.append(View("memory", "line", x, Axis("peak memory (GiB)"), [Series("RNS", m, memory)]))
+    return Chart("parts", f"{graph}: how many parts?", views)

@@ -9,41 +9,13 @@ from __future__ import annotations
 import re
 import tomllib
 from copy import deepcopy
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from handful.errors import HandfulError, unknown
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How the paper trains in one cell of a table. ``source`` is the table's label.
-
-    ``options`` are the sampler's, ``dropout`` is the model's, and ``settings()`` is for ``fit``. ``devices`` says over
-    how many GPUs the paper spread the layers.
-    """
-
-    source: str
-    sampler: str
-    lr: float
-    dropout: float
-    weight_decay: float
-    epochs: int
-    options: dict[str, Any] = field(default_factory=dict)
-    optimizer: str = "adam"
-    momentum: float = 0.9
-    update: str = "step"
-    checkpoint_activations: bool = False
-    devices: int = 1
-
-    def settings(self) -> dict[str, Any]:
-        """The keyword arguments of ``fit``; neighbour sampling is evaluated by its own samples, all else exactly."""
-        names = ("lr", "weight_decay", "epochs", "optimizer", "momentum", "update", "checkpoint_activations")
-        evaluation = "sampled" if self.sampler == "neighbor" else "exact"
-        return {**{name: getattr(self, name) for name in names}, "evaluation": evaluation}
-
+from handful.experiment import Experiment
+from handful.samplers import make_sampler
 
 # -- architectures ----------------------------------------------------------------------------------------------------
 
@@ -71,46 +43,65 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
-def sampling(dataset: str, sampler: str) -> Recipe:
-    """The best configuration of ``sampler`` in the sampling benchmark."""
-    label = "tab:hparams_sampling_compact"
-    return Recipe(label, sampler, epochs=epochs(dataset, sampler), **_table("training", label, dataset, sampler))
+def sampling(dataset: str, sampler: str) -> Experiment:
+    """The best configuration of ``sampler`` in the sampling benchmark.
+
+    >>> sampling("ogbn-arxiv", "rns").settings.lr
+    0.0005
+    """
+    cell = _table("training", "tab:hparams_sampling_compact", dataset, sampler)
+    model, options = benchmark_model(dataset, sampler)
+    return _experiment(dataset, model, options, sampler, cell, epochs=epochs(dataset, sampler))
 
 
-def tuned(dataset: str, model: str, regime: str) -> Recipe | None:
+def tuned(dataset: str, model: str, regime: str) -> Experiment | None:
     """How ``model`` was trained in the architecture benchmark, ``full`` or ``rns``; ``None`` where it never fitted.
 
     The parts of RNS are those of the sampling benchmark.
     """
-    label = "tab:tuned_hparams"
-    cell = _table("training", label, dataset, model, regime)
+    cell = _table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
         return None
-    options = sampling(dataset, regime).options
-    return Recipe(label, regime, epochs=epochs(dataset, regime), options=options, **cell)
+    length = epochs(dataset, regime)
+    made = _experiment(dataset, model, architecture(dataset, model), regime, cell, epochs=length)
+    return made.with_(sampler=sampling(dataset, regime).sampler)
 
 
-def graphland(dataset: str, regime: str, method: str) -> Recipe:
-    """How a data set of GraphLand was trained with its split ``rl`` or ``rh``, by ``full`` or ``rns``."""
-    label = "tab:hyperparameters-graphland"
-    cells = _table("training", label, dataset, regime, method)
+def graphland(dataset: str, split: str, method: str) -> Experiment:
+    """How a data set of GraphLand was trained with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
+
+    Where the paper spread the layers over GPUs, ``device`` names as many.
+    """
+    cell = _table("training", "tab:hyperparameters-graphland", dataset, split, method)
     memory = _table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
-    return Recipe(label, method, epochs=_table("protocol", "app:graphland", "protocol", "epochs"), **cells, **memory)
+    devices = ",".join(f"cuda:{i}" for i in range(memory.pop("devices", 0))) or "cpu"
+    model, length = "graphland-sage", _table("protocol", "app:graphland", "protocol", "epochs")
+    made = _experiment(dataset, model, architecture(dataset, model), method, cell | memory, epochs=length)
+    return made.with_(split=split, device=devices)
 
 
-def implicit(regime: str, optimizer: str) -> Recipe:
+def implicit(regime: str, optimizer: str) -> Experiment:
     """One cell of the table of regimes: ``full``, ``rns-no-batch`` or ``rns``, by ``sgd``, ``sgdm`` or ``adam``."""
     label = "app:implicit-reg-impl-details"
     shared = _table("training", label)
     how = _table("training", label, "regimes", regime) | _table("training", label, "optimizers", optimizer)
-    return Recipe(
-        label,
-        dropout=shared["dropout"],
-        weight_decay=shared["weight_decay"],
-        epochs=epochs(shared["dataset"]),
-        options=sampling(shared["dataset"], how["sampler"]).options,
-        optimizer=optimizer,
-        **how,
+    same = sampling(shared["dataset"], how.pop("sampler"))
+    kept = {name: shared[name] for name in ("dropout", "weight_decay")}
+    return same.with_(optimizer=optimizer, epochs=epochs(shared["dataset"]), **kept, **how)
+
+
+def _experiment(
+    dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any], **settings: Any
+) -> Experiment:
+    """A cell of a table of hyperparameters; neighbour sampling is evaluated by its own samples, all else exactly."""
+    return Experiment(
+        dataset,
+        model=model,
+        options=options | {"dropout": cell.pop("dropout")},
+        sampler=make_sampler(sampler, **cell.pop("options", {})),
+        evaluation="sampled" if sampler == "neighbor" else "exact",
+        **cell,
+        **settings,
     )
 
 
@@ -144,11 +135,6 @@ def graphland_parts() -> list[int]:
 def trials() -> int:
     """How many trials of Bayesian optimisation each sampling configuration had."""
     return int(_table("protocol", "subsec:hpo_protocol", "trials"))
-
-
-def seeds() -> tuple[int, ...]:
-    """The seeds of every training run."""
-    return tuple(_table("protocol", "subsec:architectures_details", "protocol", "seeds"))
 
 
 def protocol(figure: str) -> dict[str, int]:

@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from handful.report.tables import Cell
-from handful.studies import Finding, Request
-from handful.studies.budget import Scale, failures, graph_and_metric, graph_of, pair, printed, setting, train
+from handful.finding import Axis, Cell, Chart, Finding, Series, View
+from handful.studies.beside import paper_number
+from handful.studies.budget import Scale, pair, train_jobs
 from handful.studies.presets import TARGETS
+from handful.studies.request import Request
+from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.vocabulary import SPEEDUPS, spaced
 
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 STEP = 0.01
@@ -98,45 +101,43 @@ def reachable(*methods: Sequence[Lines], step: float = STEP) -> tuple[float, ...
 
 def run(request: Request) -> Finding:
     """Full graph against RNS, evaluated after every epoch; to the paper's targets under its budget, else what fits."""
-    graph = graph_of(request, "ogbn-arxiv")
+    graph = request.graph_or("ogbn-arxiv")
     jobs = pair(request, graph, SCALE, evaluate_every=1)
-    outcomes = train(request, jobs)
-    failed = failures(outcomes)
-    if failed:
-        return Finding(
-            payload={"graph": graph, "targets": [], "failed": failed},
+    outcomes = train_jobs(request, jobs)
+    if failed := failures(outcomes):
+        return trained_finding(
+            "speedup",
+            outcomes,
             title=graph,
+            words="There is no speedup to tell without both runs.",
             head=["run", "what went wrong"],
             rows=[[Cell(name), Cell(why)] for name, why in failed.items()],
-            words="There is no speedup to tell without both runs.",
-            failed=tuple(failed),
+            payload={"graph": graph, "targets": [], "failed": failed},
         )
-    curves = {o.job.name: o.histories() for o in outcomes}
+    curves = {o.name: o.histories() for o in outcomes}
     full, rns = curves["full"], curves["rns"]
-    targets = TARGETS[graph] if request.budget == "paper" else reachable(full, rns)
+    targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else reachable(full, rns)
     found = [speedup(full, rns, target) for target in targets]
     name, metric = graph_and_metric(outcomes)
     rows = [
         [
             Cell(f"{100 * s.target:.1f}%"),
             *(Cell(_times(value)) for value in (s.epoch, s.epochs, s.start, s.nostart)),
-            Cell(" and ".join(f"{s.reached[name]} of {len(curves[name])}" for name in ("full", "rns"))),
+            Cell(" and ".join(f"{s.reached[method]} of {len(curves[method])}" for method in ("full", "rns"))),
         ]
         for s in found
     ]
-    return Finding(
-        payload={
-            "graph": name,
-            "metric": metric,
-            "epoch_seconds": {name: float(np.mean([epoch_time(lines) for lines in curves[name]])) for name in curves},
-            "targets": [
-                {**vars(s), "paper": printed("tab:rns_speedup_decomposition", graph, f"{100 * s.target:.1f}")}
-                for s in found
-            ],
-        },
+    payload = [
+        {**vars(s), "paper": paper_number("tab:rns_speedup_decomposition", graph, f"{100 * s.target:.1f}")}
+        for s in found
+    ]
+    return trained_finding(
+        "speedup",
+        outcomes,
         title=f"{name} · RNS against full-graph training · {setting(jobs)}",
+        words=in_words(found),
         head=[
-            f"target val. {metric.replace('_', ' ')}",
+            f"target val. {spaced(metric)}",
             "epoch time",
             "epochs to target",
             "time to target",
@@ -144,8 +145,31 @@ def run(request: Request) -> Finding:
             "seeds that reach it (full, RNS)",
         ],
         rows=rows,
-        words=in_words(found),
+        payload={
+            "graph": name,
+            "metric": metric,
+            "epoch_seconds": {
+                method: float(np.mean([epoch_time(lines) for lines in runs])) for method, runs in curves.items()
+            },
+            "targets": payload,
+        },
+        charts=[speedup_chart(payload, name, metric)],
     )
+
+
+def speedup_chart(rows: Sequence[dict[str, Any]], graph: str, metric: str) -> Chart:
+    """The four speedups at every target, beside the paper's."""
+    targets = [f"{100 * row['target']:.1f}%" for row in rows]
+    papers = [row["paper"] or {} for row in rows]
+    series = []
+    for color, (key, label) in enumerate(SPEEDUPS.items()):
+        series.append(Series(label, targets, [row[key] for row in rows], color=color))
+        if any(papers):
+            theirs = [paper.get(key) for paper in papers]
+            series.append(Series(f"{label}, paper", targets, theirs, color=color, paper=True))
+    x = Axis(f"target, validation {spaced(metric)}", of=targets)
+    view = View("speedup", "bar", x, Axis("full graph / RNS (×)"), series)
+    return Chart("speedup", f"{graph}: where the speed of RNS comes from", [view])
 
 
 def in_words(found: Sequence[Speedup]) -> str:

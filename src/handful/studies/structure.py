@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from handful.datasets import load
-from handful.report.tables import Cell
-from handful.studies import Finding, Request, presets
-from handful.studies.budget import graph_of
-from handful.theory.pictures import CURVES, structure_curves
+from handful.errors import HandfulError
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
+from handful.graph import Graph
+from handful.studies import presets
+from handful.studies.request import Request
 from handful.theory.structure import structure
+from handful.vocabulary import STRUCTURE, words
 
 VALUES = {"smoke": (1, 4), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 EPOCHS = {"smoke": 1, "laptop": 5}
@@ -15,8 +20,7 @@ EPOCHS = {"smoke": 1, "laptop": 5}
 
 def run(request: Request) -> Finding:
     """Mean ± standard deviation over epochs, full passes over all parts; the paper has 5."""
-    graph, seed = graph_of(request, "ogbn-arxiv"), request.seeds[0]
-    values = VALUES[request.budget]
+    seed, values = request.seeds[0], VALUES[request.budget]
     epochs = EPOCHS.get(request.budget) or presets.protocol("fig:sampling-properties")["epochs"]
     total, done = epochs * sum(values), 0
 
@@ -25,19 +29,79 @@ def run(request: Request) -> Finding:
         done += 1
         request.report(done, total, f"m = {m}")
 
-    data = load(graph, root=request.root, seed=seed)
-    rows = structure(data, values, epochs, seed, report=report)
-    shown = [name for name in CURVES if rows[0][name]["mean"] == rows[0][name]["mean"]]
-    first, last = (row["diameter_lower_bound"]["mean"] for row in (rows[0], rows[-1]))
+    graph = load(request.graph_or("ogbn-arxiv"), root=request.root, seed=seed)
+    return sampled_structure(graph, values, epochs, seed, report=report)
+
+
+def sampled_structure(
+    graph: Graph,
+    values: Sequence[int],
+    epochs: int,
+    seed: int,
+    sources: int = 16,
+    sweeps: int = 4,
+    report: Callable[[int], None] | None = None,
+) -> Finding:
+    """Every measure of a part for each m in ``values``, from ``epochs`` random partitions.
+
+    Args:
+        graph: of which only the topology and, for homophily, the labels matter.
+        values: the numbers of parts.
+        epochs: random partitions for each m.
+        seed: of partitions and sources.
+        sources: searches from random nodes of each part.
+        sweeps: searches, each from a node farthest from the last.
+        report: called after every part with its m.
+    """
+    for m in values:
+        if not 1 <= m <= max(1, graph.num_nodes):
+            raise HandfulError(f"parts: m lies between 1 and the number of nodes, {graph.num_nodes}, got {m}")
+    rows = structure(graph, values, epochs, seed, sources, sweeps, report)
+    shown = [name for name in STRUCTURE if rows[0][name]["mean"] == rows[0][name]["mean"]]
+    cells = [[Cell(STRUCTURE[name]), *(Cell(_text(row[name])) for row in rows)] for name in shown]
+    heading = f"{graph.name} · a part of m, mean ± sd over {epochs} epoch{'s' * (epochs > 1)}"
+    settings = {"epochs": epochs, "sources": sources, "sweeps": sweeps, "seed": seed}
     return Finding(
-        payload={"graph": data.name, "epochs": epochs, "parts": rows},
-        title=f"{data.name} · a part, mean over {epochs} epoch{'s' * (epochs > 1)}",
-        head=["m", *(CURVES[name] for name in shown)],
-        rows=[[Cell(str(row["m"])), *(Cell(_text(row[name]["mean"])) for name in shown)] for row in rows],
-        words=f"From m = {values[0]} to {values[-1]} the diameter goes from {first:.1f} to {last:.1f}.",
-        pictures={"structure.svg": structure_curves(rows, data.name)},
+        "structure",
+        heading,
+        in_words(rows),
+        [Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)],
+        [structure_chart(rows, shown, graph.name)],
+        {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows},
+        {name: words(value) for name, value in settings.items()},
     )
 
 
-def _text(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph: str) -> Chart:
+    """Every measure against m, mean ± one standard deviation over epochs; isolated nodes as a share of the part."""
+    m: list[float] = [row["m"] for row in rows]
+    views = []
+    for name in shown:
+        scale = [100 / row["nodes"]["mean"] if name == "isolated" else 1.0 for row in rows]
+        mean = [s * row[name]["mean"] for s, row in zip(scale, rows, strict=True)]
+        sd = [s * row[name]["sd"] for s, row in zip(scale, rows, strict=True)]
+        low, high = ([v + sign * d for v, d in zip(mean, sd, strict=True)] for sign in (-1, 1))
+        log = name in ("edges", "largest_component") and min(mean) > 0
+        label = "isolated nodes (%)" if name == "isolated" else STRUCTURE[name]
+        y = Axis("", log=log, zero=name in ("homophily", "isolated"))
+        views.append(View(label, "line", Axis("m", log=True, ticks=m), y, [Series("RNS", m, mean, low, high)]))
+    return Chart("structure", f"{graph}: what sampling does to the graph", views, together=True)
+
+
+def in_words(rows: Sequence[dict[str, Any]]) -> str:
+    """What the numbers mean: how far the graph falls apart between the smallest and the largest m."""
+    first, last = min(rows, key=lambda row: row["m"]), max(rows, key=lambda row: row["m"])
+    share = [100 * row["largest_component"]["mean"] / row["nodes"]["mean"] for row in (first, last)]
+    if first is last:
+        return f"The largest component holds {share[0]:.0f}% of the nodes of a part of m = {first['m']}."
+    return (
+        f"From m = {first['m']} to {last['m']} a node keeps {last['average_degree']['mean']:.2g} of "
+        f"{first['average_degree']['mean']:.2g} neighbours, the largest component goes from {share[0]:.0f}% to "
+        f"{share[1]:.0f}% of a part's nodes, and nodes of the same component from "
+        f"{first['average_distance']['mean']:.1f} to {last['average_distance']['mean']:.1f} hops apart."
+    )
+
+
+def _text(value: dict[str, float]) -> str:
+    mean, sd = (f"{number:,.0f}" if number >= 99.5 else f"{number:.2g}" for number in (value["mean"], value["sd"]))
+    return f"{mean} ± {sd}" if value["sd"] > 1e-9 * abs(value["mean"]) else mean

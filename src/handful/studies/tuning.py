@@ -8,111 +8,142 @@ until the study has its trials. With p processes there may be up to p − 1 more
 
 from __future__ import annotations
 
-import fcntl
+import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 from typing import Any
 
-import torch
+import psutil
+from filelock import FileLock
 
-from handful.datasets import load
 from handful.errors import DivergedError, HandfulError, RunError
+from handful.experiment import Experiment
+from handful.finding import Cell, Finding, Table, best_two, percent
 from handful.graph import Graph
-from handful.nn import make_model
 from handful.random import derived_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.jobs import Job
-from handful.training.callbacks import Callback
-from handful.training.fit import Loop, fit
+from handful.studies.jobs import Progress, run_jobs
+from handful.training import Callback, Loop, fit
+from handful.training.metrics import METRICS
+from handful.training.record import differences
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a study, how many of its trials are done, and of how many."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What all trials of a sampler have in common; ``settings`` are those of ``fit`` that are not searched."""
-
-    graph: str
-    model: str
-    architecture: dict[str, Any]
-    settings: dict[str, Any]
-    split: str | None = None
-    root: str | None = None
-    device: str = "cpu"
-    seed: int = 42
-
-    def record(self) -> dict[str, Any]:
-        """What must be the same for trials to be comparable."""
-        return {k: v for k, v in asdict(self).items() if k not in ("root", "device")}
+TRIALS = 50
+"""Of each sampling configuration, as in the paper."""
 
 
 @dataclass(frozen=True)
 class Best:
     """The best trial of one sampling configuration."""
 
-    sampler: str
-    options: dict[str, Any]
+    experiment: Experiment
     trials: int
     val: float
     parameters: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """``lr``, ``dropout`` and ``weight_decay`` beside the rest."""
+        sampler = self.experiment.sampler
         return {
-            "sampler": self.sampler,
-            "options": self.options,
+            "sampler": sampler.name,
+            "options": sampler.options(),
             "trials": self.trials,
             "val": self.val,
             **self.parameters,
         }
 
 
-def sampling_space(sampler: str, layers: int) -> list[dict[str, Any]]:
+def sampling_space(sampler: str, layers: int) -> list[Sampler]:
     """The paper's search space of a sampler; LADIES draws as many layers as the model has.
 
-    >>> sampling_space("saint", layers=3)
-    [{'length': 2, 'roots': 6000}, {'length': 2, 'roots': 2000}, {'length': 4, 'roots': 2000}]
+    >>> [str(one) for one in sampling_space("saint", layers=3)][0]
+    'saint(roots=6000, length=2, coverage=50)'
     """
     make_sampler(sampler)  # a name that is not a sampler's is told with those that are
     space = presets.search_space(sampler)
-    return [o | {"budget": [o["budget"][0]] * layers} if "budget" in o else o for o in space]
+    fitted = [o | {"budget": [o["budget"][0]] * layers} if "budget" in o else o for o in space]
+    return [make_sampler(sampler, **options) for options in fitted]
+
+
+def paper_experiment(experiment: Experiment, sampler: str) -> Experiment:
+    """``experiment`` with the paper's architecture, epochs and way of evaluation for its data set and ``sampler``."""
+    preset = presets.sampling(experiment.graph, sampler)
+    kept = {"epochs": preset.settings.epochs, "evaluation": preset.settings.evaluation}
+    return experiment.with_(model=preset.model, options=preset.options, **kept)
+
+
+def tune_samplers(
+    experiments: Sequence[Experiment],
+    storage: str,
+    out: Path,
+    trials: int = TRIALS,
+    prune: bool = False,
+    final: bool = True,
+    report: Report | None = None,
+    progress: Progress | None = None,
+) -> Finding:
+    """Search every experiment, each with its own sampler; then train the best of each sampler with all seeds.
+
+    Args:
+        experiments: sampling configurations; learning rate, dropout and weight decay are searched, with the first seed.
+        storage: the URL of an Optuna storage, which several processes may share.
+        out: where the final runs are kept.
+        trials: of each experiment.
+        prune: whether to stop trials that fall behind.
+        final: whether to train the best of each sampler at the end.
+        report, progress: called during the search, and during the final runs.
+    """
+    graph = experiments[0].load(experiments[0].seeds[0])
+    name, metric = graph.name, METRICS[graph.metric]
+    described = {"graph": name, "metric": graph.metric, "storage": storage}
+    del graph
+    found = [search(one, storage, trials, prune, report) for one in experiments]
+    best: dict[str, Best] = {}
+    for one in found:
+        sampler = one.experiment.sampler.name
+        if sampler not in best or metric.better(one.val, than=best[sampler].val):
+            best[sampler] = one
+    payload: dict[str, Any] = {**described, "searches": [one.to_json() for one in found], "final": []}
+    if final:
+        jobs = {sampler: one.experiment for sampler, one in best.items()}
+        for outcome in run_jobs(jobs, out / "final", 1, progress):
+            if outcome.summary is None:
+                raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
+            ended = {key: outcome.summary[key] for key in ("val", "test")}
+            payload["final"].append({**best[outcome.name].to_json(), **ended})
+    return Finding("tune", f"{name} · tuning", _in_words(payload), _tables(payload, found), payload=payload)
 
 
 def search(
-    plan: Plan,
-    sampler: Sampler,
-    storage: str,
-    trials: int,
-    prune: bool = False,
-    report: Report | None = None,
+    experiment: Experiment, storage: str, trials: int = TRIALS, prune: bool = False, report: Report | None = None
 ) -> Best:
     """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them."""
     optuna = _optuna()
-    study = open_study(plan, sampler, storage)
+    seed = experiment.seeds[0]
+    data = experiment.load(seed)
+    study = open_study(experiment, data, storage)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
-    data: Graph | None = None
     while (done := len(_finished(study))) < trials:
         if report is not None:
             report(study.study_name, done, trials)
-        if data is None:
-            data = load(plan.graph, split=plan.split, root=plan.root, seed=plan.seed).require_training()
         trial = study.ask()
         # By the number of the trial: no two processes draw alike, and a search alone is the same every time.
-        seed = derived_seed(plan.seed, trial.number) % 2**32
-        study.sampler = optuna.samplers.TPESampler(seed=seed, multivariate=False)
+        own = derived_seed(seed, trial.number) % 2**32
+        study.sampler = optuna.samplers.TPESampler(seed=own, multivariate=False)
         trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
         parameters = {
             name: trial.suggest_categorical(name, values) for name, values in presets.training_space().items()
         }
         try:
-            study.tell(trial, _val(plan, data, sampler, parameters, [_Reporter(trial)] if prune else []))
+            study.tell(trial, _val(experiment.with_(**parameters), data, [_Reporter(trial)] if prune else []))
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         except BaseException:
@@ -121,21 +152,35 @@ def search(
     if report is not None:
         report(study.study_name, trials, trials)
     best = study.best_trial
-    return Best(sampler.name, sampler.options(), len(_finished(study)), best.value, best.params)
+    return Best(experiment.with_(**best.params), len(_finished(study)), best.value, best.params)
 
 
-def _val(
-    plan: Plan, data: Graph, sampler: Sampler, parameters: dict[str, float], callbacks: Sequence[Callback]
-) -> float:
-    """The validation metric of one run; one whose loss is no longer finite has 0, the worst that there is."""
-    torch.manual_seed(plan.seed)
-    options = plan.architecture | {"dropout": parameters["dropout"]}
-    model = make_model(plan.model, data.num_features, data.num_outputs, **options)
-    how = plan.settings | {"lr": parameters["lr"], "weight_decay": parameters["weight_decay"], "seed": plan.seed}
+def _val(experiment: Experiment, data: Graph, callbacks: Sequence[Callback]) -> float:
+    """The validation metric of one run; one whose loss is no longer finite has 0, the worst that there is.
+
+    Raises:
+        HandfulError: the metric of the validation nodes is not a number, so that no trial can be told from another.
+    """
+    seed = experiment.seeds[0]
+    model = experiment.make_model(data, seed)
     try:
-        return fit(model, data, sampler, device=plan.device, callbacks=callbacks, **how).val
+        val = fit(
+            model,
+            data,
+            experiment.sampler,
+            experiment.settings,
+            seed=seed,
+            device=experiment.device,
+            callbacks=callbacks,
+        ).val
     except DivergedError:
         return 0.0
+    if isnan(val):
+        raise HandfulError(
+            f"trials are judged by validation, and {data.name} has no {data.metric} there: give it a split with "
+            "validation nodes of several classes"
+        )
+    return val
 
 
 class _Reporter(Callback):
@@ -150,46 +195,62 @@ class _Reporter(Callback):
             raise _optuna().TrialPruned
 
 
-def final_job(plan: Plan, best: Best, seeds: Sequence[int]) -> Job:
-    """The best configuration of a sampler over the seeds."""
-    return Job(
-        name=best.sampler,
-        graph=plan.graph,
-        sampler=best.sampler,
-        sampler_options=best.options,
-        model=plan.model,
-        architecture=plan.architecture | {"dropout": best.parameters["dropout"]},
-        settings=plan.settings | {name: best.parameters[name] for name in ("lr", "weight_decay")},
-        seeds=tuple(seeds),
-        split=plan.split,
-        root=plan.root,
-        device=plan.device,
+def _tables(payload: Mapping[str, Any], found: Sequence[Best]) -> list[Table]:
+    """The best trials, and the final runs."""
+
+    def described(row: Mapping[str, Any]) -> list[Cell]:
+        chosen = (f"{row[name]:g}" for name in ("lr", "dropout", "weight_decay"))
+        return [Cell(str(make_sampler(row["sampler"], **row["options"]))), *map(Cell, chosen)]
+
+    head = ["sampling", "lr", "dropout", "weight decay"]
+    ranks = best_two([one.val for one in found], METRICS[payload["metric"]].higher_is_better)
+    rows = [
+        [*described(row), Cell(f"{100 * row['val']:.2f}", rank), Cell(str(row["trials"]))]
+        for row, rank in zip(payload["searches"], ranks, strict=True)
+    ]
+    tables = [Table("Best trials", [*head, "validation (%)", "trials"], rows)]
+    if payload["final"]:
+        rows = [[*described(row), Cell(percent(row["val"])), Cell(percent(row["test"]))] for row in payload["final"]]
+        tables.append(Table("The best of each sampler over the seeds", [*head, "validation (%)", "test (%)"], rows))
+    return tables
+
+
+def _in_words(payload: Mapping[str, Any]) -> str:
+    best = max(payload["searches"], key=lambda row: row["val"])
+    return (
+        f"The best validation is {100 * best['val']:.2f} %, by {best['sampler']} with lr {best['lr']:g}, dropout "
+        f"{best['dropout']:g} and weight decay {best['weight_decay']:g}."
     )
 
 
 # -- storage --------------------------------------------------------------------------------------------------------
 
 
-def open_study(plan: Plan, sampler: Sampler, storage: str) -> Any:
-    """The study of one sampling configuration, made if it is not there; one of another plan is refused."""
+def open_study(experiment: Experiment, data: Graph, storage: str) -> Any:
+    """The study of one sampling configuration, made if it is not there; one of another experiment or of other data is
+    refused."""
     optuna = _optuna()
-    name = f"{plan.graph} {plan.split or ''} {plan.model} {sampler}".replace("  ", " ")
+    name = f"{experiment.graph} {experiment.split or ''} {experiment.model} {experiment.sampler}".replace("  ", " ")
     with _alone(storage):
         try:
             store = optuna.storages.RDBStorage(storage, engine_kwargs=_engine(storage))
         except Exception as error:
             reason = str(error).strip().splitlines()[0]
-            raise RunError(f"--storage {storage} cannot be opened: {reason}") from None
+            raise RunError(f"storage {storage} cannot be opened: {reason}") from None
         study = optuna.create_study(study_name=name, storage=store, direction="maximize", load_if_exists=True)
-        if "plan" not in study.user_attrs:
-            study.set_user_attr("plan", plan.record())
-    for key, was in study.user_attrs["plan"].items():
-        now = plan.record()[key]
-        if was != now:
-            raise RunError(
-                f"{storage} holds study '{name}' with {key} {was}, not {now}: use another --storage or --out"
-            )
+        if "experiment" not in study.user_attrs:
+            study.set_user_attr("experiment", comparable(experiment))
+            study.set_user_attr("data", data.identity())
+    asked = {"experiment": comparable(experiment), "data": data.identity()}
+    for what, (was, now) in differences({name: study.user_attrs.get(name, {}) for name in asked}, asked).items():
+        raise RunError(f"{storage} holds study '{name}' with {what} {was}, not {now}: use another storage or folder")
     return study
+
+
+def comparable(experiment: Experiment) -> dict[str, Any]:
+    """What must be the same for trials to be comparable: where they run, and the seeds of the final runs, need not."""
+    value = json.loads(json.dumps(experiment.to_json()))
+    return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
 
 
 def _engine(storage: str) -> dict[str, Any]:
@@ -205,8 +266,7 @@ def _alone(storage: str) -> Iterator[None]:
         return
     file = Path(storage.removeprefix("sqlite:///"))
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.with_name(f".{file.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(file.with_name(f".{file.name}.lock")):
         yield
 
 
@@ -220,18 +280,8 @@ def _bury_dead(study: Any) -> None:
     states = _optuna().trial.TrialState
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
         host, pid = trial.user_attrs.get("process", ("", 0))
-        if host == socket.gethostname() and not _alive(pid):
+        if host == socket.gethostname() and not psutil.pid_exists(pid):
             study.tell(trial.number, state=states.FAIL, skip_if_finished=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _optuna() -> Any:

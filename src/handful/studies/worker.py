@@ -9,36 +9,19 @@ import time
 from pathlib import Path
 
 from handful.errors import HandfulError
-from handful.files import write_json
+from handful.experiment import Experiment
 from handful.kernels.threads import set_threads
-from handful.samplers import make_sampler
-from handful.training.protocol import train_seeds
-from handful.training.record import read_json
+from handful.training.record import read_config
 
 
 def main(folder: Path, threads: int) -> None:
-    """Run what ``folder/job.json`` says, and leave ``summary.json``."""
+    """Run the experiment of ``folder/config.json`` there, or go on with it."""
     set_threads(threads)
-    job = read_json(folder / "job.json")
-    options = {k: tuple(v) if isinstance(v, list) else v for k, v in job["sampler_options"].items()}
-    summary = train_seeds(
-        job["graph"],
-        job["model"],
-        job["architecture"],
-        make_sampler(job["sampler"], **options),
-        job["settings"],
-        seeds=job["seeds"],
-        split=job["split"],
-        root=job["root"],
-        device=job["device"],
-        out=folder,
-        resume=True,
-    )
-    write_json(folder / "summary.json", summary.to_json())
+    Experiment.from_json(read_config(folder / "config.json")).run(folder, resume=True)
 
 
 def end_with(parent: int) -> None:
-    """Stop soon after the process ``parent`` has ended: a run that nobody waits for keeps its folder from the next."""
+    """Stop soon after the process ``parent`` has ended: a run that nobody waits for would keep its folder locked."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -16,6 +16,7 @@ from handful.statistics import mean_ci95
 from handful.theory.hubs import HubShare, largest_hubs
 from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, repeated_terms
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
+from handful.vocabulary import title
 
 TERMS = ("bias", "loss_variance", "R", "grad_norm_sq", "alpha_error")
 """What is measured of a sampler, each as mean and 95% CI over repeats."""
@@ -159,7 +160,7 @@ def in_words(found: Sequence[Diagnosis]) -> str:
     >>> import handful as hf
     >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)
     >>> print(in_words([Diagnosis(hf.RandomNodes(2), (terms,), (0.3,), ())]).split(". ")[0])
-    The loss of rns differs from the full graph's by 0.1
+    The loss of RNS differs from the full graph's by 0.1
     """
     by_R = sorted((d for d in found if d.mean("R") > 0), key=lambda d: d.mean("R"))
     if not by_R:
@@ -168,29 +169,30 @@ def in_words(found: Sequence[Diagnosis]) -> str:
         )
     best, rest = by_R[0], by_R[1:]
     closest = min(by_R, key=lambda d: d.mean("bias"))
+    name, near = title(best.name), title(closest.name)
     if not rest:
         return (
-            f"The loss of {best.name} differs from the full graph's by {best.mean('bias'):.2g}. Its batch gradients "
+            f"The loss of {name} differs from the full graph's by {best.mean('bias'):.2g}. Its batch gradients "
             f"vary by R = {best.mean('R'):.2g} around a mean of squared norm {best.mean('grad_norm_sq'):.2g}."
         )
     factors = _times([d.mean("R") / best.mean("R") for d in rest])
     scaled = _times([d.variance_per_target / best.variance_per_target for d in rest])
     words = (
-        f"{best.name} has the least gradient variance: R of the others is {factors} as large ({scaled} once R is "
+        f"{name} has the least gradient variance: R of the others is {factors} as large ({scaled} once R is "
         "multiplied by the number of targets, which makes up for batches of unequal size)."
     )
-    hubs = [f"{d.name} {100 * d.hub_share:.0f}%" for d in by_R if d.hub_share > 0.3]
+    hubs = [f"{title(d.name)} {100 * d.hub_share:.0f}%" for d in by_R if d.hub_share > 0.3]
     if hubs:
         words += f" Much of R comes from which of the largest hubs a batch holds: {', '.join(hubs)}."
     if closest is best:
         return words + (
-            f" The loss of {best.name} is also the closest to the full graph's, with a difference of "
+            f" The loss of {name} is also the closest to the full graph's, with a difference of "
             f"{best.mean('bias'):.2g}: steps on its batches are most like steps on the whole graph."
         )
     return words + (
-        f" The loss of {closest.name} is the closest to the full graph's, with a difference of "
-        f"{closest.mean('bias'):.2g} against {best.mean('bias'):.2g}: {best.name} has the steadier gradients, and "
-        f"{closest.name} the nearer loss."
+        f" The loss of {near} is the closest to the full graph's, with a difference of "
+        f"{closest.mean('bias'):.2g} against {best.mean('bias'):.2g}: {name} has the steadier gradients, and "
+        f"{near} the nearer loss."
     )
 
 

@@ -18,11 +18,11 @@ from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.theory.implicit import kept_buffers
 from handful.training.callbacks import Callback
-from handful.training.fit import batch_loss
+from handful.training.loop import batch_loss
 from handful.training.module import seed_step
 
 if TYPE_CHECKING:
-    from handful.training.fit import Loop
+    from handful.training.loop import Loop
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class VariancePenalty(Callback):
             )
         loop.optimizer.register_step_pre_hook(lambda *_: self._add(loop.model))
 
-    def on_gradient(self, loop: Loop, batch: Batch, loss: float) -> None:
-        self._batches.append(SeededBatch(batch, torch.initial_seed()))
+    def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
+        self._batches.append(SeededBatch(batch, seed))
 
     def _add(self, model: nn.Module) -> None:
         weights = [p for p in model.parameters() if p.requires_grad]

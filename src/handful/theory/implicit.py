@@ -23,14 +23,14 @@ from handful.batch import Batch
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.random import derived_seed
+from handful.samplers.ahead import ahead
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
-from handful.samplers.prefetch import prefetch
 from handful.training.callbacks import Callback
-from handful.training.fit import batch_loss
+from handful.training.loop import batch_loss
 
 if TYPE_CHECKING:
-    from handful.training.fit import Loop
+    from handful.training.loop import Loop
 
 BATCHES, REPEATS = 50, 100
 """As many as in the paper."""
@@ -144,7 +144,7 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
     left = batches
     for epoch in count():
         found = left
-        for batch in prefetch(sampler.epoch(graph, seed, epoch)):
+        for batch in ahead(sampler.epoch(graph, seed, epoch)):
             if len(batch.targets):
                 yield batch
                 left -= 1
@@ -304,9 +304,8 @@ class ImplicitWatch(Callback):
         self._measure(loop, loop.epoch)
 
     def on_epoch(self, loop: Loop) -> None:
-        # The loop counts the epoch only after its last hook.
-        if (loop.epoch + 1) % self.every == 0:
-            self._measure(loop, loop.epoch + 1)
+        if loop.epoch % self.every == 0:
+            self._measure(loop, loop.epoch)
 
     def _measure(self, loop: Loop, epoch: int) -> None:
         seed = derived_seed(self.seed, epoch)

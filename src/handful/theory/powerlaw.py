@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from handful.batch import Batch
+from handful.batch import Sample
 from handful.graph import Graph
 from handful.kernels import csr
 from handful.kernels.tail_fit import fit_tail
@@ -56,7 +56,7 @@ def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50)
     return PowerLaw(float(alpha), int(values[best]), float(distance), int(tail))
 
 
-def degrees(graph: Graph | Batch) -> np.ndarray:
+def degrees(graph: Graph | Sample) -> np.ndarray:
     """int64 ``(N,)``, how many distinct neighbours each node has in a graph or a sampled subgraph, loops left out.
 
     The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph.
@@ -64,7 +64,7 @@ def degrees(graph: Graph | Batch) -> np.ndarray:
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]
     """
-    layers = [layer.square() for layer in graph.layers] if isinstance(graph, Batch) else [full_adjacency(graph)]
+    layers = [layer.square() for layer in graph.layers] if isinstance(graph, Sample) else [full_adjacency(graph)]
     if len(layers) == 1 and layers[0].symmetric:
         indptr, indices = layers[0].indptr.cpu().numpy(), layers[0].indices.cpu().numpy()
     else:

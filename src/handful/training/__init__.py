@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from handful.training.callbacks import Callback
-from handful.training.fit import Loop, Run, Settings, fit
+from handful.training.fit import fit
 from handful.training.inference import infer
+from handful.training.loop import Loop
 from handful.training.loss import node_loss, node_losses
-from handful.training.record import load_weights
+from handful.training.record import Run, load_model, load_weights, save_model
 
-__all__ = ["Callback", "Loop", "Run", "Settings", "fit", "infer", "load_weights", "node_loss", "node_losses"]
+__all__ = [
+    "Callback",
+    "Loop",
+    "Run",
+    "fit",
+    "infer",
+    "load_model",
+    "load_weights",
+    "node_loss",
+    "node_losses",
+    "save_model",
+]

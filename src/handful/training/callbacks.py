@@ -7,23 +7,36 @@ from typing import TYPE_CHECKING, Any
 from handful.batch import Batch
 
 if TYPE_CHECKING:
-    from handful.training.fit import Loop
+    from handful.training.loop import Loop
 
 
 class Callback:
-    """Override what you need. ``loop`` has the model, graph, sampler, optimiser, settings and counters."""
+    """Override what you need. ``loop`` has the model, graph, sampler, optimiser, settings and counters.
+
+    Any hook may call ``loop.stop()``: the run then ends after its current epoch.
+
+    >>> class Short(Callback):
+    ...     def on_epoch(self, loop):
+    ...         if loop.epoch == 2:
+    ...             loop.stop()
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=8, layers=2)
+    >>> hf.fit(model, graph, hf.RandomNodes(2), epochs=50, callbacks=[Short()]).epochs
+    2
+    """
 
     def on_start(self, loop: Loop) -> None:
         """Before the first epoch; after a resume, before the first epoch that is still to do."""
 
-    def on_gradient(self, loop: Loop, batch: Batch, loss: float) -> None:
-        """After the backward pass on a batch: the gradients are in ``parameter.grad``."""
+    def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
+        """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` drew the step's dropout."""
 
     def on_step(self, loop: Loop) -> None:
         """After the optimiser moved the weights."""
 
     def on_epoch(self, loop: Loop) -> None:
-        """After the last step of an epoch."""
+        """After the last step of an epoch, which ``loop.epoch`` has counted already."""
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
         """After an evaluation; ``line`` is what ``metrics.jsonl`` gets."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from torch import Tensor
 
-from handful.graph import Metric
-
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
-    """The share of nodes whose largest logit (or the sign of the only one) is their class."""
+    """The share of nodes whose largest logit (or the sign of the only one) is their class.
+
+    >>> import torch
+    >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
+    0.5
+    """
     predicted = (logits.squeeze(1) > 0).to(y.dtype) if logits.shape[1] == 1 else logits.argmax(1)
     return float((predicted == y).double().mean())
 
@@ -43,9 +49,30 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
     return float((ranks - count * (count + 1) / 2) / (count * (len(positive) - count)))
 
 
-METRIC_FUNCTIONS = {"accuracy": accuracy, "average_precision": average_precision, "roc_auc": roc_auc}
+@dataclass(frozen=True)
+class Metric:
+    """A function of logits ``(n, outputs)`` and labels ``(n,)``, and whether more of it is better.
+
+    >>> METRICS["accuracy"].better(0.7, than=0.6)
+    True
+    """
+
+    function: Callable[[Tensor, Tensor], float]
+    higher_is_better: bool = True
+
+    def __call__(self, logits: Tensor, y: Tensor) -> float:
+        """The metric of these nodes; NaN where there are none."""
+        return self.function(logits, y) if len(y) else float("nan")
+
+    def better(self, value: float, than: float) -> bool:
+        """Whether ``value`` is better than another; anything is better than NaN, and NaN is no better than a number."""
+        if than != than:
+            return True
+        return value > than if self.higher_is_better else value < than
 
 
-def measure(metric: Metric, logits: Tensor, y: Tensor) -> float:
-    """``metric`` of these logits; NaN where there is no node."""
-    return METRIC_FUNCTIONS[metric](logits, y) if len(y) else float("nan")
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric(accuracy),
+    "average_precision": Metric(average_precision),
+    "roc_auc": Metric(roc_auc),
+}

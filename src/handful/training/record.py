@@ -1,26 +1,72 @@
 """A run is a folder.
 
-``config.json`` says how, ``metrics.jsonl`` has a line an evaluation, ``checkpoint.safetensors`` is where to go on from,
-``model.safetensors`` has the best weights, and ``result.json`` stands only where the run has ended.
+``config.json`` says how, ``metrics.jsonl`` has a line per evaluation, ``checkpoint.safetensors`` is where to go on
+from, ``model.safetensors`` has the best weights and what is needed to make the model again, and ``result.json`` is
+there only if the run has ended.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
+import math
 import os
-from collections.abc import Iterator
+import platform
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
-from handful.errors import RunError
-from handful.files import write_aside, write_json, write_text
+from handful.errors import HandfulError, RunError
+from handful.files import plain, write_aside, write_json, write_text
+from handful.kernels.threads import get_threads
+from handful.nn import make_model, model_name
+from handful.nn.network import Network
+from handful.training.metrics import METRICS
+from handful.version import __version__
+
+FORMAT = 2
+"""The version of run folders. Those of 1 (handful 0.1) do not say how their model is made."""
+
+
+@dataclass
+class Run:
+    """What a training run came to. Metrics are fractions; ``test`` is that of the epoch with the best ``val``.
+
+    >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
+    0.5
+    """
+
+    metric: str
+    val: float
+    test: float
+    best_epoch: int = 0
+    epochs: int = 0
+    steps: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    train_seconds: float = 0.0
+    peak_ram_bytes: int = 0
+    peak_gpu_bytes: int | None = None
+    seed: int = 0
+    history: list[dict[str, Any]] = field(repr=False, default_factory=list)
+    dir: str | None = None
+
+    @property
+    def epoch_seconds(self) -> float:
+        """The mean time of an epoch's steps, without evaluation."""
+        return self.train_seconds / max(1, self.epochs)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``result.json`` keeps: all but the history, which is ``metrics.jsonl``, and the folder."""
+        return {k: v for k, v in asdict(self).items() if k not in ("history", "dir")}
 
 
 class RunFolder:
@@ -38,33 +84,17 @@ class RunFolder:
     def held(self) -> Iterator[None]:
         """Hold the folder for this process; the lock goes with the process, however it ends."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                lock.seek(0)
-                holder = lock.read().strip() or "another"
-                raise RunError(
-                    f"{self.path} is in use by process {holder}: wait for it, or use another --out"
-                ) from None
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
+        lock, holder = FileLock(self.path / "lock"), self.path / "lock.pid"
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            name = holder.read_text() if holder.exists() else "another"
+            raise RunError(f"{self.path} is in use by process {name}: wait for it, or use another folder") from None
+        try:
+            holder.write_text(str(os.getpid()))
             yield
-
-    def begin(self, config: dict[str, Any], resume: bool) -> None:
-        """Write the configuration, or make sure that the run to go on with has the same one."""
-        config = json.loads(json.dumps(config))
-        if not self.config.exists():
-            write_json(self.config, config)
-            return
-        if not resume:
-            raise RunError(f"{self.path} already holds a run: go on with it (--resume) or use another --out")
-        old = read_json(self.config)
-        for key in sorted((set(old) | set(config)) - {"environment"}):
-            if old.get(key) != config.get(key):
-                was, now = old.get(key), config.get(key)
-                raise RunError(f"{self.path} cannot be resumed: {key} was {was} and is now {now}; use another --out")
+        finally:
+            lock.release()
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""
@@ -89,22 +119,138 @@ class RunFolder:
         kept = [line for line in self.lines() if line["epoch"] <= epoch]
         write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
 
+    def run(self) -> Run:
+        """What the run came to, once it has ended."""
+        result = read_json(self.result)
+        result |= {k: math.nan for k in ("val", "test") if result.get(k) is None}
+        if result.get("metric") not in METRICS:
+            raise RunError(f"{self.result} is not a result of this version of handful: its metric is unknown")
+        try:
+            return Run(**result, history=self.lines(), dir=str(self.path))
+        except TypeError as error:
+            raise RunError(f"{self.result} is not a result of this version of handful: {error}") from None
+
+
+# -- configurations ---------------------------------------------------------------------------------------------------
+
+
+def refuse_run(folder: Path) -> None:
+    """Refuse a folder that holds a run, or that is no folder."""
+    if (folder / "config.json").exists():
+        raise RunError(f"{folder} already holds a run: resume it, or use another folder")
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"{folder} is a file: use another place for the run")
+
+
+def write_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Write what decides how a run goes; where something is written already, it must be the same.
+
+    Raises:
+        RunError: it is not; the fields that differ are told with both values.
+    """
+    now = json.loads(json.dumps(plain(dict(config))))
+    if not path.exists():
+        write_json(path, {"format": FORMAT, **now, "environment": environment()})
+        return
+    was = read_config(path)
+    changed = [
+        f"{name} was {_short(old)} and is now {_short(new)}" for name, (old, new) in differences(was, now).items()
+    ]
+    if changed:
+        raise RunError(f"{path.parent} cannot be resumed: {'; '.join(changed[:3])}. Use another folder")
+
+
+@contextmanager
+def begun(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
+    """Inside, ``folder`` has this configuration. A mistake before the first evaluation takes a new one away again, so
+    that the folder is free for the corrected run."""
+    path = folder / "config.json"
+    fresh = not path.exists()
+    write_config(path, config)
+    try:
+        yield
+    except HandfulError:
+        if fresh and not any(folder.rglob("metrics.jsonl")):
+            path.unlink()
+        raise
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What ``write_config`` wrote, without format and environment.
+
+    Raises:
+        RunError: it cannot be read, or an older version of handful wrote it.
+    """
+    config = read_json(path)
+    found = config.pop("format", 1)
+    if found == 1 and not {"sampler", "settings"} <= set(config):
+        raise RunError(f"{path} is not the configuration of a run")
+    if found != FORMAT:
+        made = "handful 0.1" if found == 1 else "a newer handful"
+        raise RunError(
+            f"{path.parent} was made by {made} (format {found}); this version reads format {FORMAT}: "
+            "train it again in another folder, or use the version that made it"
+        )
+    config.pop("environment", None)
+    return config
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two configurations differ, by their own names, and both values of each.
+
+    >>> differences({"options": {"dropout": 0.5}, "seeds": [1]}, {"options": {"dropout": 0.3}, "seeds": [1]})
+    {'dropout': (0.5, 0.3)}
+    """
+    found: dict[str, tuple[Any, Any]] = {}
+    for name in [*was, *(name for name in now if name not in was)]:
+        old, new = was.get(name), now.get(name)
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            # Another sampler or model has other options: its name says enough.
+            chosen = {key: pair for key, pair in differences(old, new).items() if key == "name"}
+            inner = chosen or differences(old, new)
+            found |= {name if key == "name" else key: pair for key, pair in inner.items()}
+        else:
+            found[name] = (old, new)
+    return found
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) < 60 else f"{text[:57]}…"
+
+
+def environment() -> dict[str, str]:
+    """What numbers are made with, now."""
+    return {
+        "handful": __version__,
+        "torch": torch.__version__,
+        "numba": version("numba"),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "threads": str(get_threads()),
+    }
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file of a run."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise RunError(f"{path} cannot be read ({error}): delete the run folder, or use another --out") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): delete the run folder, or use another one") from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} does not hold a JSON object: delete the run folder, or use another --out")
+        raise RunError(f"{path} does not hold a JSON object: delete the run folder, or use another one")
     return value
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any] | None = None) -> None:
     """Tensors and a small JSON ``state`` in one safetensors file."""
-    plain = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    write_aside(path, lambda aside: save_file(plain, aside, metadata={"state": json.dumps(state or {})}))
+    kept = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(state or {})}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -113,8 +259,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             state = json.loads((file.metadata() or {}).get("state", "{}"))
             return {key: file.get_tensor(key) for key in file.keys()}, state  # noqa: SIM118  (not a dict)
-    except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise RunError(f"{path} cannot be read ({error}): start again in another --out") from None
+    except (OSError, SafetensorError, ValueError) as error:
+        raise RunError(f"{path} cannot be read ({error}): train again in another folder") from None
 
 
 def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
@@ -148,12 +294,63 @@ def unprefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name[start:]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
 
 
+# -- models -----------------------------------------------------------------------------------------------------------
+
+
+def described(model: nn.Module) -> dict[str, Any]:
+    """What makes a model: its name and options; for a module of others, its class, its layers and its plain numbers."""
+    if isinstance(model, Network) and (name := model_name(model)) is not None:
+        return {"model": name, "options": model.options}
+    attributes = {
+        f"{place}.{key}".lstrip("."): value
+        for place, module in model.named_modules()
+        for key, value in vars(module).items()
+        if isinstance(value, bool | int | float | str) and key not in ("training", "step_seed") and key[0] != "_"
+    }
+    kind = type(model)
+    return {"model": f"{kind.__module__}.{kind.__qualname__}", "options": {"layers": repr(model), **attributes}}
+
+
+def save_model(model: nn.Module, path: str | Path) -> None:
+    """Write the weights of ``model`` and, where it is one of handful's, what is needed to make it again."""
+    state = described(model)
+    if isinstance(model, Network) and model_name(model) is not None:
+        state |= {"in_features": model.in_features, "out_features": model.out_features}
+    save_tensors(Path(path), model.state_dict(), state)
+
+
+def load_model(path: str | Path) -> Network:
+    """The model of a ``model.safetensors``, or of the run folder that holds one, in evaluation mode.
+
+    >>> import handful as hf
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(hf.SAGE(8, 3, hidden=16, layers=2), f"{folder}/model.safetensors")
+    ...     load_model(folder).options["hidden"]
+    16
+    """
+    file = _model_file(path)
+    _, state = load_tensors(file)
+    if "in_features" not in state:
+        raise RunError(f"{file} does not say how its model is made: make the model, and use load_weights(model, path)")
+    try:
+        model = make_model(state["model"], state["in_features"], state["out_features"], **state["options"])
+    except TypeError as error:
+        raise RunError(f"{file} is not a model of this version of handful: {error}") from None
+    load_weights(model, file)
+    return model.eval()
+
+
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Load the weights of ``model.safetensors``, or those of a run folder, into ``model``."""
-    file = Path(path)
-    tensors, _ = load_tensors(RunFolder(file).model if file.is_dir() else file)
+    file = _model_file(path)
+    tensors, _ = load_tensors(file)
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
         raise RunError(f"the weights in {file} do not fit this model: {first}") from None
+
+
+def _model_file(path: str | Path) -> Path:
+    return RunFolder(path).model if Path(path).is_dir() else Path(path)

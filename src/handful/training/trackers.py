@@ -16,7 +16,7 @@ from handful.errors import HandfulError, unknown
 from handful.training.callbacks import Callback
 
 if TYPE_CHECKING:
-    from handful.training.fit import Loop
+    from handful.training.loop import Loop
 
 TOLD = ("loss", "val", "test", "seconds", "train_seconds", "steps")
 """What an evaluation tells a tracker; the epoch is its step."""
@@ -45,7 +45,7 @@ class Tracker(Callback):
         """Open the seed's run."""
         sampler = {"sampler": loop.sampler.name, **loop.sampler.options()}
         config = {"graph": loop.graph.name, "model": type(loop.model).__name__, **sampler, **asdict(loop.settings)}
-        self.open(f"seed-{loop.settings.seed}", config, loop.epoch)
+        self.open(f"seed-{loop.seed}", config, loop.epoch)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
         """Tell what is known of this epoch."""

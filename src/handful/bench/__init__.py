@@ -1,0 +1,1 @@
+"""What is measured against peers, in one process, as ratios."""

@@ -1,0 +1,183 @@
+"""A training epoch: PyG's ways and ours by turns in one process, against its matrix products alone.
+
+All train the same GraphSAGE (BatchNorm, residual, dropout, Adam) on parts of the same graph. The floor is the dense
+products of our epoch, forward and backward, and nothing else: no aggregation, norm, dropout, loss, sampling or
+optimiser.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from handful.bench.pyg import layer_widths, pyg_epoch
+from handful.experiment import Experiment
+from handful.finding import Cell, Table
+from handful.graph import Graph
+from handful.kernels.threads import get_threads
+from handful.samplers import RandomNodes
+from handful.training.loop import train_epoch
+
+LABELS = {
+    "pyg_edge_index": "PyG, edge_index",
+    "pyg_csr": "PyG, CSR",
+    "handful_fp32": "handful fp32",
+    "handful_bf16": "handful bf16",
+    "floor_fp32": "floor fp32",
+    "floor_bf16": "floor bf16",
+}
+PIECES: dict[str, tuple[str, ...]] = {
+    "aggregation": (
+        "_Product",
+        "_TransposedProduct",
+        "_Convolution",
+        "sparse",
+        "scatter",
+        "index_select",
+        "index_add",
+        "gather",
+    ),
+    "products": ("mm", "linear"),
+    "norm, ReLU, dropout": ("NormAct", "_Act", "norm", "relu", "threshold", "dropout", "bernoulli"),
+    "optimiser": ("Optimizer", "adam", "addcdiv", "addcmul", "lerp", "sqrt"),
+}
+"""What a profiled operation belongs to: the first piece that has a part of its name."""
+
+
+def bench_epoch(experiment: Experiment, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds per epoch of every way, their ratios, and the pieces of each.
+
+    Args:
+        experiment: graph, model, parts and, as its first seed, the seed of weights, parts and dropout.
+        rounds: how often each way is measured; the median counts.
+        say: called with what is being done.
+    """
+    assert isinstance(experiment.sampler, RandomNodes)
+    seed, parts = experiment.seeds[0], experiment.sampler.parts
+    graph = experiment.load(seed)
+    epochs: dict[str, Callable[[], Any]] = {
+        "pyg_edge_index": pyg_epoch(experiment, graph, parts),
+        "pyg_csr": pyg_epoch(experiment, graph, parts, csr=True),
+        **handful_epochs(experiment, graph, seed),
+        **floor_epochs(layer_widths(experiment, graph), -(-graph.num_nodes // parts), parts),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in epochs}
+    pieces: dict[str, dict[str, float]] = {}
+    for k in range(rounds + 1):  # the first round warms up and tells the pieces
+        for name, epoch in epochs.items():
+            say(f"round {k} of {rounds}: {LABELS[name]}…")
+            if k == 0:
+                epoch()
+                pieces[name] = profile(epoch)
+                continue
+            start = perf_counter()
+            epoch()
+            seconds[name].append(perf_counter() - start)
+    middle = {name: median(times) for name, times in seconds.items()}
+    return {
+        "graph": graph.name,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "parts": parts,
+        "threads": get_threads(),
+        "rounds": rounds,
+        "seconds": middle,
+        "ratio": {
+            "handful_fp32_over_floor": middle["handful_fp32"] / middle["floor_fp32"],
+            "handful_bf16_over_floor": middle["handful_bf16"] / middle["floor_bf16"],
+            **{
+                f"{theirs}_over_{ours}": middle[theirs] / middle[ours]
+                for theirs in ("pyg_edge_index", "pyg_csr")
+                for ours in ("handful_fp32", "handful_bf16")
+            },
+        },
+        "pieces": pieces,
+    }
+
+
+# -- the ways to train ------------------------------------------------------------------------------------------------
+
+
+def handful_epochs(experiment: Experiment, graph: Graph, seed: int) -> dict[str, Callable[[], None]]:
+    """The training loop itself, without evaluation."""
+
+    def way(precision: str) -> Callable[[], None]:
+        loop = experiment.with_(precision=precision).begin(graph, seed)
+        return lambda: train_epoch(loop)
+
+    return {f"handful_{precision}": way(precision) for precision in ("fp32", "bf16")}
+
+
+def floor_epochs(widths: list[int], rows: int, parts: int) -> dict[str, Callable[[], None]]:
+    """The dense products of an epoch on buffers that are already there."""
+
+    def way(dtype: torch.dtype) -> Callable[[], None]:
+        def random(*shape: int) -> Tensor:
+            return torch.randn(*shape).to(dtype)
+
+        h = [random(rows, width) for width in widths]
+        grads = [torch.empty_like(t) for t in h]
+        weights = [random(a, b) for a, b in pairwise(widths)]
+        steps = [torch.empty_like(w) for w in weights]
+
+        @torch.no_grad()
+        def epoch() -> None:
+            # Each layer has two products, of the neighbours and of the node itself; its input needs no gradient below.
+            for _ in range(2 * parts):
+                for i, weight in enumerate(weights):
+                    torch.mm(h[i], weight, out=grads[i + 1])
+                for i in reversed(range(len(weights))):
+                    torch.mm(h[i].T, h[i + 1], out=steps[i])
+                    if i:
+                        torch.mm(h[i + 1], weights[i].T, out=grads[i])
+
+        return epoch
+
+    return {"floor_fp32": way(torch.float32), "floor_bf16": way(torch.bfloat16)}
+
+
+# -- where the time goes ----------------------------------------------------------------------------------------------
+
+
+def profile(epoch: Callable[[], Any]) -> dict[str, float]:
+    """The share of an epoch's time that each of ``PIECES`` takes in the main thread; the rest is ``other``."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler writes to stderr
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as torch_profile
+
+    with torch_profile(activities=[ProfilerActivity.CPU]) as record:
+        begin = perf_counter()
+        epoch()
+        wall = perf_counter() - begin
+    total: dict[str, float] = defaultdict(float)
+    for event in record.key_averages():
+        for piece, names in PIECES.items():
+            if any(name in event.key for name in names):
+                total[piece] += event.self_cpu_time_total / 1e6
+                break
+    shares = {piece: total[piece] / wall for piece in PIECES}
+    return {**shares, "other": max(0.0, 1.0 - sum(shares.values()))}
+
+
+def epoch_table(result: dict[str, Any]) -> Table:
+    """The result for people."""
+    seconds = result["seconds"]
+    rows = []
+    for name, label in LABELS.items():
+        floor = seconds["floor_bf16" if name.endswith("bf16") else "floor_fp32"]
+        numbers = (f"{seconds[name]:.3f}", f"{seconds[name] / floor:.2f}", f"{seconds['pyg_csr'] / seconds[name]:.2f}")
+        shares = (f"{100 * share:.0f} %" for share in result["pieces"][name].values())
+        rows.append([Cell(text) for text in (label, *numbers, *shares)])
+    title = (
+        f"A training epoch on {result['graph']}: {result['nodes']:,} nodes, {result['edges']:,} edges, "
+        f"{result['parts']} parts, {result['threads']} threads; median of {result['rounds']}, shares of one epoch"
+    )
+    return Table(title, ["", "seconds", "over its floor", "PyG CSR over it", *PIECES, "other"], rows)

@@ -1,0 +1,92 @@
+"""PyG's side of the benchmarks: the same model as a PyG user writes it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from handful.convert import to_pyg
+from handful.errors import HandfulError
+from handful.experiment import Experiment
+from handful.graph import Graph
+from handful.training.loss import node_loss
+
+
+def require_pyg(bench: str) -> Any:
+    """The package ``torch_geometric``, or the error that says how to get it."""
+    try:
+        import torch_geometric.loader
+        import torch_geometric.nn
+        import torch_geometric.utils
+    except ImportError:
+        raise HandfulError(f"bench {bench} measures against PyG: pip install 'handful[pyg]'") from None
+    return torch_geometric
+
+
+def layer_widths(experiment: Experiment, graph: Graph) -> list[int]:
+    """How many numbers a node has before, between and after the layers."""
+    options = experiment.options
+    return [graph.num_features, *[options["hidden"]] * (options["layers"] - 1), graph.num_outputs]
+
+
+def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
+    """The experiment's model: PyG's convolution plus a Linear of its input, then norm, ReLU and dropout."""
+    pyg, options = require_pyg("epoch"), experiment.options
+    conv: Callable[[int, int], nn.Module] = {"sage": pyg.nn.SAGEConv, "gat": pyg.nn.GATConv}[experiment.model]
+    norm: Callable[[int], nn.Module] = {"ln": nn.LayerNorm, "bn": nn.BatchNorm1d}[options["norm"]]
+    widths = layer_widths(experiment, graph)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convs = nn.ModuleList(conv(before, after) for before, after in pairwise(widths))
+            self.skips = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(widths))
+            self.norms = nn.ModuleList(norm(width) for width in widths[1:-1])
+
+        def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+            for i, (layer, skip) in enumerate(zip(self.convs, self.skips, strict=True)):
+                x = layer(x, edges) + skip(x)
+                if i < len(self.norms):
+                    x = F.dropout(F.relu(self.norms[i](x)), options["dropout"], self.training)
+            return x
+
+    return Model()
+
+
+def pyg_epoch(
+    experiment: Experiment, graph: Graph, parts: int, csr: bool = False, most: int | None = None
+) -> Callable[[], float]:
+    """An epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each batch.
+
+    It trains on ``most`` of the parts, on all if ``None``, and gives the share of an epoch that they are.
+    """
+    pyg, data = require_pyg("epoch"), to_pyg(graph)
+    torch.manual_seed(experiment.seeds[0])
+    model = pyg_model(experiment, graph).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=experiment.settings.lr)
+
+    def epoch() -> float:
+        done = 0
+        for batch in [data] if parts == 1 else pyg.loader.RandomNodeLoader(data, parts, shuffle=True):
+            edges = batch.edge_index
+            if csr:  # rows are targets
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # CSR tensors are in beta
+                    size = (batch.num_nodes, batch.num_nodes)
+                    edges = pyg.utils.to_torch_csr_tensor(edges.flip(0), size=size)
+            optimizer.zero_grad()
+            loss = node_loss(model(batch.x, edges)[batch.train_mask], batch.y[batch.train_mask])
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            done += 1
+            if done == most:
+                break
+        return done / parts
+
+    return epoch

@@ -1,0 +1,327 @@
+"""``Experiment``: what to train, on what, how, as one value. Two experiments are the same run if they are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from numbers import Integral
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self, TypedDict, Unpack, get_type_hints
+
+import torch
+
+from handful.datasets import load
+from handful.errors import HandfulError, RunError, unknown
+from handful.files import write_json
+from handful.graph import Graph
+from handful.nn import make_model, model_options
+from handful.nn.activation import Norm
+from handful.nn.network import Network
+from handful.samplers import RandomNodes, Sampler, make_sampler
+from handful.settings import SETTING_NAMES, Settings, SettingsFields, checked, varied
+from handful.statistics import mean_ci95
+from handful.training.callbacks import Callback
+from handful.training.fit import begin as begin_run
+from handful.training.fit import fit
+from handful.training.loop import Loop
+from handful.training.record import Run, begun, refuse_run, write_config
+from handful.vocabulary import PAPER_SEEDS
+
+SUMMARY = "summary.json"
+
+
+class ModelFields(TypedDict, total=False):
+    """The options of all models by name; which of them a model takes is told by ``handful.nn.model_defaults``."""
+
+    hidden: int
+    layers: int
+    dropout: float
+    norm: Norm
+    residual: bool
+    input_projection: bool
+    output_projection: bool
+    heads: int
+    gnn_layers: int
+    alpha: float
+    graph_weight: float
+    use_graph: bool
+    use_weight: bool
+
+
+class Fields(ModelFields, SettingsFields, total=False):
+    """What an experiment takes by name beside its parts: options of the model, and fields of ``Settings``."""
+
+
+@dataclass(frozen=True, init=False)
+class Experiment:
+    """What to train, on what, how.
+
+    It is complete: options that are not given have the defaults of the model, the sampler and ``Settings``. So two
+    experiments are equal if and only if they are the same run, and ``config.json`` of a run folder is its experiment.
+
+    Args:
+        graph: the name of a data set, or the path of a graph; see ``handful.load``.
+        split, root: as for ``handful.load``.
+        model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
+        options: the model's options; they may be given by name instead, as ``hidden=64``.
+        sampler: where batches come from; a name for the sampler's defaults.
+        settings: how to train; its fields may be given by name instead, as ``epochs=10``.
+        seeds: one run for each. A seed draws the initial weights, the batches, the dropout and, where the data set
+            says so, the split.
+        device: where to train; several names separated by commas share the model's layers.
+
+    Raises:
+        HandfulError: something does not exist, or a value that it cannot take.
+
+    >>> import handful as hf
+    >>> experiment = hf.Experiment("debian", sampler=hf.RandomNodes(parts=4), epochs=3, hidden=32, seeds=(1,))
+    >>> experiment.settings.epochs, experiment.options["hidden"], experiment.options["layers"]
+    (3, 32, 4)
+    >>> experiment.with_(lr=0.01) == experiment
+    False
+    >>> Experiment.from_json(experiment.to_json()) == experiment
+    True
+    """
+
+    graph: str
+    split: str | None
+    root: str | None
+    model: str
+    options: Mapping[str, Any]
+    sampler: Sampler
+    settings: Settings
+    seeds: tuple[int, ...]
+    device: str
+
+    def __init__(
+        self,
+        graph: str | Path,
+        *,
+        split: str | None = None,
+        root: str | Path | None = None,
+        model: str = "sage",
+        options: Mapping[str, Any] | None = None,
+        sampler: Sampler | str = RandomNodes(),  # noqa: B008  (frozen)
+        settings: Settings = Settings(),  # noqa: B008  (frozen)
+        seeds: Sequence[int] = PAPER_SEEDS,
+        device: str | torch.device = "cpu",
+        **fields: Unpack[Fields],
+    ) -> None:
+        if isinstance(graph, Graph):
+            raise HandfulError("an experiment names its graph: write handful.save(graph, path), and give it the path")
+        device = str(device) if isinstance(device, torch.device) else device
+        optional = {"split": split, "root": root and str(root) if isinstance(root, Path) else root}
+        wanted: dict[str, tuple[Any, Any, str]] = {
+            "graph": (graph, str | Path, "a name or a path"),
+            **{name: (value, str | None, "a text") for name, value in optional.items()},
+            "model": (model, str, "a name"),
+            "options": (options, Mapping | None, "options by name"),
+            "sampler": (sampler, Sampler | str, "a sampler or its name"),
+            "settings": (settings, Settings, "a Settings"),
+            "device": (device, str, "a name such as cpu or cuda:0"),
+        }
+        for name, (value, kind, words) in wanted.items():
+            if not isinstance(value, kind) or value == "":
+                raise HandfulError(f"{name} takes {words}, got {value!r}")
+        how = {name: value for name, value in fields.items() if name in SETTING_NAMES}
+        what = {**(options or {}), **{name: value for name, value in fields.items() if name not in SETTING_NAMES}}
+        values = {
+            "graph": str(graph),
+            "split": split,
+            "root": None if root is None else str(root),
+            "model": model,
+            "options": MappingProxyType(_complete(model, what)),
+            "sampler": make_sampler(sampler) if isinstance(sampler, str) else sampler,
+            "settings": varied(settings, how),
+            "seeds": _seeds(seeds),
+            "device": device,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return hash((self.graph, self.model, tuple(self.options.items()), self.sampler.name, self.settings, self.seeds))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self.to_json(),)
+
+    @property
+    def epochs(self) -> int:
+        """The epochs of all seeds together."""
+        return self.settings.epochs * len(self.seeds)
+
+    def with_(self, **changes: Any) -> Self:
+        """The same with some parts exchanged, named as for ``Experiment``; another model begins with its own defaults.
+
+        >>> Experiment("debian").with_(hidden=32, sampler="full").sampler.name
+        'full'
+        """
+        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if changes.get("model", self.model) != self.model:
+            del kept["options"]
+        elif "options" in changes:
+            changes["options"] = {**self.options, **changes["options"]}
+        return type(self)(**{**kept, **changes})
+
+    def to_json(self) -> dict[str, Any]:
+        """The experiment as plain values."""
+        return {
+            "graph": self.graph,
+            "split": self.split,
+            "root": self.root,
+            "model": self.model,
+            "options": dict(self.options),
+            "sampler": {"name": self.sampler.name, **self.sampler.options()},
+            "settings": asdict(self.settings),
+            "seeds": list(self.seeds),
+            "device": self.device,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """What ``to_json`` gave, or a file with it; other entries of a ``config.json`` are passed over.
+
+        Raises:
+            HandfulError: something is missing or cannot be.
+        """
+        try:
+            sampler = {k: tuple(v) if isinstance(v, list) else v for k, v in value["sampler"].items()}
+            name = str(sampler.pop("name"))
+            return cls(
+                **{part: value[part] for part in ("graph", "split", "root", "model", "options", "device")},
+                sampler=make_sampler(name, **sampler),
+                settings=varied(Settings(), value["settings"]),
+                seeds=value["seeds"],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"this is not an experiment of this version of handful: {error!r}") from None
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def load(self, seed: int) -> Graph:
+        """The graph, with the split of ``seed`` where the split is drawn."""
+        return load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
+
+    def make_model(self, graph: Graph, seed: int) -> Network:
+        """The model for ``graph``, with the initial weights of ``seed``."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return make_model(self.model, graph.num_features, graph.num_outputs, **self.options)
+
+    def begin(self, graph: Graph, seed: int) -> Loop:
+        """A run that has not trained yet, on ``graph``."""
+        return begin_run(self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device)
+
+    def run(
+        self, out: str | Path | None = None, *, resume: bool = False, callbacks: Sequence[Callback] = ()
+    ) -> Summary:
+        """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
+
+        Args:
+            out: the folder; nothing is written without one.
+            resume: go on with what is in ``out``. An experiment that differs in any field is refused.
+            callbacks: see ``Callback``.
+
+        >>> import handful as hf
+        >>> experiment = hf.Experiment("synthetic?nodes=200&degree=4", hidden=16, layers=2, epochs=2, seeds=(1, 2))
+        >>> [run.epochs for run in experiment.run().runs]
+        [2, 2]
+        """
+        folder = None if out is None else Path(out)
+        if folder is not None and not resume:
+            refuse_run(folder)
+        if folder is not None and (folder / "config.json").exists():
+            write_config(folder / "config.json", self.to_json())
+        runs: list[Run] = []
+        for seed in self.seeds:
+            graph = self.load(seed)
+            with nullcontext() if folder is None else begun(folder, self.to_json()):
+                run = fit(
+                    self.make_model(graph, seed),
+                    graph,
+                    self.sampler,
+                    self.settings,
+                    seed=seed,
+                    device=self.device,
+                    callbacks=callbacks,
+                    out=None if folder is None else folder / f"seed-{seed}",
+                    resume=resume,
+                    record=self.with_(seeds=(seed,)).to_json(),
+                )
+            runs.append(run)
+        summary = Summary(self, graph.name, runs)
+        if folder is not None:
+            write_json(folder / SUMMARY, summary.to_json())
+        return summary
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an experiment came to: one run for each seed. Metrics are fractions."""
+
+    experiment: Experiment
+    graph: str
+    """The graph's own name."""
+    runs: list[Run]
+
+    @property
+    def metric(self) -> str:
+        """What ``val`` and ``test`` are."""
+        return self.runs[0].metric
+
+    @property
+    def val(self) -> float:
+        """The mean over seeds of the best validation metric."""
+        return mean_ci95([run.val for run in self.runs])["mean"]
+
+    @property
+    def test(self) -> float:
+        """The mean over seeds of the test metric at the epoch with the best ``val``."""
+        return mean_ci95([run.test for run in self.runs])["mean"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Means over the seeds, and what each came to."""
+        gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
+        kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "val", "test", "seconds", "peak_ram_bytes", "dir")
+        return {
+            "graph": self.graph,
+            "metric": self.metric,
+            "model": self.experiment.model,
+            "sampler": str(self.experiment.sampler),
+            "val": mean_ci95([run.val for run in self.runs]),
+            "test": mean_ci95([run.test for run in self.runs]),
+            "seconds": {"mean": sum(run.seconds for run in self.runs) / len(self.runs)},
+            "epoch_seconds": {"mean": sum(run.epoch_seconds for run in self.runs) / len(self.runs)},
+            "peak_memory_bytes": {
+                "ram": max(run.peak_ram_bytes for run in self.runs),
+                "gpu": max(gpu) if gpu else None,
+            },
+            "runs": [{name: getattr(run, name) for name in kept} for run in self.runs],
+        }
+
+
+def _complete(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of ``model``; a value that it cannot take is told at once, by a model without memory."""
+    for name in given:
+        if name not in ModelFields.__annotations__:
+            known = [*Experiment.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
+            raise HandfulError(unknown("part, setting or option of the model", name, known))
+    options = model_options(model, given)
+    for name, kind in get_type_hints(ModelFields).items():
+        if name in options and kind in (bool, int, float):
+            options[name] = checked(name, options[name], kind)
+    with torch.device("meta"):
+        make_model(model, 1, 1, **options)
+    return options
+
+
+def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    """The seeds, if there are some, each a whole number from 0 on, and none twice."""
+    given = tuple(seeds) if isinstance(seeds, Iterable) else ()
+    whole = (seed for seed in given if isinstance(seed, Integral) and not isinstance(seed, bool))
+    found = tuple(int(seed) for seed in whole if 0 <= seed < 2**63)
+    if not found or len(set(found)) < len(given):
+        raise HandfulError(f"seeds takes whole numbers from 0 on, each once, got {seeds!r}")
+    return found

@@ -1,0 +1,63 @@
+"""Induced subgraphs: the edges among some nodes, or among the nodes of every part of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.adjacency import Adjacency
+from handful.graph import Graph
+from handful.kernels import subgraph
+
+
+def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
+    """The smallest type that tells ``parts`` parts and one more apart: the kernels then find them in the cache."""
+    return np.uint8 if parts < 255 else np.uint16 if parts < 65_535 else np.int32
+
+
+def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[Tensor, Adjacency]]:
+    """The nodes and edges of every part in turn, from one pass over the edges of ``graph``.
+
+    Args:
+        graph: whose edges.
+        part: ``(N,)``, the part of every node; a node of part ``parts`` or above is in none.
+        parts: how many parts there are.
+    """
+    if graph.device.type != "cpu":
+        for p in range(parts):
+            nodes = np.flatnonzero(part == p)
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
+        return
+    for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges=graph.edge_weight is not None):
+        yield torch.from_numpy(nodes), _adjacency(graph, *edges)
+
+
+def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
+    """The edges among ``nodes``, int64 ``(n,)`` distinct ids, numbered in their order.
+
+    >>> import handful as hf
+    >>> ring = hf.Graph.from_edge_index(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    >>> induced_adjacency(ring, np.array([1, 2])).edge_index.tolist()
+    [[0], [1]]
+    """
+    if graph.device.type == "cpu":
+        return _adjacency(graph, *subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None))
+    on_device = torch.from_numpy(nodes).to(graph.device)
+    indptr, indices, edges = subgraph.induced_torch(graph.indptr, graph.indices, on_device)
+    weight = None if graph.edge_weight is None else graph.edge_weight[edges]
+    return Adjacency(indptr, indices, len(nodes), weight, bool(graph.undirected), graph.has_loops)
+
+
+def _adjacency(graph: Graph, indptr: np.ndarray, indices: np.ndarray, edges: np.ndarray) -> Adjacency:
+    weight = None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(edges)]
+    return Adjacency(
+        torch.from_numpy(indptr),
+        torch.from_numpy(indices),
+        len(indptr) - 1,
+        weight,
+        symmetric=bool(graph.undirected),
+        has_loops=graph.has_loops,
+    )

@@ -1,0 +1,146 @@
+"""``Settings``: how to train. Every default stands here, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
+from typing import Any, Literal, TypedDict, get_args, get_type_hints
+
+from handful.errors import HandfulError, unknown
+
+OptimizerName = Literal["adam", "adamw", "sgd", "sgdm"]
+SchedulerName = Literal["constant", "cosine", "linear"]
+ClassWeightName = Literal["none", "balanced"]
+Update = Literal["step", "epoch"]
+Precision = Literal["fp32", "bf16"]
+Evaluation = Literal["exact", "sampled"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    Args:
+        epochs: how many passes over the sampler's batches.
+        lr, weight_decay: of the optimiser.
+        optimizer: ``adam``, ``adamw``, ``sgd``, or ``sgdm`` for SGD with heavy-ball momentum.
+        momentum: of ``sgdm`` alone.
+        scheduler: how the learning rate changes from epoch to epoch: ``constant``, or down to 0 by ``cosine`` or
+            ``linear``.
+        clip: the largest norm of a step's gradient; larger ones are scaled down to it. ``None`` for no limit.
+        class_weight: ``balanced`` weighs the loss of a node by n / (classes · n_c), where n_c of the n training nodes
+            have its class, as scikit-learn does; ``none`` weighs all alike.
+        update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
+            losses (the paper's "RNS (no batch)").
+        precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
+        evaluate_every: epochs between evaluations; the last epoch is always evaluated.
+        evaluation: ``exact``, on the full graph; or ``sampled``, by the sampler's own neighbourhoods.
+        patience: stop after this many evaluations without a better validation metric; ``None`` for never.
+        trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm).
+        checkpoint_activations: keep only what enters a layer, and run the layer again in the backward pass: less
+            memory, the same result.
+        checkpoint_seconds: the least time between two checkpoints.
+
+    >>> Settings(epochs=3).lr
+    0.001
+    """
+
+    epochs: int = 100
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    optimizer: OptimizerName = "adam"
+    momentum: float = 0.9
+    scheduler: SchedulerName = "constant"
+    clip: float | None = None
+    class_weight: ClassWeightName = "none"
+    update: Update = "step"
+    precision: Precision = "fp32"
+    evaluate_every: int = 1
+    evaluation: Evaluation = "exact"
+    patience: int | None = None
+    trim: bool = True
+    checkpoint_activations: bool = False
+    checkpoint_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(Settings).items():
+            object.__setattr__(self, name, checked(name, getattr(self, name), hint))
+        for name in ("epochs", "evaluate_every", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise HandfulError(f"{name} must be at least 1, got {value}")
+        for name in ("lr", "clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise HandfulError(f"{name} must be above 0, got {value}")
+        if not self.weight_decay >= 0:
+            raise HandfulError(f"weight_decay must not be negative, got {self.weight_decay}")
+        if not 0 <= self.momentum < 1:
+            raise HandfulError(f"momentum must lie in [0, 1), got {self.momentum}")
+
+
+class PlainFields(TypedDict, total=False):
+    """The fields of ``Settings`` by name, but for those that ``fit`` also takes as objects of the user's own."""
+
+    epochs: int
+    lr: float
+    weight_decay: float
+    momentum: float
+    clip: float | None
+    update: Update
+    precision: Precision
+    evaluate_every: int
+    evaluation: Evaluation
+    patience: int | None
+    trim: bool
+    checkpoint_activations: bool
+    checkpoint_seconds: float
+
+
+class SettingsFields(PlainFields, total=False):
+    """The fields of ``Settings`` by name; a test holds the two together."""
+
+    optimizer: OptimizerName
+    scheduler: SchedulerName
+    class_weight: ClassWeightName
+
+
+SETTING_NAMES = tuple(f.name for f in fields(Settings))
+
+
+def varied(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """``settings`` with some fields exchanged; a name that is none of them is answered with the nearest that are.
+
+    >>> varied(Settings(), {"epochs": 3}).epochs
+    3
+    """
+    for name in changes:
+        if name not in SETTING_NAMES:
+            raise HandfulError(unknown("setting", name, SETTING_NAMES))
+    return replace(settings, **changes)
+
+
+def checked(name: str, value: Any, hint: Any) -> Any:
+    """``value`` as the plain type of its field, or the error that says what the field takes.
+
+    >>> checked("lr", 1, float), checked("patience", None, int | None)
+    (1.0, None)
+    """
+    choices = get_args(hint)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        if value not in choices:
+            raise HandfulError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got '{value}'")
+        return value
+    kinds = choices or (hint,)
+    if value is None and type(None) in kinds:
+        return None
+    if kinds[0] is bool and isinstance(value, bool):
+        return value
+    if kinds[0] is int and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    if kinds[0] is float and isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    wanted = {bool: "true or false", int: "a whole number", float: "a finite number"}[kinds[0]]
+    raise HandfulError(f"{name} must be {wanted}, got {value!r}")

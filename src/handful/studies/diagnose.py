@@ -1,0 +1,161 @@
+"""What does a sampler really optimise? The terms of its implicit objective as a finding, for any graph and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.errors import HandfulError
+from handful.experiment import Experiment
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
+from handful.nn import make_model, model_name
+from handful.nn.network import Network
+from handful.nn.parallel import usable_device
+from handful.runs import open_run
+from handful.samplers import Sampler
+from handful.statistics import mean_ci95
+from handful.theory import diagnosis
+from handful.theory.diagnosis import Diagnosis, in_words, relation
+from handful.theory.hubs import HUBS
+from handful.theory.implicit import modified_loss
+from handful.training.fit import device_names
+from handful.training.record import RunFolder, load_model
+from handful.vocabulary import TERMS, hues, spaced, title, words
+
+BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "residual": False}
+"""The model that ``handful diagnose`` measures with, where nobody names another."""
+SHORT = {
+    "bias": "bias |L_full − L̄|",
+    "loss_variance": "Var of losses",
+    "R": "R(w)",
+    "grad_norm_sq": "‖∇L̄‖²",
+    "alpha_error": "|α − α_full|",
+}
+"""The terms, as the head of a row has room for them."""
+
+
+def diagnose_samplers(
+    experiment: Experiment,
+    samplers: Sequence[Sampler],
+    batches: int,
+    repeats: int,
+    weights: str | Path | None = None,
+    step: float | None = None,
+    momentum: float = 0.0,
+    report: Callable[[Sampler], None] | None = None,
+) -> Finding:
+    """Measure ``samplers`` on the graph of ``experiment``, with its model and its first seed.
+
+    Args:
+        experiment: graph, model, seed and device; its sampler and settings do not matter.
+        samplers: which to measure.
+        batches: of each sampler in a repeat.
+        repeats: fresh initialisations and samples.
+        weights: the folder of an experiment (its best seed counts) or of a run, or a ``model.safetensors``, to measure
+            at instead of random initialisations; the model is then the one that was saved.
+        step: a step size, to tell the modified loss for it too.
+        momentum: for the modified loss.
+        report: called after every repeat.
+    """
+    seed = experiment.seeds[0]
+    graph = experiment.load(seed).to(usable_device(device_names(experiment.device)[0]))
+    network = partial(make_model, experiment.model, graph.num_features, graph.num_outputs, **experiment.options)
+    if weights is not None:
+        saved = saved_model(weights)
+        if (saved.in_features, saved.out_features) != (graph.num_features, graph.num_outputs):
+            raise HandfulError(
+                f"{weights} maps {saved.in_features} features to {saved.out_features} outputs, and {graph.name} needs "
+                f"{graph.num_features} and {graph.num_outputs}: give the weights of a run on this graph"
+            )
+        experiment = experiment.with_(model=model_name(saved), options=saved.options)
+        network = partial(saved_model, weights)
+    found = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
+    shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"
+    where = "random initialisation" if weights is None else "the weights given"
+    heading = f"{graph.name} · {shape} · {batches} batches × {repeats} repeats at {where}"
+    settings = {"model": experiment.model, **experiment.options, "weights": weights and str(weights)}
+    settings |= {"batches": batches, "repeats": repeats, "seed": seed}
+    rho = relation(found)
+    verdict = in_words(found)
+    if np.isfinite(rho):
+        verdict += f" The rank correlation of |α error| and R over these samplers is {rho:.2f}."
+    return Finding(
+        "diagnose",
+        heading,
+        verdict,
+        [term_table(heading, found, step, momentum)],
+        [term_chart("terms", found, graph.name), plane_chart(found, graph.name)],
+        {
+            "graph": graph.name,
+            "settings": settings,
+            "samplers": [d.record() for d in found],
+            "alpha_R_rank_correlation": rho,
+            "words": in_words(found),
+        },
+        {spaced(name): words(value) for name, value in settings.items()},
+    )
+
+
+def saved_model(weights: str | Path) -> Network:
+    """The model in ``weights``: that of the best seed for the folder of an experiment."""
+    whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
+    return open_run(weights).model if whole else load_model(weights)
+
+
+def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = None, momentum: float = 0.0) -> Table:
+    """A row for every term and a column for every sampler; the smallest in bold."""
+    rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in found)]]
+    for term, label in SHORT.items():
+        means = [d.mean(term) for d in found]
+        # A small gradient is no merit: all other terms are distances from the full graph.
+        ranks = best_two(means, highest=False) if term != "grad_norm_sq" else [0] * len(found)
+        texts = [_text(mean_ci95(d.values(term))) for d in found]
+        rows.append([Cell(label), *(Cell(text, rank) for text, rank in zip(texts, ranks, strict=True))])
+        if term == "R":
+            each = [d.variance_per_target for d in found]
+            ranks = best_two(each, highest=False)
+            cells = (Cell(f"{value:.3g}", rank) for value, rank in zip(each, ranks, strict=True))
+            rows.append([Cell("R × targets"), *cells])
+            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(_share(d.hub_share)) for d in found)])
+    if step is not None:
+        modified = ([modified_loss(t, step, momentum) for t in d.terms] for d in found)
+        rows.append([Cell(f"L̃ at α = {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
+    return Table(heading, ["", *(title(d.name) for d in found)], rows)
+
+
+def term_chart(name: str, found: Sequence[Diagnosis], graph: str) -> Chart:
+    """The paper's figure of the implicit terms: one panel per term, mean and 95% CI over repeats."""
+    names, colors = [title(d.name) for d in found], hues([d.name for d in found])
+    views = []
+    for term, label in TERMS.items():
+        if term == "alpha_error":
+            continue
+        means = [mean_ci95(d.values(term)) for d in found]
+        series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
+        log = all(value["mean"] > 0 for value in means)
+        views.append(View(label, "bar", Axis("", of=names), Axis("", log=log), series))
+    return Chart(name, f"{graph}: implicit regularisation terms", views, together=True)
+
+
+def plane_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
+    """The error of the power-law exponent against R(w): one point per sampler."""
+    rows = [d for d in found if np.isfinite(d.mean("alpha_error"))]
+    series = []
+    for d, hue in zip(rows, hues([d.name for d in rows]), strict=True):
+        series.append(Series(title(d.name), [d.mean("alpha_error")], [d.mean("R")], color=hue))
+    logs = {term: all(d.mean(term) > 0 for d in rows) for term in ("alpha_error", "R")}
+    x, y = (Axis(TERMS[term], log=logs[term]) for term in ("alpha_error", "R"))
+    return Chart("alpha-R", f"{graph}: degrees kept, gradients steady?", [View("plane", "dot", x, y, series)])
+
+
+def _text(value: dict[str, float]) -> str:
+    interval = value["ci95"]
+    return f"{value['mean']:.3g}" + ("" if interval != interval else f" ± {interval:.1g}")
+
+
+def _share(value: float) -> str:
+    return "–" if value != value else f"{100 * value:.0f}%"

@@ -1,0 +1,192 @@
+"""What each sampler makes of a small graph, as data: ``handful.report`` draws it (paper, Figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import networkx
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import shortest_path
+
+from handful.batch import Batch, make_batch, training_sample
+from handful.finding import Panel, SamplerPicture
+from handful.graph import Graph
+from handful.random import generator
+from handful.samplers.base import Sampler
+from handful.samplers.cluster import Clusters, deal_clusters, metis
+from handful.samplers.induced import induced_adjacency
+from handful.samplers.ladies import Ladies
+from handful.samplers.neighbor import Neighbors
+from handful.samplers.random_node import RandomNodes
+from handful.samplers.saint import RandomWalks
+
+LIMIT = 60
+"""The largest graph that is drawn whole."""
+SHOWN = 32
+"""How many nodes of a larger one are drawn."""
+
+
+def sampler_picture(graph: Graph, seed: int) -> SamplerPicture:
+    """A batch of every sampler on ``graph``, or on a part of it if it is large."""
+    small = small_graph(graph, seed)
+    note = f"{graph.name}: {graph.num_nodes:,} nodes"
+    if small.num_nodes < graph.num_nodes:
+        note = f"{small.num_nodes} neighbouring nodes of {graph.name}, which has {graph.num_nodes:,}"
+    return SamplerPicture(panels(small, seed), stress_layout(small), small.edge_index.numpy(), note)
+
+
+def small_graph(graph: Graph, seed: int) -> Graph:
+    """A graph that can be drawn and trained on: ``graph`` itself, or the edges among the nodes near one of its own.
+
+    Training nodes are the graph's; where there are none, every second node, drawn at random.
+    """
+    nodes = np.arange(graph.num_nodes) if graph.num_nodes <= LIMIT else nearby(graph, seed)
+    layer = induced_adjacency(graph.to("cpu"), nodes)
+    n = len(nodes)
+    if graph.train_mask is not None and bool(graph.train_mask.cpu()[nodes].any()):
+        train = graph.train_mask.cpu()[nodes]
+    else:
+        train = torch.zeros(n, dtype=torch.bool)
+        train[generator(seed).permutation(n)[: max(1, n // 2)]] = True
+    return Graph(
+        layer.indptr,
+        layer.indices,
+        x=torch.zeros(n, 1),
+        y=torch.zeros(n, dtype=torch.int64),
+        num_classes=2,
+        train_mask=train,
+        name=graph.name,
+    ).without_loops()
+
+
+def nearby(graph: Graph, seed: int) -> np.ndarray:
+    """Up to ``SHOWN`` connected nodes: grown from a node by a few neighbours each, past the largest hubs.
+
+    Of several starts the one that reaches most nodes, and then the one with the most edges among them.
+    """
+    both_ways = Graph(graph.indptr, graph.indices, undirected=graph.undirected, checked=True).to("cpu").to_undirected()
+    indptr, indices = both_ways.topology
+    rng = generator(seed)
+    few = np.diff(indptr) <= max(12, int(np.percentile(np.diff(indptr), 95)))
+    best: tuple[int, int, list[int]] = (0, 0, [])
+    for start in rng.permutation(graph.num_nodes)[:40].tolist():
+        found = [start]
+        for v in found:  # grows as it goes: breadth first
+            around = indices[indptr[v] : indptr[v + 1]]
+            new = [u for u in rng.permutation(around[few[around]]).tolist() if u not in found]
+            found += new[: min(4, SHOWN - len(found))]
+        inside = np.isin(np.concatenate([indices[indptr[v] : indptr[v + 1]] for v in found]), found).sum()
+        best = max(best, (len(found), -abs(int(inside) - 3 * len(found)), found))
+    return np.sort(best[2])
+
+
+def stress_layout(graph: Graph) -> np.ndarray:
+    """``(N, 2)`` places in the unit square whose distances follow the hops between nodes, by Kamada and Kawai."""
+    n = graph.num_nodes
+    indptr, indices = graph.topology
+    hops = shortest_path(csr_matrix((np.ones(len(indices)), indices, indptr), (n, n)), directed=False, unweighted=True)
+    apart = hops[np.isfinite(hops)].max() / 2 + 1.5  # between components
+    distance = {v: dict(enumerate(np.where(np.isfinite(row), row, apart))) for v, row in enumerate(hops)}
+    place = np.stack(list(networkx.kamada_kawai_layout(networkx.empty_graph(n), distance).values()))
+    place -= place.mean(0)
+    place = place @ np.linalg.svd(place, full_matrices=False)[2].T if n > 2 else place  # the long side across
+    low, high = place.min(0), place.max(0)
+    return _apart((place - low) / np.maximum(high - low, 1e-9))
+
+
+def _apart(place: np.ndarray) -> np.ndarray:
+    """Push nodes that would cover each other a little apart, within the unit square."""
+    gap = min(0.11, 0.62 / len(place) ** 0.5)
+    for _ in range(200):
+        delta = place[:, None] - place[None]
+        length = np.linalg.norm(delta, axis=2) + 10 * np.eye(len(place))
+        push = np.maximum(gap - length, 0) / np.maximum(length, 1e-9)
+        place = np.clip(place + 0.25 * (push[:, :, None] * delta).sum(1), 0, 1)
+    return place
+
+
+# -- the panels -----------------------------------------------------------------------------------------------------
+
+
+def panels(graph: Graph, seed: int) -> list[Panel]:
+    """A batch of every sampler on a graph of ``small_graph``."""
+    makers: list[Callable[[Graph, int], Panel]] = [_neighbor, _cluster, _saint, _ladies, _rns]
+    return [make(graph, seed) for make in makers]
+
+
+def _panel(graph: Graph, title: str, subtitle: str, sampler: Sampler, batch: Batch, **extra: Any) -> Panel:
+    edges = np.unique(np.concatenate([batch.nodes[layer.edge_index].numpy() for layer in batch.layers], axis=1), axis=1)
+    return Panel(
+        title,
+        subtitle,
+        batch.nodes.numpy(),
+        batch.nodes[batch.targets].numpy(),
+        edges[:, edges[0] != edges[1]],
+        directed=not (batch.shared and bool(graph.undirected)),
+        method=sampler.name,
+        options=sampler.options(),
+        **extra,
+    )
+
+
+def _telling(batches: Callable[[int], Batch]) -> tuple[int, Batch]:
+    """The first of many draws that shows targets, helpers and an edge, if there is one; and its number."""
+    first: tuple[int, Batch] | None = None
+    for k in range(50):
+        batch = batches(k)
+        first = first or (k, batch)
+        if 0 < len(batch.targets) < batch.num_nodes and batch.num_edges:
+            return k, batch
+    assert first is not None
+    return first
+
+
+def _fullest(batches: Callable[[int], Batch]) -> Batch:
+    """Of many draws the one with most nodes, and then with most edges: its hops or layers can be seen."""
+    return max(map(batches, range(50)), key=lambda batch: (batch.num_nodes, batch.num_edges))
+
+
+def _neighbor(graph: Graph, seed: int) -> Panel:
+    sampler = Neighbors(fanout=(2, 2), batch_size=2)
+    batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
+    return _panel(graph, "Neighbour sampling", "2 targets, 2 neighbours of each node, 2 hops", sampler, batch)
+
+
+def _cluster(graph: Graph, seed: int) -> Panel:
+    c = min(4, graph.num_nodes)
+    sampler = Clusters(clusters=c, per_batch=min(2, c))
+    cluster = metis(graph, c)
+
+    def draw(k: int) -> Batch:
+        part, _ = deal_clusters(cluster, sampler.per_batch, generator(seed, k))
+        nodes = np.flatnonzero(part == 0)
+        return make_batch(graph, training_sample(graph, torch.from_numpy(nodes), (induced_adjacency(graph, nodes),)))
+
+    _, batch = _telling(draw)
+    groups = [np.flatnonzero(cluster == k) for k in np.unique(cluster)]
+    return _panel(graph, "ClusterGCN", f"{c} clusters, {sampler.per_batch} in a batch", sampler, batch, groups=groups)
+
+
+def _saint(graph: Graph, seed: int) -> Panel:
+    sampler = RandomWalks(roots=1, length=7)
+    k, batch = _telling(lambda k: next(sampler.epoch(graph, seed, k)))
+    return _panel(graph, "GraphSAINT", "1 walk of 7 steps", sampler, batch, walks=sampler.walks(graph, seed, k, 0))
+
+
+def _ladies(graph: Graph, seed: int) -> Panel:
+    sampler = Ladies(budget=(4, 4), batch_size=4)
+    batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
+    ends = [len(batch.targets), *(layer.num_sources for layer in reversed(batch.layers))]
+    layers = [batch.nodes[first:last].numpy() for first, last in pairwise(ends)]
+    subtitle = "4 targets, 2 layers of 4 nodes for all"
+    return _panel(graph, "LADIES", subtitle, sampler, batch, groups=[layer for layer in layers if len(layer)])
+
+
+def _rns(graph: Graph, seed: int) -> Panel:
+    sampler = RandomNodes(parts=min(2, graph.num_nodes))
+    _, batch = _telling(lambda k: next(sampler.epoch(graph, seed, k)))
+    return _panel(graph, "Random node sampling", f"{sampler.parts} parts", sampler, batch)

@@ -1,0 +1,292 @@
+"""The training loop, to be read from top to bottom."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn, optim
+from torch.nn.utils import clip_grad_norm_
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from handful.batch import Batch, make_batch
+from handful.errors import DivergedError
+from handful.graph import Graph
+from handful.random import derived_seed
+from handful.samplers.base import Sampler
+from handful.settings import Precision, Settings
+from handful.training.callbacks import Callback
+from handful.training.gather import gathered
+from handful.training.inference import infer, infer_sampled
+from handful.training.loss import NodeLosses, node_loss, node_losses
+from handful.training.memory import reset_peak_memory
+from handful.training.metrics import METRICS
+from handful.training.module import logits_of, seed_step
+from handful.training.record import (
+    RunFolder,
+    load_tensors,
+    optimizer_tensors,
+    prefixed,
+    restore_optimizer,
+    save_tensors,
+    unprefixed,
+)
+
+
+@dataclass
+class Loop:
+    """The state of a run: what callbacks see, and what a checkpoint keeps.
+
+    ``epoch`` counts the epochs that are done. ``begin`` of ``handful.training.fit`` makes one.
+    """
+
+    model: nn.Module
+    graph: Graph
+    sampler: Sampler
+    optimizer: optim.Optimizer
+    settings: Settings
+    seed: int
+    scheduler: LRScheduler | None = None
+    losses: NodeLosses = node_losses
+    class_weight: Tensor | None = None
+    callbacks: Sequence[Callback] = ()
+    epoch: int = 0
+    steps: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    train_seconds: float = 0.0
+    best_val: float = math.nan
+    best_test: float = math.nan
+    best_epoch: int = 0
+    stale: int = 0
+    stopped: bool = False
+    loss: float = math.nan
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+
+    COUNTERS: ClassVar = (
+        "epoch",
+        "steps",
+        "skipped",
+        "seconds",
+        "train_seconds",
+        "best_val",
+        "best_test",
+        "best_epoch",
+        "stale",
+        "stopped",
+    )
+
+    def notify(self, hook: str, *args: Any) -> None:
+        """Call ``hook`` of every callback with this loop and ``args``."""
+        for callback in self.callbacks:
+            getattr(callback, hook)(self, *args)
+
+    def stop(self) -> None:
+        """End the run after its current epoch."""
+        self.stopped = True
+
+
+def train(loop: Loop, folder: RunFolder | None = None) -> None:
+    """Train until the last epoch, or until someone stops the loop; checkpoints and evaluations go to ``folder``."""
+    how = loop.settings
+    for device in devices_of(loop):
+        reset_peak_memory(device)
+    last_checkpoint = time.monotonic()
+    loop.notify("on_start")
+    while loop.epoch < how.epochs and not loop.stopped:
+        began = time.perf_counter()
+        train_epoch(loop)
+        loop.train_seconds += time.perf_counter() - began
+        last = loop.epoch == how.epochs or loop.stopped
+        if not last and loop.epoch % how.evaluate_every:
+            loop.seconds += time.perf_counter() - began
+            continue
+        val, test = evaluate(loop)
+        loop.seconds += time.perf_counter() - began
+        line = note(loop, val, test)
+        if folder is not None:
+            folder.append(line)
+            if time.monotonic() - last_checkpoint >= how.checkpoint_seconds:
+                save_checkpoint(loop, folder)
+                last_checkpoint = time.monotonic()
+        loop.notify("on_evaluation", line)
+    if not loop.best_weights:  # stopped before its first epoch
+        line = note(loop, *evaluate(loop))
+        if folder is not None:
+            folder.append(line)
+        loop.notify("on_evaluation", line)
+    loop.notify("on_end")
+
+
+def train_epoch(loop: Loop) -> None:
+    """One epoch: a forward and backward pass for every batch, and a step for each, or one for all."""
+    model, how = loop.model, loop.settings
+    model.train()
+    total, batches = 0.0, 0
+    samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
+    for index, batch in enumerate(gathered(loop.graph, samples, model, how.trim)):
+        if len(batch.targets) == 0:
+            loop.skipped += 1
+            continue
+        seed = derived_seed(loop.seed, loop.epoch, index)
+        seed_step(model, seed)
+        loss = batch_loss(model, batch, how.precision, loop.losses, loop.class_weight)
+        loss.backward()  # type: ignore[no-untyped-call]
+        value = float(loss.detach())
+        total, batches = total + value, batches + 1
+        loop.notify("on_gradient", batch, value, seed)
+        if how.update == "step":
+            _step(loop)
+    if batches and how.update == "epoch":
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad /= batches
+        _step(loop)
+    loop.epoch += 1
+    if batches and not math.isfinite(total):
+        raise DivergedError(f"the loss is {total} in epoch {loop.epoch}: use a smaller lr, or another norm")
+    loop.loss = total / batches if batches else math.nan
+    if loop.scheduler is not None and not isinstance(loop.scheduler, ReduceLROnPlateau):
+        loop.scheduler.step()
+    loop.notify("on_epoch")
+
+
+def batch_loss(
+    model: nn.Module,
+    batch: Batch,
+    precision: Precision = "fp32",
+    losses: NodeLosses = node_losses,
+    class_weight: Tensor | None = None,
+) -> Tensor:
+    """L̂^B(w): the loss on the batch's targets."""
+    with autocast(batch.x.device, precision):
+        logits = logits_of(model, batch)
+    return node_loss(logits.index_select(0, batch.targets), batch.y, batch.target_weight, class_weight, losses)
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
+    """bfloat16 products for ``bf16``."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def _step(loop: Loop) -> None:
+    if loop.settings.clip is not None:
+        clip_grad_norm_(loop.model.parameters(), loop.settings.clip)
+    loop.optimizer.step()
+    loop.optimizer.zero_grad(set_to_none=True)
+    loop.steps += 1
+    loop.notify("on_step")
+
+
+def evaluate(loop: Loop) -> tuple[float, float]:
+    """The metric on the validation and on the test nodes, from one inference."""
+    graph = loop.graph
+    assert graph.y is not None
+    assert graph.val_mask is not None
+    assert graph.test_mask is not None
+    if loop.settings.evaluation == "exact":
+        logits = infer(loop.model, graph)
+    else:
+        nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
+        samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
+        logits = infer_sampled(loop.model, map(partial(make_batch, graph), samples), graph.num_nodes)
+    metric = METRICS[graph.metric]
+    val, test = (metric(logits[mask], graph.y[mask]) for mask in (graph.val_mask, graph.test_mask))
+    return val, test
+
+
+def note(loop: Loop, val: float, test: float) -> dict[str, Any]:
+    """Keep an evaluation: the history, the best so far, and whether patience has run out."""
+    # Without validation nodes (NaN) the last epoch stands.
+    if math.isnan(val) or METRICS[loop.graph.metric].better(val, than=loop.best_val):
+        loop.best_val, loop.best_test, loop.best_epoch, loop.stale = val, test, loop.epoch, 0
+        loop.best_weights = {k: v.detach().clone() for k, v in loop.model.state_dict().items()}
+    else:
+        loop.stale += 1
+    if loop.settings.patience is not None and loop.stale >= loop.settings.patience:
+        loop.stop()
+    if isinstance(loop.scheduler, ReduceLROnPlateau):
+        loop.scheduler.step(val)
+    line: dict[str, Any] = {
+        "epoch": loop.epoch,
+        "steps": loop.steps,
+        "loss": loop.loss,
+        "val": val,
+        "test": test,
+        "seconds": loop.seconds,
+        "train_seconds": loop.train_seconds,
+    }
+    line = {k: v if math.isfinite(v) else None for k, v in line.items()}
+    loop.history.append(line)
+    return line
+
+
+def devices_of(loop: Loop) -> set[torch.device]:
+    """Where the graph and the layers of the model are."""
+    return {loop.graph.device, *(parameter.device for parameter in loop.model.parameters())}
+
+
+# -- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
+    """Everything that the next epoch depends on, in one file."""
+    tensors = prefixed("model", loop.model.state_dict())
+    tensors |= prefixed("best", loop.best_weights)
+    tensors |= prefixed("optimizer", optimizer_tensors(loop.optimizer))
+    state: dict[str, Any] = {name: getattr(loop, name) for name in loop.COUNTERS}
+    state["groups"] = plain_part([{**group, "params": None} for group in loop.optimizer.param_groups])
+    if loop.scheduler is not None:
+        state["scheduler"] = plain_part(loop.scheduler.state_dict())
+    save_tensors(folder.checkpoint, tensors, state)
+
+
+def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
+    """Put ``loop`` where ``save_checkpoint`` left it."""
+    tensors, state = load_tensors(folder.checkpoint)
+    loop.model.load_state_dict(unprefixed("model", tensors))
+    restore_optimizer(loop.optimizer, unprefixed("optimizer", tensors))
+    for group, kept in zip(loop.optimizer.param_groups, state["groups"], strict=True):
+        group |= with_plain_part(group, kept)
+    if loop.scheduler is not None:
+        loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
+    loop.best_weights = {k: v.to(loop.graph.device) for k, v in unprefixed("best", tensors).items()}
+    for name in loop.COUNTERS:
+        setattr(loop, name, state[name])
+    folder.rewind(loop.epoch)
+    loop.history = folder.lines()
+
+
+def plain_part(state: Any) -> Any:
+    """What JSON can keep of a scheduler's or optimiser's state, at any depth; ``None`` in the place of all else.
+
+    >>> plain_part({"last_epoch": 3, "betas": (0.9, 0.99), "function": print, "inner": [{"milestones": {5: 1}}]})
+    {'last_epoch': 3, 'betas': [0.9, 0.99], 'function': None, 'inner': [{'milestones': {}}]}
+    """
+    if isinstance(state, dict):
+        return {key: plain_part(value) for key, value in state.items() if isinstance(key, str)}
+    if isinstance(state, list | tuple):
+        return [plain_part(value) for value in state]
+    return state if isinstance(state, bool | int | float | str) else None
+
+
+def with_plain_part(state: Any, kept: Any) -> Any:
+    """``state`` with what ``plain_part`` kept of another one in its place.
+
+    >>> with_plain_part({"last_epoch": 0, "function": print}, {"last_epoch": 3, "function": None})["last_epoch"]
+    3
+    """
+    if kept is None or kept == {}:
+        return state
+    if isinstance(state, dict) and isinstance(kept, dict):
+        return {**state, **{key: with_plain_part(state.get(key), value) for key, value in kept.items()}}
+    if isinstance(state, list | tuple) and isinstance(kept, list) and len(state) == len(kept):
+        return type(state)(map(with_plain_part, state, kept))
+    return kept

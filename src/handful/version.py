@@ -1,0 +1,5 @@
+"""The version of handful."""
+
+from __future__ import annotations
+
+__version__ = "0.2.0"

@@ -1,0 +1,72 @@
+"""The frame of the command: one JSON object or a table, one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cli.run import handful
+from handful import cli
+from handful.cli.app import emit, emit_json, given, integers
+from handful.errors import HandfulError
+from handful.finding import Cell, Table
+from handful.kernels.threads import get_threads
+
+
+def test_only_what_was_given_is_passed_on() -> None:
+    assert given(lr=0.1, hidden=None, trim=False, seeds=0) == {"lr": 0.1, "trim": False, "seeds": 0}
+
+
+def test_json_has_neither_nan_nor_infinity_nor_numbers_of_numpy(capsys: pytest.CaptureFixture[str]) -> None:
+    emit_json({"a": float("nan"), "b": [np.float64(0.5), torch.tensor(3)], "c": {"d": float("inf")}, "e": (1, "ü")})
+    text = capsys.readouterr().out
+    assert json.loads(text) == {"a": None, "b": [0.5, 3], "c": {"d": None}, "e": [1, "ü"]}
+    assert "ü" in text
+
+
+def test_a_result_is_json_or_tables_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("Two", ["Method", "Test"], [[Cell("[red]RNS"), Cell("72.5", 1)]])
+    emit({"a": 1}, True, [table], "a line")
+    assert json.loads(capsys.readouterr().out) == {"a": 1}
+    emit({"a": 1}, False, [table], "a [bold]line")
+    text = capsys.readouterr().out
+    assert "[red]RNS  72.5" in text
+    assert "a [bold]line" in text
+
+
+def test_whole_numbers() -> None:
+    assert integers("1, 2,4", "--parts") == [1, 2, 4]
+    for text in ("", "a", "1.5", ","):
+        with pytest.raises(HandfulError, match=f"--parts takes whole numbers .* got '{text}'"):
+            integers(text, "--parts")
+
+
+def test_every_file_beside_it_is_a_command() -> None:
+    result = handful("-h")
+    assert result.code == 0
+    names = {path.stem.rstrip("_") for path in Path(cli.__file__).parent.glob("[a-z]*.py")}
+    for name in names - cli.SHARED:
+        assert f" {name} " in result.stdout, name
+
+
+def test_threads_are_taken_over() -> None:
+    result = handful("info", "synthetic?nodes=100&degree=4", "--threads", 2, "--json")
+    assert result.code == 0, result.stderr
+    assert get_threads() == 2
+    assert handful("info", "debian", "--threads", 0).code == 2
+
+
+def test_in_a_real_process_a_mistake_is_one_line_and_exit_2() -> None:
+    command = [sys.executable, "-m", "handful", "info", "no[such]graph"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "no[such]graph" in line

@@ -1,0 +1,98 @@
+"""``handful bench`` as a user meets it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.run import handful
+
+pytest.importorskip("torch_geometric")
+
+EPOCH = ("--graph", "synthetic?nodes=200&degree=6&features=8&classes=3", "--hidden", 8, "--layers", 2, "--rounds", 1)
+LOADER = ("--nodes", 2000, "--edges", 20_000, "--rounds", 1)
+SAMPLERS = ("--nodes", 3000, "--edges", 30_000, "--seeds", 1500, "--hidden", 8, "--layers", 2)
+
+
+def test_epoch() -> None:
+    result = handful("bench", "epoch", *EPOCH, "--parts", 2, "--json")
+    assert result.code == 0, result.stderr
+    told = result.json
+    assert set(told) == {"graph", "nodes", "edges", "parts", "threads", "rounds", "seconds", "ratio", "pieces"}
+    ways = {"pyg_edge_index", "pyg_csr", "handful_fp32", "handful_bf16", "floor_fp32", "floor_bf16"}
+    assert set(told["seconds"]) == set(told["pieces"]) == ways
+    assert (told["nodes"], told["parts"]) == (200, 2)
+    over = told["seconds"]["handful_bf16"] / told["seconds"]["floor_bf16"]
+    assert told["ratio"]["handful_bf16_over_floor"] == pytest.approx(over)
+
+
+def test_loader() -> None:
+    result = handful("bench", "loader", *LOADER, "--json")
+    assert result.code == 0, result.stderr
+    summary = result.json
+    assert summary["nodes"] == 2000
+    assert 18_000 < summary["edges"] <= 20_000
+    seconds, ratio = summary["seconds"], summary["ratio"]
+    assert {"pyg_m10", "handful_m10", "pyg_m50", "handful_m50", "handful_m2"} <= set(seconds)
+    assert all(value > 0 for value in seconds.values())
+    assert ratio["m10"] == pytest.approx(seconds["pyg_m10"] / seconds["handful_m10"])
+    assert ratio["m50"] == pytest.approx(seconds["pyg_m50"] / seconds["handful_m50"])
+    assert ratio["handful_m50_over_m2"] == pytest.approx(seconds["handful_m50"] / seconds["handful_m2"])
+    assert summary["pyg_extrapolated"] == ["pyg_m50"]
+    assert summary["peak_extra_memory_over_csr"] == summary["peak_extra_memory_over_csr_of"]["handful_m10"]
+    people = handful("bench", "loader", *LOADER, "--parts", "3")
+    assert people.code == 0, people.stderr
+    assert "PyG / handful" in " ".join(people.stdout.split())
+    assert "a few batches timed" not in people.stdout
+
+
+def test_memory() -> None:
+    graph = "synthetic?nodes=500&degree=5&features=8&classes=3"
+    small = ("--graph", graph, "--parts", 2, "--hidden", 8, "--layers", 2)
+    result = handful("bench", "memory", *small, "--ways", "pyg_rns", "--pyg-steps", 1, "--json")
+    assert result.code == 0, result.stderr
+    shape = result.json["shape"]
+    assert (shape["graph"], shape["model"], shape["hidden"], shape["layers"]) == (graph, "sage", 8, 2)
+    assert (shape["parts"], shape["norm"], shape["dropout"], shape["pyg_steps"]) == (2, "ln", 0.3, 1)
+    assert list(result.json["ways"]) == ["pyg_rns"]
+    for way in result.json["ways"].values():
+        assert set(way) == {"seconds", "peak_rss_bytes", "graph_rss_bytes", "above_graph_bytes"}
+
+
+def test_samplers() -> None:
+    result = handful("bench", "samplers", *SAMPLERS, "--limit", 0, "--json")
+    assert result.code == 0, result.stderr
+    assert set(result.json) == {
+        "nodes",
+        "edges",
+        "seeds",
+        "threads",
+        "copy_bytes_per_second",
+        "training",
+        "samplers",
+    }
+    assert result.json["training"] == {"hidden": 8, "layers": 2, "features": 100}
+    assert [row["sampler"] for row in result.json["samplers"]] == ["neighbor", "saint", "cluster", "ladies", "rns"]
+    people = handful("bench", "samplers", *SAMPLERS, "--limit", 0, "--no-train")
+    assert "cut short" in people.stdout
+    assert "step, s" not in people.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("loader", (*LOADER, "--parts", "0"), "parts must lie between 1 and the number of nodes, 2000"),
+        ("loader", (*LOADER, "--parts", "3000"), "parts must lie between"),
+        ("loader", (*LOADER, "--parts", "ten"), "--parts takes whole numbers"),
+        ("loader", (*LOADER, "--edges", 1_000_000), "degree must be between"),
+        ("epoch", (*EPOCH, "--graph", "debain"), "did you mean debian"),
+        ("memory", ("--ways", "handful"), "there is no way 'handful'"),
+        ("memory", ("--model", "gcn"), "there is no model 'gcn'"),
+        ("samplers", (*SAMPLERS, "--seeds", 5000), "seeds is 5000, more than the 3000 nodes"),
+    ],
+)
+def test_a_mistake_is_one_line(command: str, options: tuple[object, ...], message: str) -> None:
+    result = handful("bench", command, *options)
+    assert result.code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr

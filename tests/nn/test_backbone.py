@@ -1,0 +1,124 @@
+"""The backbones against stacks of PyG's own convolutions with the same weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+import handful as hf
+from graphs import make_graph
+from handful.nn.backbone import Backbone, multiply_first
+from handful.samplers.full import full_adjacency
+from small import full_batch
+
+
+def pyg_twin(model: Backbone, i: int) -> nn.Module:
+    """PyG's convolution with the weights of layer ``i``."""
+    conv = model.convs[i]
+    if isinstance(model, hf.SAGE):
+        twin = SAGEConv(conv.neighbor.in_features, conv.neighbor.out_features)
+        twin.lin_l.load_state_dict(conv.neighbor.state_dict())
+        twin.lin_r.load_state_dict(conv.own.state_dict())
+        return twin
+    if isinstance(model, hf.GCN):
+        twin = GCNConv(conv.linear.in_features, conv.linear.out_features)
+        twin.lin.weight.data = conv.linear.weight.data
+        twin.bias.data = conv.linear.bias.data
+        return twin
+    twin = GATConv(conv.linear.in_features, conv.channels, heads=conv.heads, concat=not conv.average)
+    twin.lin.weight.data = conv.linear.weight.data
+    twin.att_src.data, twin.att_dst.data = conv.source.data[None], conv.target.data[None]
+    twin.bias.data = conv.bias.data
+    return twin
+
+
+def reference(model: Backbone, x: Tensor, edge_index: Tensor) -> Tensor:
+    """The definition of the stack, written out in PyG and torch, dropout off."""
+    h = x if model.input_projection is None else model.input_projection(x)
+    for i in range(model.depth):
+        inner = pyg_twin(model, i)(h, edge_index)
+        if len(model.skips):
+            inner = inner + model.skips[i](h)
+        if i < len(model.acts):
+            norm = model.acts[i].norm
+            if isinstance(norm, nn.BatchNorm1d):
+                inner = F.batch_norm(inner, None, None, norm.weight, norm.bias, training=True)
+            elif isinstance(norm, nn.LayerNorm):
+                inner = F.layer_norm(inner, inner.shape[1:], norm.weight, norm.bias)
+            inner = F.relu(inner)
+        h = inner
+    return h if model.output_projection is None else model.output_projection(h)
+
+
+OPTIONS = [
+    {"norm": "bn", "residual": True},
+    {"norm": "ln", "output_projection": True},
+    {"norm": "none", "input_projection": True, "residual": True, "output_projection": True},
+]
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("cls", [hf.SAGE, hf.GCN, hf.GAT])
+def test_equals_a_stack_of_pyg_convolutions(cls: type[Backbone], options: dict, undirected: bool) -> None:
+    graph = make_graph(80, undirected=undirected).coalesce()
+    torch.manual_seed(1)
+    model = cls(graph.num_features, graph.num_classes, hidden=12, layers=3, dropout=0.0, **options)
+    model.train()
+    ours, theirs = model(full_batch(graph)), reference(model, graph.x, graph.edge_index)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    weight = torch.randn_like(ours)
+    parameters = list(model.parameters())
+    ours_grad = torch.autograd.grad((ours * weight).sum(), parameters)
+    theirs_grad = torch.autograd.grad((theirs * weight).sum(), parameters, allow_unused=True)
+    # The twins hold copies of the convolutions' weights, so only what they share with the model can be compared here.
+    compared = 0
+    for a, b in zip(ours_grad, theirs_grad, strict=True):
+        if b is not None:
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+            compared += 1
+    assert compared or options == OPTIONS[1]
+
+
+def test_several_heads_too() -> None:
+    graph = make_graph(60)
+    model = hf.GAT(graph.num_features, graph.num_classes, hidden=12, layers=2, heads=3, dropout=0.0)
+    theirs = reference(model, graph.x, graph.edge_index)
+    torch.testing.assert_close(model(full_batch(graph)), theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_merged_self_and_residual_products_keep_exact_gradients() -> None:
+    graph = make_graph(50)
+    model = hf.SAGE(graph.num_features, graph.num_classes, hidden=6, layers=1, residual=True)
+    model(full_batch(graph)).sum().backward()
+    own, skip = model.convs[0].own.weight.grad, model.skips[0].weight.grad
+    expected = graph.x.sum(0).expand_as(own)
+    torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(skip, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_both_orders_of_the_product_agree() -> None:
+    graph = make_graph(100, degree=12)
+    adj = full_adjacency(graph)
+    assert multiply_first(adj, torch.empty(100, 64), 2)
+    assert not multiply_first(adj, torch.empty(100, 2), 64)
+    for width in (2, 64):
+        conv = hf.SAGE(graph.num_features, width, layers=1).convs[0]
+        expected = conv.neighbor(adj.mean(graph.x)) + conv.own(graph.x)
+        torch.testing.assert_close(conv(adj, graph.x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [hf.SAGE, hf.GCN, hf.GAT])
+def test_only_batch_norm_sees_nodes_that_no_edge_leads_to(cls: type[Backbone]) -> None:
+    """``trimmable`` says so, and a node far away from all others shows it."""
+    graph = make_graph(40)
+    lonely = hf.Graph.from_edge_index(graph.edge_index, 41, x=torch.cat([graph.x, torch.full((1, 8), 9.0)]))
+    fields = {"y": torch.zeros(41), "num_classes": 4, "train_mask": torch.ones(41, dtype=torch.bool)}
+    for norm in ("bn", "ln", "none"):
+        torch.manual_seed(0)
+        model = cls(8, 4, hidden=8, layers=2, norm=norm, dropout=0.0)
+        with_it, without = model(full_batch(lonely.replace(**fields))), model(full_batch(graph))
+        assert torch.allclose(with_it[:40], without, atol=1e-5) == model.trimmable == (norm != "bn")

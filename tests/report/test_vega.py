@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import altair
+import pytest
+import vl_convert
+
+from handful.errors import HandfulError
+from handful.finding import Axis, Chart, Series, View
+from handful.report.vega import PALETTE, domain, draw, legend_of, spec, write_charts
+from made_records import bounds, costs, crowd, curves, errors, findings, penalty, regimes, speedup, structure, terms
+
+CHARTS = [curves(), costs(), regimes(), speedup(), terms(), structure(), errors(), bounds(), penalty(), crowd()]
+
+
+def view(values: list[float | None], mark: str = "line", y: Axis | None = None, **series: Any) -> View:
+    one = Series("RNS", list(range(1, len(values) + 1)), values, **series)
+    return View("v", mark, Axis("x"), y or Axis("y"), [one])  # type: ignore[arg-type]
+
+
+def rows(drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for layer in drawn["layer"] if "layer" in layer for row in layer["data"]["values"]]
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+def test_every_kind_of_view_is_valid(chart: Chart) -> None:
+    altair.Chart.from_dict(spec(chart), validate=True)
+    for one in chart.views:
+        altair.Chart.from_dict(spec(one), validate=True)
+        for which in ("x", "y"):
+            if not getattr(one, which).of:
+                low, high = domain(one, which)
+                assert low < high
+    assert "NaN" not in json.dumps(spec(chart))
+
+
+@pytest.mark.parametrize(
+    ("values", "axis"),
+    [
+        ([72.5], Axis("", log=True)),
+        ([71.0, 74.0], Axis("", log=True)),
+        ([1e-9, 1e9], Axis("", log=True)),
+        ([3.0], Axis("", whole=True)),
+        ([0.0], Axis("")),
+        ([-1e-8, 1e-8], Axis("")),
+        ([2.0, 3.0], Axis("", whole=True)),
+    ],
+)
+def test_an_axis_never_slips(values: list[float | None], axis: Axis) -> None:
+    one = view(values, y=axis)
+    low, high = domain(one, "y")
+    assert all(low < value < high for value in values if value is not None)  # not on the frame
+    texts = tick_texts(one)
+    assert 2 <= len(texts) <= 12
+    assert not axis.whole or all("." not in text for text in texts)
+
+
+def tick_texts(one: View) -> list[str]:
+    """The labels of the y axis that can be seen in the picture."""
+    svg = ElementTree.fromstring(vl_convert.vegalite_to_svg(spec(one)))
+    groups = [group for group in svg.iter() if "role-axis-label" in group.get("class", "")]
+    texts = [text for text in groups[-1].iter() if text.tag.endswith("text") and text.get("opacity") != "0"]
+    return [text.text or "" for text in texts]
+
+
+def test_ticks_that_are_asked_for_are_those_shown() -> None:
+    one = structure().views[0]
+    assert spec(one)["layer"][0]["encoding"]["x"]["axis"]["values"] == [1, 2, 4, 8, 16]
+    assert domain(view([3.0, 4.0], y=Axis("", zero=True)), "y")[0] == 0
+
+
+def test_a_log_axis_says_so() -> None:
+    drawn = spec(view([1.0, 100.0], y=Axis("loss", log=True)))
+    assert drawn["layer"][0]["encoding"]["y"]["axis"]["title"] == ["loss (log)"]
+
+
+def test_nothing_below_zero_is_invented_on_a_log_scale() -> None:
+    one = view(
+        [1.0, 0.0, None, 2.0], "dot", Axis("", log=True), low=[-0.5, None, None, 1.0], high=[2.0, 1.0, None, 3.0]
+    )
+    drawn = spec(one)
+    assert [row["y"] for row in rows(drawn)] == [1.0, 2.0]
+    assert rows(drawn)[0]["low"] == -0.5  # the tip and the CSV tell it
+    filters = [layer["transform"][0]["filter"] for layer in drawn["layer"][0]["layer"] if "transform" in layer]
+    assert filters == [f"isValid(datum.{end}) && datum.{end} > 0" for end in ("low", "high")]
+    assert domain(one, "y")[0] > 0
+
+
+def test_bars_stand_on_the_bottom_of_a_log_scale_and_on_zero_otherwise() -> None:
+    for log in (True, False):
+        one = view([1.0, 100.0], "bar", Axis("", log=log))
+        bar = spec(one)["layer"][0]["layer"][0]
+        assert bar["encoding"]["y2"]["datum"] == (domain(one, "y")[0] if log else 0)
+
+
+def test_speedups_have_a_rule_at_one() -> None:
+    assert spec(speedup())["layer"][-1]["mark"]["type"] == "rule"
+    assert spec(regimes())["layer"][-1].get("mark") is None
+
+
+def test_a_method_has_its_colour_and_the_papers_are_hollow() -> None:
+    keys = {name: (color, paper) for name, color, paper in legend_of(regimes().views[0])}
+    assert keys["RNS"] == (PALETTE[0], False)
+    assert keys["RNS, paper"] == (PALETTE[0], True)
+    points = spec(regimes())["layer"][0]["layer"][-1]["encoding"]
+    assert points["fill"]["scale"]["range"][:2] == [PALETTE[1], "#ffffff"]
+    assert points["stroke"]["scale"]["range"][:2] == [PALETTE[1]] * 2
+
+
+def test_single_points_are_named_beside_them_and_own_categories_below() -> None:
+    assert legend_of(costs().views[0]) == legend_of(terms().views[0]) == legend_of(penalty().views[0]) == []
+    texts = [layer for layer in spec(costs())["layer"] if layer.get("mark", {}).get("type") == "text"]
+    assert sum(len(layer["data"]["values"]) for layer in texts) == 6
+    domain_ = spec(penalty())["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert domain_ == [series.name for series in penalty().views[0].series]
+
+
+def test_series_of_a_category_stand_side_by_side_in_order() -> None:
+    encoding = spec(speedup())["layer"][0]["encoding"]
+    assert encoding["x"]["scale"]["domain"] == ["88.0%", "89.0%", "90.0%"]
+    assert encoding["xOffset"]["scale"]["domain"] == [series.name for series in speedup().views[0].series]
+    assert "xOffset" not in spec(terms())["concat"][0]["layer"][0]["encoding"]
+
+
+def test_files_have_labels_and_are_the_same_again(tmp_path: Path) -> None:
+    names = [path.name for finding in findings()[:4] for path in write_charts(finding, tmp_path)]
+    assert names == [
+        *("curves.svg", "curves-seconds.svg", "curves-loss.svg"),
+        *("costs.svg", "costs-memory.svg", "regimes.svg", "speedup.svg", "terms.svg"),
+    ]
+    text = (tmp_path / "curves-loss.svg").read_text(encoding="utf-8")
+    for label in ("ogbn-arxiv: through training", "training loss (log)", "Neighbour sampling", "epoch"):
+        assert label in text
+    draw(replace(curves(), views=curves().views[::-1]), tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text(encoding="utf-8") == text
+    draw(regimes(), tmp_path / "a.png")
+    draw(regimes(), tmp_path / "a.pdf")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(HandfulError, match=r"must end in \.svg, \.png, \.pdf"):
+        draw(regimes(), tmp_path / "a.gif")

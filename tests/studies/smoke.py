@@ -1,0 +1,65 @@
+"""What holds for the finding of every study."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from handful import Experiment
+from handful.files import plain
+from handful.finding import Finding
+from handful.report.page import read_findings, write_finding
+from handful.studies import Request, run_study
+
+GRAPH = "synthetic?nodes=300&degree=6&features=8&classes=3"
+
+
+def smoke(name: str, out: Path, **asked: Any) -> Finding:
+    """Run a study as small as it gets, and check what every finding must be."""
+    request = Request(**{"graph": GRAPH, "budget": "smoke", "out": out, "jobs": 2, **asked})
+    found = run_study(name, request)
+    check(found, out)
+    assert found.name == name
+    assert found.words
+    assert found.facts["budget"] == "smoke"
+    return found
+
+
+def trained_here(jobs: Mapping[str, Experiment], out: Path) -> None:
+    """Train jobs in this process: a study then finds them done, and starts none of its own, which takes seconds."""
+    for name, job in jobs.items():
+        job.run(out / name)
+
+
+def check(found: Finding, out: Path) -> None:
+    """A finding of which nothing failed has tables, charts that can be drawn, a page, and reads back as it was."""
+    assert found.failed == ()
+    assert found.tables
+    for table in [*found.tables, *found.details]:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.head)}
+    assert not any("failed" in cell.text for table in found.tables for row in table.rows for cell in row)
+    for chart in found.charts:
+        assert chart.drawable() == chart
+    again = Finding.from_json(json.loads(json.dumps(found.to_json())), found.payload)
+    assert again.to_json() == found.to_json()
+    assert Finding.from_json(json.loads(json.dumps(again.to_json())), found.payload) == again
+    written = write_finding(found, out)
+    assert (written.tables, written.charts) == (len(found.tables), len(found.charts))
+    page = written.path.read_text(encoding="utf-8")
+    assert page.count("<figure") == len(found.charts)
+    assert json.loads((out / f"{found.name}.json").read_text(encoding="utf-8")) == plain(found.payload)
+    for chart in found.charts:
+        assert "<svg" in (out / f"{chart.name}.svg").read_text(encoding="utf-8")
+    findings, unreadable = read_findings(out)
+    assert not unreadable
+    assert [one.to_json() for one in findings] == [found.to_json()]
+
+
+def laptop(name: str, out: Path) -> Finding:
+    """Run a study under ``laptop`` on debian with one seed, and check what every finding must be."""
+    found = run_study(name, Request("debian", budget="laptop", seeds=(42,), out=out))
+    check(found, out)
+    return found

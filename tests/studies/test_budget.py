@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from handful import Experiment
+from handful.errors import HandfulError
+from handful.studies import presets
+from handful.studies.budget import SMOKE, Scale, asked, benchmark, pair, scaled, small, train_jobs
+from handful.studies.request import Request
+from studies.smoke import GRAPH, trained_here
+
+LAPTOP = Scale(hidden=128, layers=3, epochs=40)
+
+
+def test_the_paper_s_budget_is_the_paper_s_tables() -> None:
+    request = Request(budget="paper")
+    full, rns = pair(request, "pokec", LAPTOP).values()
+    assert (full.settings.lr, full.settings.epochs, full.options["dropout"]) == (1e-3, 2000, 0.7)
+    assert (rns.sampler.options()["parts"], rns.settings.weight_decay) == (2, 1e-4)
+    ladies = benchmark(request, "pokec", "ladies", LAPTOP)
+    assert (ladies.model, ladies.options["layers"]) == ("gcn", 5)
+    neighbor = benchmark(request, "pokec", "neighbor", LAPTOP)
+    assert (neighbor.settings.epochs, neighbor.settings.evaluation) == (20, "sampled")
+    assert neighbor.with_(evaluate_every=1) == presets.sampling("pokec", "neighbor")
+    with pytest.raises(HandfulError, match="the paper's tables"):
+        pair(request, "debian", LAPTOP)
+
+
+def test_on_a_laptop_methods_differ_in_the_sampler_alone() -> None:
+    full, rns = pair(Request(budget="laptop"), "debian", LAPTOP, clip=1.0).values()
+    assert full.with_(sampler=rns.sampler) == rns
+    assert (full.options["hidden"], full.settings.epochs, full.settings.clip) == (128, 40, 1.0)
+    assert full.settings.evaluate_every == 2
+
+
+def test_scales() -> None:
+    assert scaled(Request(budget="smoke"), LAPTOP) == SMOKE
+    assert scaled(Request(budget="laptop"), LAPTOP) == LAPTOP
+    former = small("debian", "rns", LAPTOP, "sgformer")
+    assert (former.options["layers"], former.options["gnn_layers"]) == (1, 3)
+    neighbor = small("debian", "neighbor", LAPTOP)
+    assert (neighbor.settings.epochs, neighbor.settings.evaluation) == (10, "sampled")
+    assert small("debian", "ladies", LAPTOP).sampler.options()["budget"] == (8192,) * 3
+
+
+def test_what_was_asked_for_is_taken_over() -> None:
+    spread = Experiment("pokec", split="rl", device="cuda:0,cuda:1", epochs=1000)
+    own = asked(Request(split="rh", root="here", seeds=(7,), budget="paper"), spread)
+    assert (own.split, own.root, own.seeds, own.device) == ("rl", "here", (7,), "cpu")
+    assert own.settings.evaluate_every == 5
+    assert asked(Request(device="cuda"), spread).device == "cuda:0,cuda:1"
+    assert asked(Request(split="rh", device="cuda:1"), Experiment("pokec")).split == "rh"
+    assert asked(Request(device="cuda:1"), Experiment("pokec")).device == "cuda:1"
+
+
+def test_progress_counts_the_epochs_of_all_jobs(tmp_path: Path) -> None:
+    said: list[tuple[int, int, str]] = []
+    request = Request(GRAPH, budget="smoke", out=tmp_path, report=lambda *args: said.append(args))
+    one = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1, 2))
+    trained_here({"a": one}, tmp_path)
+    outcomes = train_jobs(request, {"a": one, "b": one.with_(seeds=(1,))})
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    assert said[-1] == (6, 6, "b: done")
+    assert {total for _, total, _ in said} == {6}

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphs import make_graph
+from handful import Experiment
+from handful.errors import HandfulError
+from handful.studies.compare import (
+    chosen_samplers,
+    compare_samplers,
+    comparison,
+    cost_chart,
+    in_words,
+    table_cells,
+    table_json,
+)
+from handful.studies.jobs import Outcome
+from handful.vocabulary import METHODS
+from studies.smoke import GRAPH, check, trained_here
+
+MADE = Experiment("ogbn-arxiv", seeds=(1,))
+
+
+def outcome(sampler: str, test: float, seconds: float = 1.0, gpu: int | None = None) -> Outcome:
+    summary = {
+        "graph": "arxiv",
+        "metric": "accuracy",
+        "sampler": f"{sampler}()",
+        "test": {"mean": test, "ci95": 0.01},
+        "val": {"mean": test, "ci95": 0.01},
+        "seconds": {"mean": seconds},
+        "epoch_seconds": {"mean": seconds / 10},
+        "peak_memory_bytes": {"ram": 2**30, "gpu": gpu},
+    }
+    return Outcome(sampler, MADE.with_(sampler=sampler), Path("nowhere"), summary)
+
+
+def failed(sampler: str) -> Outcome:
+    return Outcome(sampler, MADE.with_(sampler=sampler), Path("nowhere"), None, "out of memory")
+
+
+def test_samplers_by_name_with_batches_for_the_graph() -> None:
+    graph = make_graph(200)
+    size = -(-int(graph.train_mask.sum()) // 8)
+    neighbor, ladies, rns = chosen_samplers(["neighbor", "ladies", "rns"], {"rns": {"parts": 3}}, 2, graph)
+    assert neighbor.options()["batch_size"] == ladies.options()["batch_size"] == size
+    assert sum(1 for _ in neighbor.epoch(graph, 0, 0)) in (7, 8)
+    assert ladies.options()["budget"] == (8192, 8192)
+    assert rns.options()["parts"] == 3
+    own = {"neighbor": {"batch_size": 5}}
+    assert chosen_samplers(["neighbor"], own, 2, graph)[0].options()["batch_size"] == 5
+    with pytest.raises(HandfulError, match="did you mean rns"):
+        chosen_samplers(["rsn"], {}, 2)
+
+
+def test_best_and_second_best_are_marked_and_a_failure_says_why() -> None:
+    result = table_json(
+        [outcome("full", 0.70, 4.0), failed("saint"), outcome("rns", 0.72, 2.0), outcome("ladies", 0.6)]
+    )
+    assert result["rows"][1]["error"] == "out of memory"
+    assert result["rows"][2]["paper"]["test"]["mean"] == 0.7251
+    head, rows = table_cells(result)
+    assert head == ["Method", "Test accuracy (%)", "Seconds", "Seconds per epoch", "RAM (GiB)"]
+    assert [row[1].rank for row in rows] == [2, 0, 1, 0]
+    assert [row[2].rank for row in rows] == [0, 0, 2, 1]  # the least time is the best
+    assert rows[1][1].text == "failed: out of memory"
+    assert rows[2][1].text == "72.00 ± 1.00"
+    assert "GPU (GiB)" in table_cells(table_json([outcome("rns", 0.7, gpu=2**31)]))[0]
+
+
+def test_the_paper_s_column_stands_beside_ours() -> None:
+    outcomes = [outcome("full", 0.70), outcome("rns", 0.72)]
+    found = comparison("samplers", {o.name: o.experiment for o in outcomes}, [failed("full"), failed("rns")])
+    assert found.failed == ("full", "rns")
+    assert found.tables[0].head[-1] == "Paper (%)"
+    assert found.tables[0].rows[1][-1].text == "72.51 ± 0.19"
+    assert found.charts == []
+
+
+def test_points_of_cost() -> None:
+    time, memory = cost_chart(table_json([outcome("full", 0.7, 4.0), failed("saint"), outcome("rns", 0.72, 2.0)])).views
+    assert [series.name for series in time.series] == ["Full graph", "RNS"]
+    assert [(series.x, series.y) for series in time.series] == [([4.0], [70.0]), ([2.0], [72.0])]
+    assert [series.x for series in memory.series] == [[1.0], [1.0]]
+    gpu = cost_chart(table_json([outcome("rns", 0.7, gpu=2**31)])).views[1]
+    assert (gpu.x.label, gpu.series[0].x) == ("peak GPU (GiB)", [2.0])
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        (
+            {"full": 0.70, "rns": 0.72, "saint": 0.71, "cluster": 0.60},
+            "RNS is 2.00 points above full-graph training and 1.00 points above GraphSAINT",
+        ),
+        ({"rns": 0.72, "saint": 0.74}, "RNS is 2.00 points below GraphSAINT"),
+        ({"full": 0.7, "rns": 0.7}, "RNS is 0.00 points above full-graph training."),
+        ({"full": 0.7, "saint": 0.7}, "nothing to compare"),
+        ({"full": math.nan, "rns": 0.7, "saint": math.nan}, "nothing to compare"),
+    ],
+)
+def test_words(tests: dict[str, Any], words: str) -> None:
+    assert words in in_words(table_json([outcome(name, test) for name, test in tests.items()]))
+
+
+def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
+    experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1,))
+    samplers = chosen_samplers(["full", "rns"], {"rns": {"parts": 2}}, 1)
+    trained_here({"full": experiment.with_(sampler="full")}, tmp_path)
+    found = compare_samplers(experiment, samplers, tmp_path)
+    check(found, tmp_path)
+    assert [row["test"]["mean"] for row in found.payload["rows"]] == [
+        experiment.with_(sampler=sampler).run().test for sampler in samplers
+    ]
+    assert [row[0].text for row in found.tables[0].rows] == [METHODS["full"], METHODS["rns"]]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from handful.studies.explicit_penalty import REGIMES, STEP, in_words
+from studies.smoke import laptop, smoke
+
+
+def test_every_regime_is_run_with_every_seed(tmp_path: Path) -> None:
+    found = smoke("explicit-penalty", tmp_path, seeds=(1, 2))
+    assert set(found.payload) == {"graph", "parts", "step", "epochs", "regimes", "runs"}
+    assert list(found.payload["regimes"]) == list(REGIMES)
+    for name, runs in found.payload["runs"].items():
+        assert len(runs) == 2
+        for key in ("test", "R", "mean_loss"):
+            mean = found.payload["regimes"][name][key]["mean"]
+            assert mean == pytest.approx(np.mean([run[key] for run in runs]))
+    steps = [found.payload["runs"][name][0]["mean_loss"] for name in REGIMES]
+    assert len(set(steps)) == len(REGIMES)  # no two regimes are the same training
+
+
+def test_regimes_move_as_far_but_for_the_short_one() -> None:
+    assert [lr for _, lr, _ in REGIMES.values()] == [STEP, STEP, 4 * STEP, 4 * STEP, 4 * STEP]
+    assert [update for update, _, _ in REGIMES.values()] == ["step"] + ["epoch"] * 4
+    assert [strength for _, _, strength in REGIMES.values()] == [0, 0, 0, STEP / 4, 10 * STEP / 4]
+
+
+def test_words_tell_the_share_of_the_gap() -> None:
+    tests = {"a": [0.80, 0.82], "b": [0.70, 0.72], "c": [0.76, 0.78], "d": [0.77, 0.79], "e": [0.0, 0.0]}
+    words = in_words({name: [{"test": value} for value in values] for name, values in tests.items()})
+    assert "+10.00 points from one step of the same α" in words
+    assert "25% of the gap" in words
+    level = {name: [{"test": 0.5}, {"test": 0.5}] for name in tests}
+    assert "no gap that it could close" in in_words(level)
+
+
+@pytest.mark.slow
+def test_on_debian(tmp_path: Path) -> None:
+    found = laptop("explicit-penalty", tmp_path)
+    assert found.payload["epochs"] == 40
+    assert all(len(runs) == 1 for runs in found.payload["runs"].values())

@@ -1,0 +1,20 @@
+"""The tests mirror the source: ``src/handful/a/b.py`` is tested by ``tests/a/test_b.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "handful"
+EXEMPT = ("__init__.py", "__main__.py")
+MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if path.name not in EXEMPT)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_every_module_has_a_test_file_of_its_name(module: Path) -> None:
+    # A module whose name is a keyword ends in an underscore.
+    wanted = TESTS / module.parent / f"test_{module.stem.rstrip('_')}.py"
+    assert wanted.exists(), f"tests/{wanted.relative_to(TESTS)} is missing"
+    assert "def test_" in wanted.read_text(encoding="utf-8"), f"tests/{wanted.relative_to(TESTS)} has no test"

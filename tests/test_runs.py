@@ -1,0 +1,141 @@
+"""Run folders opened again: by experiment or by seed, in another process, ended or not, of this version or not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.nn import GraphSAGE
+
+import handful as hf
+from handful.graph import fingerprint
+from handful.runs import run_folders
+from handful.training.metrics import METRICS, Metric
+from small import BreakOff, small_sage, timeless
+
+EXPERIMENT = hf.Experiment(
+    "synthetic?nodes=100&degree=4", hidden=8, layers=2, dropout=0.3, epochs=3, lr=0.01, seeds=(1, 2, 3)
+)
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> hf.Summary:
+    return EXPERIMENT.run(tmp_path_factory.mktemp("runs") / "out")
+
+
+@pytest.fixture(scope="module")
+def out(summary: hf.Summary) -> Path:
+    return Path(str(summary.runs[0].dir)).parent
+
+
+def test_it_has_what_the_experiment_came_to(summary: hf.Summary, out: Path) -> None:
+    opened = hf.open_run(out)
+    assert opened.experiment == EXPERIMENT
+    assert [asdict(run) for run in opened.results] == [asdict(run) for run in summary.runs]
+    best = max(summary.runs, key=lambda run: run.val)
+    assert opened.result.seed == best.seed
+    assert timeless(opened.history) == timeless(best.history)
+    models = opened.models()
+    assert len(models) == 3
+    graph = EXPERIMENT.load(best.seed)
+    assert torch.equal(hf.infer(opened.model, graph), hf.infer(models[opened.best], graph))
+    assert not opened.model.training
+
+
+def test_the_lowest_is_best_where_the_metric_says_so(
+    summary: hf.Summary, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METRICS, "accuracy", Metric(METRICS["accuracy"].function, higher_is_better=False))
+    assert hf.open_run(out).result.val == min(run.val for run in summary.runs)
+
+
+def test_a_seeds_folder_opens_alone(summary: hf.Summary, out: Path) -> None:
+    for run in summary.runs:
+        opened = hf.open_run(out / f"seed-{run.seed}")
+        assert opened.experiment == EXPERIMENT.with_(seeds=(run.seed,))
+        assert opened.results == [run]
+
+
+def test_another_process_finds_the_model_as_training_left_it(tmp_path: Path) -> None:
+    graph = hf.load(EXPERIMENT.graph)
+    model = small_sage(graph)
+    hf.fit(model, graph, hf.RandomNodes(2), epochs=3, lr=0.01, out=tmp_path)
+    code = (
+        "import sys, handful as hf; from handful.graph import fingerprint; opened = hf.open_run(sys.argv[1]);"
+        "print(fingerprint(hf.infer(opened.model, hf.load(sys.argv[2]))), opened.experiment, opened.result.best_epoch)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), EXPERIMENT.graph]
+    found = subprocess.run(command, capture_output=True, text=True)
+    best = hf.open_run(tmp_path).result.best_epoch
+    assert found.stdout.split() == [fingerprint(hf.infer(model, graph)), "None", str(best)], found.stderr
+
+
+def test_seeds_that_have_not_ended_are_left_out(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.run(tmp_path, callbacks=[BreakOff(1, seed=2)])
+    opened = hf.open_run(tmp_path)
+    assert [run.seed for run in opened.results] == [1]
+    assert opened.experiment == EXPERIMENT
+    assert [folder.path.name for folder in run_folders(tmp_path)] == ["seed-1", "seed-2", "seed-3"]
+
+
+@pytest.mark.parametrize("inside", ["", "seed-1"])
+def test_nothing_that_has_ended_is_an_error(tmp_path: Path, inside: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.run(tmp_path, callbacks=[BreakOff(1)])
+    with pytest.raises(hf.RunError, match="has ended: resume it first"):
+        hf.open_run(tmp_path / inside)
+
+
+def test_no_run_is_an_error(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(hf.RunError, match="holds no run: give the folder that a training was written to"):
+            hf.open_run(path)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (
+            {"graph": "debian", "sampler": {}, "settings": {}},
+            r"was made by handful 0\.1 \(format 1\); this version reads format 2",
+        ),
+        ({"format": 3, "graph": "debian"}, r"was made by a newer handful \(format 3\)"),
+        ({"format": 2, "split": None, "graph": "debian"}, "not an experiment of this version of handful"),
+        ({"model_type": "other"}, "is not the configuration of a run"),
+        ([1, 2], "does not hold a JSON object"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_what_this_version_cannot_read_is_said(tmp_path: Path, config: Any, words: str) -> None:
+    (tmp_path / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    (tmp_path / "result.json").write_text('{"val": 0.5, "test": 0.5}')
+    with pytest.raises(hf.RunError, match=words):
+        hf.open_run(tmp_path)
+
+
+def test_a_result_of_another_version_is_said(tmp_path: Path) -> None:
+    EXPERIMENT.with_(seeds=(1,)).run(tmp_path)
+    (tmp_path / "seed-1" / "result.json").write_text('{"val": 0.5, "test": 0.5, "place": 3}')
+    with pytest.raises(hf.RunError, match="not a result of this version of handful"):
+        _ = hf.open_run(tmp_path).results
+
+
+def test_a_module_of_others_has_results_but_cannot_be_made_again(tmp_path: Path) -> None:
+    graph = hf.load(EXPERIMENT.graph)
+    torch.manual_seed(0)
+    model = GraphSAGE(graph.num_features, 8, 2, graph.num_classes)
+    run = hf.fit(model, graph, hf.RandomNodes(2), epochs=2, out=tmp_path)
+    opened = hf.open_run(tmp_path)
+    assert opened.result == run
+    with pytest.raises(hf.RunError, match=r"does not say how its model is made: make the model, and use load_weights"):
+        _ = opened.model
+    again = GraphSAGE(graph.num_features, 8, 2, graph.num_classes)
+    hf.load_weights(again, tmp_path)
+    assert torch.equal(hf.infer(again, graph), hf.infer(model, graph))

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from packaging.version import Version
+
+import handful
+from handful.training.record import environment
+from handful.version import __version__
+
+
+def test_it_is_a_version_and_everyone_tells_the_same() -> None:
+    assert str(Version(__version__)) == __version__
+    assert handful.__version__ == environment()["handful"] == __version__
+
+
+def test_the_package_takes_it_from_here_without_importing_anything_else() -> None:
+    root = Path(__file__).parents[1]
+    named = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["dynamic"]["version"]["attr"]
+    module, name = named.rsplit(".", 1)
+    code = f"import sys, {module}; print({module}.{name}); sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.strip()) == (0, __version__)

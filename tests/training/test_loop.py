@@ -1,0 +1,303 @@
+"""The training loop: its two regimes against plain torch, its evaluation, its best epoch, and how it goes on."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import SGD, Optimizer
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    LambdaLR,
+    LinearLR,
+    LRScheduler,
+    MultiStepLR,
+    OneCycleLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+    StepLR,
+)
+
+import handful as hf
+from graphs import make_graph
+from handful.batch import Batch
+from handful.random import derived_seed
+from handful.training.fit import begin
+from handful.training.inference import infer_sampled
+from handful.training.loop import Loop, batch_loss, evaluate, plain_part, train_epoch, with_plain_part
+from handful.training.loss import node_loss
+from handful.training.metrics import METRICS, Metric
+from handful.training.module import seed_step
+from handful.training.record import RunFolder
+from small import BreakOff, Last, assert_close_weights, assert_same_end, small_sage, train_by_hand
+
+# -- steps ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "sgdm", "adam", "adamw"])
+def test_the_epoch_regime_equals_hand_accumulated_gradients(graph: hf.Graph, optimizer: str) -> None:
+    sampler, last = hf.RandomNodes(3), Last()
+    # BatchNorm makes the gradient of a bias before it pure rounding, which Adam would blow up to a full step.
+    ours, theirs = small_sage(graph, norm="none"), small_sage(graph, norm="none")
+    hf.fit(
+        ours, graph, sampler, epochs=2, lr=0.01, update="epoch", optimizer=optimizer, weight_decay=0.01, seed=5,
+        trim=False, callbacks=[last],
+    )  # fmt: skip
+    beta = {"momentum": 0.9} if optimizer == "sgdm" else {}
+    kind = {"sgd": "SGD", "sgdm": "SGD", "adam": "Adam", "adamw": "AdamW"}[optimizer]
+    step = getattr(torch.optim, kind)(theirs.parameters(), lr=0.01, weight_decay=0.01, **beta)
+    for epoch in range(2):
+        losses = []
+        for index, batch in enumerate(sampler.epoch(graph, 5, epoch)):
+            seed_step(theirs, derived_seed(5, epoch, index))
+            losses.append(node_loss(theirs(batch)[batch.targets], batch.y))
+        step.zero_grad()
+        torch.stack(losses).mean().backward()
+        step.step()
+    assert_close_weights(last.weights, theirs.state_dict())
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+def test_the_step_regime_equals_plain_torch_with_its_clipping(graph: hf.Graph, clip: float | None) -> None:
+    how: dict[str, Any] = {"epochs": 3, "clip": clip}
+    last, norms = Last(), []
+
+    class Norms(hf.Callback):
+        def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
+            norms.append(float(clip_grad_norm_(loop.model.parameters(), math.inf)))
+
+    fit_how = {**how, "lr": 0.1, "optimizer": "sgd", "trim": False, "callbacks": [Norms(), last]}
+    hf.fit(small_sage(graph, norm="none"), graph, hf.RandomNodes(3), **fit_how)
+    model = small_sage(graph, norm="none")
+    by_hand = train_by_hand(model, graph, hf.RandomNodes(3), SGD(model.parameters(), lr=0.1), **how)
+    assert_close_weights(last.weights, by_hand)
+    assert min(norms) > 0.05  # or the limit would change nothing
+
+
+def test_one_step_per_batch_and_one_step_per_epoch_differ(graph: hf.Graph) -> None:
+    steps = [hf.fit(small_sage(graph), graph, hf.RandomNodes(4), epochs=3, update=u).steps for u in ("step", "epoch")]
+    assert steps == [12, 3]
+
+
+def test_parts_without_training_nodes_make_no_step_and_are_counted() -> None:
+    graph = make_graph(60)
+    only = torch.zeros(60, dtype=torch.bool)
+    only[int(graph.train_nodes[0])] = True
+    graph = graph.replace(train_mask=only)
+    run = hf.fit(small_sage(graph, norm="ln"), graph, hf.RandomNodes(4), epochs=5)
+    assert (run.steps, run.skipped) == (5, 15)
+
+
+def test_an_epoch_is_counted_and_its_loss_is_the_mean_of_its_batches(graph: hf.Graph) -> None:
+    losses: list[float] = []
+
+    class Watch(hf.Callback):
+        def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
+            losses.append(loss)
+
+    loop = begin(small_sage(graph), graph, hf.RandomNodes(3), hf.Settings(), callbacks=[Watch()])
+    train_epoch(loop)
+    assert (loop.epoch, loop.steps) == (1, 3)
+    assert loop.loss == pytest.approx(sum(losses) / 3)
+
+
+def test_bf16_is_close_to_fp32_and_keeps_float32_weights(graph: hf.Graph) -> None:
+    batch = next(iter(hf.RandomNodes(2).epoch(graph, 0, 0)))
+    model = small_sage(graph, dropout=0.0)
+    wide, narrow = batch_loss(model, batch), batch_loss(model, batch, "bf16")
+    assert wide != narrow
+    torch.testing.assert_close(wide, narrow, rtol=0.03, atol=0.03)
+    run = hf.fit(model, graph, hf.RandomNodes(2), epochs=10, lr=1e-2, precision="bf16")
+    assert run.test > 0.8
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+def test_a_loss_that_is_not_finite_stops_with_a_reason(graph: hf.Graph) -> None:
+    with pytest.raises(hf.DivergedError, match=r"the loss is \S+ in epoch \d+: use a smaller lr"):
+        hf.fit(small_sage(graph, norm="none"), graph, hf.FullGraph(), epochs=50, lr=1e30, optimizer="sgd")
+
+
+# -- learning rates ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "rate"),
+    [
+        ("constant", lambda e: 0.1),
+        ("cosine", lambda e: 0.1 * (1 + math.cos(math.pi * e / 6)) / 2),
+        ("linear", lambda e: 0.1 * (1 - e / 6)),
+        (partial(StepLR, step_size=2, gamma=0.5), lambda e: 0.1 * 0.5 ** (e // 2)),
+    ],
+)
+def test_the_rate_after_every_epoch(graph: hf.Graph, scheduler: Any, rate: Any) -> None:
+    last = Last()
+    hf.fit(small_sage(graph), graph, hf.RandomNodes(2), epochs=6, lr=0.1, scheduler=scheduler, callbacks=[last])
+    assert last.rates == pytest.approx([rate(e) for e in range(1, 7)], abs=1e-12)
+
+
+def test_a_scheduled_run_equals_plain_torch(graph: hf.Graph) -> None:
+    last = Last()
+    how: dict[str, Any] = {"norm": "none", "dropout": 0.0}
+    hf.fit(
+        small_sage(graph, **how), graph, hf.RandomNodes(2), epochs=4, lr=0.1, optimizer="sgd", scheduler="cosine",
+        callbacks=[last],
+    )  # fmt: skip
+    model = small_sage(graph, **how)
+    step = SGD(model.parameters(), lr=0.1)
+    by_hand = train_by_hand(model, graph, hf.RandomNodes(2), step, epochs=4, scheduler=CosineAnnealingLR(step, 4))
+    assert_close_weights(last.weights, by_hand)
+
+
+def test_a_plateau_goes_by_the_validation_metric(graph: hf.Graph) -> None:
+    make = partial(ReduceLROnPlateau, mode="max", factor=0.5, patience=0)
+    last = Last()
+    run = hf.fit(
+        small_sage(graph), graph, hf.RandomNodes(2), epochs=12, lr=0.02, evaluate_every=2, scheduler=make,
+        callbacks=[last],
+    )  # fmt: skip
+    step = SGD(small_sage(graph).parameters(), lr=0.02)
+    alone, rates = make(step), []
+    for line in run.history:
+        alone.step(line["val"])
+        rates.append(step.param_groups[0]["lr"])
+    assert last.rates == rates
+    assert rates[-1] < 0.02
+
+
+# -- evaluation -------------------------------------------------------------------------------------------------------
+
+
+def test_patience_stops_early(graph: hf.Graph) -> None:
+    run = hf.fit(small_sage(graph), graph, hf.RandomNodes(2), epochs=200, lr=1e-2, patience=3)
+    assert run.epochs < 200
+    assert run.epochs == run.best_epoch + 3
+
+
+def test_without_validation_nodes_the_last_epoch_stands(graph: hf.Graph) -> None:
+    nobody = graph.replace(val_mask=torch.zeros(graph.num_nodes, dtype=torch.bool))
+    run = hf.fit(small_sage(graph), nobody, hf.FullGraph(), epochs=3)
+    assert math.isnan(run.val)
+    assert (run.best_epoch, run.test) == (3, run.history[-1]["test"])
+    assert run.history[-1]["val"] is None
+
+
+def test_evaluation_every_k_epochs_and_at_the_end(graph: hf.Graph) -> None:
+    run = hf.fit(small_sage(graph), graph, hf.FullGraph(), epochs=7, evaluate_every=3)
+    assert [line["epoch"] for line in run.history] == [3, 6, 7]
+
+
+def test_where_less_is_better_the_lowest_is_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = Metric(lambda logits, y: 1 - METRICS["accuracy"](logits, y), higher_is_better=False)
+    monkeypatch.setitem(METRICS, "error", error)
+    monkeypatch.setattr("handful.graph.METRIC_NAMES", ("accuracy", "error"))
+    graph = make_graph(200, classes=2)
+    runs = {
+        metric: hf.fit(small_sage(graph), graph.replace(metric=metric), hf.RandomNodes(2), epochs=12, lr=5e-3)
+        for metric in ("accuracy", "error")
+    }
+    lowest = min(runs["error"].history, key=lambda line: line["val"])
+    assert (runs["error"].val, runs["error"].best_epoch) == (lowest["val"], lowest["epoch"])
+    assert runs["error"].best_epoch == runs["accuracy"].best_epoch > 1
+    assert runs["error"].test == pytest.approx(1 - runs["accuracy"].test)
+
+
+def test_sampled_evaluation_with_all_neighbours_is_exact(graph: hf.Graph) -> None:
+    sampler = hf.Neighbors((-1, -1), batch_size=30)
+    runs = [hf.fit(small_sage(graph), graph, sampler, epochs=4, evaluation=how) for how in ("exact", "sampled")]
+    for name in ("loss", "val", "test"):
+        exact, sampled = ([line[name] for line in run.history] for run in runs)
+        assert exact == pytest.approx(sampled)
+    model = small_sage(graph)
+    hf.fit(model, graph, sampler, epochs=2)
+    assert graph.val_mask is not None
+    nodes = graph.val_mask.nonzero().squeeze(1)
+    batches = (hf.make_batch(graph, sample) for sample in sampler.evaluation(graph, nodes, 0))
+    sampled = infer_sampled(model, batches, graph.num_nodes)
+    torch.testing.assert_close(sampled[nodes], hf.infer(model, graph)[nodes], rtol=1e-4, atol=1e-5)
+    assert sampled[~graph.val_mask].isnan().all()
+    assert model.training
+
+
+def test_few_neighbours_are_an_estimate_that_a_seed_repeats(graph: hf.Graph) -> None:
+    def values(seed: int) -> tuple[float, float]:
+        how = hf.Settings(evaluation="sampled")
+        return evaluate(begin(small_sage(graph, norm="ln"), graph, hf.Neighbors((1, 1)), how, seed))
+
+    assert values(1) == values(1)
+    assert len({values(seed) for seed in range(5)}) > 1
+
+
+# -- going on ---------------------------------------------------------------------------------------------------------
+
+
+def warm_cosine(optimizer: Optimizer) -> LRScheduler:
+    return SequentialLR(optimizer, [LinearLR(optimizer, 0.1, 1.0, 3), CosineAnnealingLR(optimizer, 5)], [3])
+
+
+def in_steps_after_a_start(optimizer: Optimizer) -> LRScheduler:
+    return SequentialLR(optimizer, [LinearLR(optimizer, 0.1, 1.0, 2), MultiStepLR(optimizer, [1, 3])], [2])
+
+
+SCHEDULERS = {
+    "cosine": "cosine",
+    "linear": "linear",
+    "steps": partial(StepLR, step_size=3),
+    "milestones": partial(MultiStepLR, milestones=[2, 5]),
+    "function": partial(LambdaLR, lr_lambda=lambda epoch: 0.9**epoch),
+    "plateau": partial(ReduceLROnPlateau, mode="max", factor=0.5, patience=0),
+    "cycle": partial(OneCycleLR, max_lr=0.1, total_steps=9),  # moves the momentum too
+    "warm": warm_cosine,
+    "warm steps": in_steps_after_a_start,
+}
+
+
+@pytest.mark.parametrize("optimizer", ["adam", partial(SGD, momentum=0.9)], ids=["adam", "own"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_a_broken_run_with_a_scheduler_ends_bit_for_bit(tmp_path: Path, scheduler: str, optimizer: Any) -> None:
+    graph = make_graph(80)
+
+    def train(name: str, epoch: int | None = None, resume: bool = False) -> None:
+        callbacks = [] if epoch is None else [BreakOff(epoch)]
+        hf.fit(
+            small_sage(graph), graph, hf.RandomNodes(2), epochs=8, lr=0.01, checkpoint_seconds=0.0, optimizer=optimizer,
+            scheduler=SCHEDULERS[scheduler], out=tmp_path / name, resume=resume, callbacks=callbacks,
+        )  # fmt: skip
+
+    train("whole")
+    for epoch in (2, 6):
+        with pytest.raises(KeyboardInterrupt):
+            train("broken", epoch, resume=True)
+    train("broken", resume=True)
+    assert_same_end(RunFolder(tmp_path / "broken"), RunFolder(tmp_path / "whole"))
+
+
+def test_a_run_that_was_stopped_stays_so_when_it_is_resumed(tmp_path: Path) -> None:
+    """Patience ran out, the checkpoint was written, and the process ended before the result was."""
+
+    class End(hf.Callback):
+        def on_end(self, loop: Loop) -> None:
+            raise KeyboardInterrupt
+
+    graph = make_graph(80)
+    how: dict[str, Any] = {"epochs": 50, "lr": 0.05, "patience": 2, "checkpoint_seconds": 0.0}
+    whole = hf.fit(small_sage(graph), graph, hf.RandomNodes(2), out=tmp_path / "whole", **how)
+    assert whole.epochs < 50
+    how |= {"out": tmp_path / "broken", "resume": True}
+    with pytest.raises(KeyboardInterrupt):
+        hf.fit(small_sage(graph), graph, hf.RandomNodes(2), callbacks=[End()], **how)
+    assert hf.fit(small_sage(graph), graph, hf.RandomNodes(2), **how).epochs == whole.epochs
+    assert_same_end(RunFolder(tmp_path / "broken"), RunFolder(tmp_path / "whole"))
+
+
+def test_what_json_cannot_keep_stays_as_it_was_made() -> None:
+    made = {"last_epoch": 0, "betas": (0.9, 0.99), "function": len, "inner": [{"rate": 1.0, "by number": {5: 1}}]}
+    later = {"last_epoch": 4, "betas": (0.5, 0.99), "function": max, "inner": [{"rate": 0.25, "by number": {6: 1}}]}
+    kept = plain_part(later)
+    assert kept == {"last_epoch": 4, "betas": [0.5, 0.99], "function": None, "inner": [{"rate": 0.25, "by number": {}}]}
+    inner = [{"rate": 0.25, "by number": {5: 1}}]
+    assert with_plain_part(made, kept) == {"last_epoch": 4, "betas": (0.5, 0.99), "function": len, "inner": inner}
