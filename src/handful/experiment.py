@@ -24,12 +24,14 @@ from handful.settings import SETTING_NAMES, Settings, SettingsFields, checked, v
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.fit import begin as begin_run
-from handful.training.fit import fit
+from handful.training.fit import fit as fit_model
 from handful.training.loop import Loop
-from handful.training.record import Run, begun, refuse_run, write_config
+from handful.training.record import Run, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 
 SUMMARY = "summary.json"
+MODEL = "sage"
+"""The model, where nobody names one."""
 
 
 class ModelFields(TypedDict, total=False):
@@ -101,7 +103,7 @@ class Experiment:
         *,
         split: str | None = None,
         root: str | Path | None = None,
-        model: str = "sage",
+        model: str = MODEL,
         options: Mapping[str, Any] | None = None,
         sampler: Sampler | str = RandomNodes(),  # noqa: B008  (frozen)
         settings: Settings = Settings(),  # noqa: B008  (frozen)
@@ -112,10 +114,10 @@ class Experiment:
         if isinstance(graph, Graph):
             raise HandfulError("an experiment names its graph: write handful.save(graph, path), and give it the path")
         device = str(device) if isinstance(device, torch.device) else device
-        optional = {"split": split, "root": root and str(root) if isinstance(root, Path) else root}
         wanted: dict[str, tuple[Any, Any, str]] = {
             "graph": (graph, str | Path, "a name or a path"),
-            **{name: (value, str | None, "a text") for name, value in optional.items()},
+            "split": (split, str | None, "a text"),
+            "root": (root, str | Path | None, "a path"),
             "model": (model, str, "a name"),
             "options": (options, Mapping | None, "options by name"),
             "sampler": (sampler, Sampler | str, "a sampler or its name"),
@@ -126,13 +128,17 @@ class Experiment:
             if not isinstance(value, kind) or value == "":
                 raise HandfulError(f"{name} takes {words}, got {value!r}")
         how = {name: value for name, value in fields.items() if name in SETTING_NAMES}
-        what = {**(options or {}), **{name: value for name, value in fields.items() if name not in SETTING_NAMES}}
+        what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
+        for name in what:
+            if name not in ModelFields.__annotations__:
+                known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
+                raise HandfulError(unknown("part, setting or option of the model", name, known))
         values = {
             "graph": str(graph),
             "split": split,
             "root": None if root is None else str(root),
             "model": model,
-            "options": MappingProxyType(_complete(model, what)),
+            "options": MappingProxyType(_complete(model, {**(options or {}), **what})),
             "sampler": make_sampler(sampler) if isinstance(sampler, str) else sampler,
             "settings": varied(settings, how),
             "seeds": _seeds(seeds),
@@ -214,6 +220,12 @@ class Experiment:
         """A run that has not trained yet, on ``graph``."""
         return begin_run(self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device)
 
+    def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
+        """One run on ``graph``; ``records`` are ``out``, ``resume`` and ``record`` of ``handful.fit``."""
+        model = self.make_model(graph, seed)
+        settings = {"seed": seed, "device": self.device, "callbacks": callbacks, **records}
+        return fit_model(model, graph, self.sampler, self.settings, **settings)
+
     def run(
         self, out: str | Path | None = None, *, resume: bool = False, callbacks: Sequence[Callback] = ()
     ) -> Summary:
@@ -232,25 +244,20 @@ class Experiment:
         folder = None if out is None else Path(out)
         if folder is not None and not resume:
             refuse_run(folder)
-        if folder is not None and (folder / "config.json").exists():
-            write_config(folder / "config.json", self.to_json())
         runs: list[Run] = []
-        for seed in self.seeds:
-            graph = self.load(seed)
-            with nullcontext() if folder is None else begun(folder, self.to_json()):
-                run = fit(
-                    self.make_model(graph, seed),
-                    graph,
-                    self.sampler,
-                    self.settings,
-                    seed=seed,
-                    device=self.device,
-                    callbacks=callbacks,
-                    out=None if folder is None else folder / f"seed-{seed}",
-                    resume=resume,
-                    record=self.with_(seeds=(seed,)).to_json(),
+        with nullcontext() if folder is None else begun(folder, self.to_json()):
+            for seed in self.seeds:
+                graph = self.load(seed)
+                runs.append(
+                    self.fit(
+                        graph,
+                        seed,
+                        callbacks,
+                        out=None if folder is None else folder / f"seed-{seed}",
+                        resume=resume,
+                        record=self.with_(seeds=(seed,)).to_json(),
+                    )
                 )
-            runs.append(run)
         summary = Summary(self, graph.name, runs)
         if folder is not None:
             write_json(folder / SUMMARY, summary.to_json())
@@ -304,10 +311,6 @@ class Summary:
 
 def _complete(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of ``model``; a value that it cannot take is told at once, by a model without memory."""
-    for name in given:
-        if name not in ModelFields.__annotations__:
-            known = [*Experiment.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
-            raise HandfulError(unknown("part, setting or option of the model", name, known))
     options = model_options(model, given)
     for name, kind in get_type_hints(ModelFields).items():
         if name in options and kind in (bool, int, float):

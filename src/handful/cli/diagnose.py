@@ -46,7 +46,6 @@ def diagnose(
     from handful.cli.options import experiment, publish, sampler_options
     from handful.cli.progress import Bar
     from handful.errors import HandfulError
-    from handful.nn import model_defaults
     from handful.studies.compare import chosen_samplers
     from handful.studies.diagnose import BASE, diagnose_samplers, saved_model
     from handful.theory.diagnosis import TERMS
@@ -54,8 +53,7 @@ def diagnose(
     shape = given(model=model, hidden=hidden, layers=layers, norm=norm, residual=residual)
     if weights is not None and shape:
         raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
-    base = {name: value for name, value in BASE.items() if name in model_defaults(model or "sage")}
-    asked = experiment(ctx.params, base, seeds=(seed,))
+    asked = experiment(ctx.params, BASE, seeds=(seed,))
     names, options = sampler_options(samplers, option or [])
     depth = asked.options["layers"] if weights is None else saved_model(weights).options["layers"]
     chosen = chosen_samplers(names, options, depth)

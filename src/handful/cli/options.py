@@ -12,20 +12,23 @@ from typing import Any
 
 from handful.cli.app import given, integers
 from handful.errors import HandfulError
-from handful.experiment import Experiment, Fields
+from handful.experiment import MODEL, Experiment, Fields, ModelFields
 from handful.finding import Finding
+from handful.nn import model_defaults
 from handful.report.page import Written, write_finding
 from handful.training.record import environment
 
 
 def experiment(params: Mapping[str, Any], base: Mapping[str, Any] | None = None, **own: Any) -> Experiment:
-    """The experiment of a command: ``base``, over it the parameters that were given, and over these its ``own``.
+    """The experiment of a command: what the model has of ``base``, over it the parameters given, then its ``own``.
 
     Parameters that are none of an experiment's are passed over. Without ``evaluate_every`` a run is evaluated twenty
     times.
     """
     known = {*Fields.__annotations__, "split", "root", "model", "device"}
-    chosen = {**(base or {}), **given(**{name: params[name] for name in params if name in known}), **given(**own)}
+    absent = set(ModelFields.__annotations__) - set(model_defaults(params.get("model") or MODEL))
+    usual = {name: value for name, value in (base or {}).items() if name not in absent}
+    chosen = {**usual, **given(**{name: params[name] for name in params if name in known}), **given(**own)}
     if params.get("seeds") is not None:
         chosen["seeds"] = integers(params["seeds"], "--seeds")
     made = Experiment(params["graph"], **chosen)

@@ -82,7 +82,6 @@ def train(
     from handful.cli.options import experiment, parse_options, publish, run_folder
     from handful.cli.progress import Bar, EpochProgress
     from handful.errors import HandfulError
-    from handful.nn import model_options
     from handful.samplers import make_sampler
     from handful.studies.parts import auto_parts
     from handful.studies.trained import summary_finding
@@ -96,10 +95,9 @@ def train(
     options = parse_options(sampler_option or [])
     if parts not in (None, "auto"):
         options["parts"] = integer(parts, "--parts")
-    chosen = parse_options(model_option or [])
     asked = experiment(
         ctx.params,
-        options=model_options(model or "sage", chosen) and chosen,
+        options=parse_options(model_option or []),
         sampler=make_sampler(sampler, **options),
         device=devices or device,
     )

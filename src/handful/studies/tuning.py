@@ -29,7 +29,7 @@ from handful.random import derived_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
 from handful.studies.jobs import Progress, run_jobs
-from handful.training import Callback, Loop, fit
+from handful.training import Callback, Loop
 from handful.training.metrics import METRICS
 from handful.training.record import differences
 
@@ -161,18 +161,8 @@ def _val(experiment: Experiment, data: Graph, callbacks: Sequence[Callback]) -> 
     Raises:
         HandfulError: the metric of the validation nodes is not a number, so that no trial can be told from another.
     """
-    seed = experiment.seeds[0]
-    model = experiment.make_model(data, seed)
     try:
-        val = fit(
-            model,
-            data,
-            experiment.sampler,
-            experiment.settings,
-            seed=seed,
-            device=experiment.device,
-            callbacks=callbacks,
-        ).val
+        val = experiment.fit(data, experiment.seeds[0], callbacks).val
     except DivergedError:
         return 0.0
     if isnan(val):

@@ -12,7 +12,7 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -172,6 +172,8 @@ def begun(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
     except HandfulError:
         if fresh and not any(folder.rglob("metrics.jsonl")):
             path.unlink()
+            with suppress(OSError):  # something else is in it
+                folder.rmdir()
         raise
 
 
@@ -207,10 +209,9 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):
-            # Another sampler or model has other options: its name says enough.
-            chosen = {key: pair for key, pair in differences(old, new).items() if key == "name"}
-            inner = chosen or differences(old, new)
-            found |= {name if key == "name" else key: pair for key, pair in inner.items()}
+            inner = differences(old, new)
+            # Another sampler has other options: its name says enough.
+            found |= {name: inner["name"]} if "name" in inner else inner
         else:
             found[name] = (old, new)
     return found
