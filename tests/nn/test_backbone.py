@@ -96,7 +96,7 @@ def test_two_logits_are_a_softmax_over_two_classes() -> None:
         batch = full_batch(graph)
         logits = model.eval()(batch)
         nll = F.nll_loss(F.log_softmax(logits, 1)[batch.targets], batch.y)
-        assert float(batch_loss(model, batch)) == pytest.approx(float(nll), rel=1e-5)
+        assert batch_loss(model, batch).item() == pytest.approx(nll.item(), rel=1e-5)
         run = hf.fit(model, graph, hf.RandomNodes(2), epochs=2)
         assert 0 <= run.test <= 1
 

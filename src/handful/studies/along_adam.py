@@ -10,7 +10,7 @@ from handful.studies.budget import Scale, benchmark
 from handful.studies.implicit import SAMPLERS, TERMS
 from handful.studies.request import Request
 from handful.theory.implicit import ImplicitTerms, ImplicitWatch
-from handful.vocabulary import hues, title
+from handful.vocabulary import hues, title, words
 
 SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
@@ -40,7 +40,7 @@ def run(request: Request) -> Finding:
             label,
             "line",
             Axis("share of the training (%)"),
-            Axis(label, log=term != "bias"),
+            Axis("", log=term != "bias"),
             [
                 Series(title(name), found["share"], list(found[term]), color=hue)
                 for (name, found), hue in zip(curves.items(), hues(list(curves)), strict=True)
@@ -66,7 +66,7 @@ def run(request: Request) -> Finding:
         ]
         for i, (name, found) in enumerate(curves.items())
     ]
-    heading = f"{data.name} · along Adam · {BATCHES[request.budget]} batches a look · {len(request.seeds)} seeds"
+    heading = f"{data.name} · along Adam · {BATCHES[request.budget]} batches a look · seeds {words(request.seeds)}"
     return Finding(
         "along-adam",
         heading,
