@@ -34,6 +34,8 @@ class Adjacency:
         normalized: whether ``weight`` already is the whole aggregation, self-loops included (LADIES, normalised
             GraphSAINT): then ``mean`` and ``gcn`` are the plain weighted sum.
         offset: which source the first target is.
+        own_rows: int64 ``(targets,)``, which source each target is, where they are not numbered first (LADIES); -1 for
+            a target that is no source.
 
     >>> adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0], dtype=torch.int32), num_sources=3)
     >>> adj.num_targets, adj.num_edges
@@ -49,6 +51,7 @@ class Adjacency:
     source_degree: Tensor | None = None
     normalized: bool = False
     offset: int = 0
+    own_rows: Tensor | None = None
 
     @property
     def num_targets(self) -> int:
@@ -103,15 +106,18 @@ class Adjacency:
         """The same edges on another device."""
         if self.device == torch.device(device):
             return self
-        names = ("indptr", "indices", "weight", "source_degree")
+        names = ("indptr", "indices", "weight", "source_degree", "own_rows")
         return replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
 
     def own(self, x: Tensor) -> Tensor:
-        """The rows of ``x`` ``(sources, …)`` that belong to the targets.
+        """The rows of ``x`` ``(sources, …)`` that belong to the targets; 0 for a target that is no source.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
         tensor([[5.]])
         """
+        if self.own_rows is not None:
+            missing = (self.own_rows < 0).view(-1, *[1] * (x.ndim - 1))
+            return x.index_select(0, self.own_rows.clamp_min(0)).masked_fill(missing, 0.0)
         if len(x) == self.num_targets:
             return x  # without a slice, whose backward pass would copy the gradient
         return x[self.offset : self.offset + self.num_targets]
@@ -198,6 +204,18 @@ class Adjacency:
                 [0.]])
         """
         return self.matmul(x, left=self.mean_scale, onto=onto)
+
+    def mean_with_loops(self, x: Tensor) -> Tensor:
+        """``mean`` where every target that lacks a self-loop has one, of weight 1; the weighted sum if normalised.
+
+        >>> Adjacency(torch.tensor([0, 1, 1]), torch.tensor([1]), 2).mean_with_loops(torch.tensor([[1.0], [3.0]]))
+        tensor([[2.],
+                [3.]])
+        """
+        if self.normalized:
+            return self.matmul(x)
+        scale = 1.0 / (self.degree.to(torch.float32) + self.loop)
+        return self.matmul(x, left=scale) + (scale * self.loop).to(x.dtype)[:, None] * self.own(x)
 
     @cached_property
     def loop(self) -> Tensor:

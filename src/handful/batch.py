@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -21,10 +21,13 @@ class Sample:
     Args:
         nodes: int64 ``(n,)``, the graph's ids of the input nodes.
         layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
-            targets of a layer are the first of its sources, and are the sources of the next one.
+            targets of a layer are the sources of the next one, and the first of its own sources (but for LADIES:
+            ``Adjacency.own_rows``).
         targets: int64 ``(t,)``, which rows of the output the loss is taken on; empty where there is no training node.
         target_weight: float ``(t,)``, how much each target counts in the loss (their weighted sum); a plain mean when
             ``None``.
+        hops: where the nodes of a square are numbered by their distance from the targets, how many there are within
+            0, 1, … hops: trimming then is slicing.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -37,6 +40,7 @@ class Sample:
     layers: tuple[Adjacency, ...]
     targets: Tensor
     target_weight: Tensor | None = None
+    hops: tuple[int, ...] | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -66,11 +70,14 @@ class Sample:
             raise SamplerError(
                 f"this sampler draws {len(self.layers)} layers and the model has {depth}: make them equal"
             )
-        return (self.layers[0].square(),) * extra + self.layers[max(0, -extra) :]
+        first = (self.layers[0].square(),) * extra if extra > 0 else ()
+        return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
         """The same on another device."""
-        moved = {f.name: t.to(device) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)}
+        moved: dict[str, Any] = {
+            f.name: t.to(device) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
+        }
         return replace(self, layers=tuple(layer.to(device) for layer in self.layers), **moved)
 
 
@@ -113,7 +120,7 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
     assert graph.y is not None
     x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
     y = graph.y[sample.nodes[sample.targets]]
-    return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
+    return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y)
 
 
 def gather(x: Tensor, rows: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
+from handful.training.fit import fitted
 from handful.training.loop import Loop
 from handful.training.record import Run, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
@@ -50,6 +51,11 @@ class ModelFields(TypedDict, total=False):
     graph_weight: float
     use_graph: bool
     use_weight: bool
+    use_act: bool
+    use_init: bool
+    input_dropout: float
+    self_loops: bool
+    two_logits: bool
 
 
 class Fields(ModelFields, SettingsFields, total=False):
@@ -133,13 +139,15 @@ class Experiment:
             if name not in ModelFields.__annotations__:
                 known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
                 raise HandfulError(unknown("part, setting or option of the model", name, known))
+        source = make_sampler(sampler) if isinstance(sampler, str) else sampler
+        complete, source = _complete(model, {**(options or {}), **what}, source)
         values = {
             "graph": str(graph),
             "split": split,
             "root": None if root is None else str(root),
             "model": model,
-            "options": MappingProxyType(_complete(model, {**(options or {}), **what})),
-            "sampler": make_sampler(sampler) if isinstance(sampler, str) else sampler,
+            "options": MappingProxyType(complete),
+            "sampler": source,
             "settings": varied(settings, how),
             "seeds": _seeds(seeds),
             "device": device,
@@ -291,7 +299,8 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Means over the seeds, and what each came to."""
         gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
-        kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "val", "test", "seconds", "peak_ram_bytes", "dir")
+        kept = ["seed", "best_epoch", "epochs", "steps", "skipped", "val", "test", "seconds", "prepare_seconds"]
+        kept += ["peak_ram_bytes", "dir"]
         return {
             "graph": self.graph,
             "metric": self.metric,
@@ -300,6 +309,7 @@ class Summary:
             "val": mean_ci95([run.val for run in self.runs]),
             "test": mean_ci95([run.test for run in self.runs]),
             "seconds": {"mean": sum(run.seconds for run in self.runs) / len(self.runs)},
+            "prepare_seconds": {"mean": sum(run.prepare_seconds for run in self.runs) / len(self.runs)},
             "epoch_seconds": {"mean": sum(run.epoch_seconds for run in self.runs) / len(self.runs)},
             "peak_memory_bytes": {
                 "ram": max(run.peak_ram_bytes for run in self.runs),
@@ -309,15 +319,15 @@ class Summary:
         }
 
 
-def _complete(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of ``model``; a value that it cannot take is told at once, by a model without memory."""
+def _complete(model: str, given: Mapping[str, Any], sampler: Sampler) -> tuple[dict[str, Any], Sampler]:
+    """All options of ``model``, and ``sampler`` as it trains it. A value that the model cannot take, and a sampler that
+    cannot train it, are told at once, by a model without memory."""
     options = model_options(model, given)
     for name, kind in get_type_hints(ModelFields).items():
         if name in options and kind in (bool, int, float):
             options[name] = checked(name, options[name], kind)
     with torch.device("meta"):
-        make_model(model, 1, 1, **options)
-    return options
+        return options, fitted(sampler, make_model(model, 1, 1, **options))
 
 
 def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:

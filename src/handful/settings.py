@@ -16,6 +16,7 @@ ClassWeightName = Literal["none", "balanced"]
 Update = Literal["step", "epoch"]
 Precision = Literal["fp32", "bf16"]
 Evaluation = Literal["exact", "sampled"]
+Decayed = Literal["all", "weights"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Settings:
     Args:
         epochs: how many passes over the sampler's batches.
         lr, weight_decay: of the optimiser.
+        decayed: what decays: ``all`` parameters, or ``weights`` without biases and norms (all that is a vector).
         optimizer: ``adam``, ``adamw``, ``sgd``, or ``sgdm`` for SGD with heavy-ball momentum.
         momentum: of ``sgdm`` alone.
         scheduler: how the learning rate changes from epoch to epoch: ``constant``, or down to 0 by ``cosine`` or
@@ -50,6 +52,7 @@ class Settings:
     epochs: int = 100
     lr: float = 1e-3
     weight_decay: float = 0.0
+    decayed: Decayed = "all"
     optimizer: OptimizerName = "adam"
     momentum: float = 0.9
     scheduler: SchedulerName = "constant"
@@ -87,6 +90,7 @@ class PlainFields(TypedDict, total=False):
     epochs: int
     lr: float
     weight_decay: float
+    decayed: Decayed
     momentum: float
     clip: float | None
     update: Update

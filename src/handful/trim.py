@@ -10,6 +10,8 @@ import itertools
 from dataclasses import replace
 from typing import TypeVar
 
+import torch
+
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, gather
 from handful.kernels.reach import edges_of_rows, reach, rows_among
@@ -30,11 +32,17 @@ def trim(sample: S, depth: int) -> S:
     if not sample.shared or len(sample.targets) == 0:
         return sample
     adj = sample.layers[0]
-    order, counts = reach(adj.indptr, adj.indices, sample.targets, depth)
-    if sum(counts[:-1]) > WORTH * depth * adj.num_targets:
-        return sample
-    indptr, indices, place = rows_among(adj.indptr, adj.indices, order, counts[-2])
-    weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, order[: counts[-2]], indptr)]
+    if sample.hops is not None:
+        last = len(sample.hops) - 1
+        counts = [sample.hops[min(hop, last)] for hop in range(depth + 1)]
+        order = place = torch.arange(counts[-1], device=adj.device)
+        indptr, indices, weight = adj.indptr, adj.indices, adj.weight
+    else:
+        order, counts = reach(adj.indptr, adj.indices, sample.targets, depth)
+        if sum(counts[:-1]) > WORTH * depth * adj.num_targets:
+            return sample
+        indptr, indices, place = rows_among(adj.indptr, adj.indices, order, counts[-2])
+        weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, order[: counts[-2]], indptr)]
     degree = None if adj.normalized else adj.degree_with_loops[order]
 
     def rectangle(sources: int, targets: int) -> Adjacency:
@@ -57,4 +65,5 @@ def trim(sample: S, depth: int) -> S:
         nodes=sample.nodes[order],
         layers=tuple(reversed(layers)),
         targets=place[sample.targets].to(sample.targets.dtype),
+        hops=None,
     )

@@ -45,7 +45,7 @@ def test_for_people(npz: Path) -> None:
     result = handful("diagnose", npz, *SMALL, "--samplers", "rns,neighbor,full", *more)
     assert result.code == 0, result.stderr
     assert "RNS has the least gradient variance" in " ".join(result.stdout.split())
-    assert "L̃ at α = 0.1" in result.stdout
+    assert "L̃ at lr 0.1" in result.stdout
     whole = handful("diagnose", npz, *SMALL, "--samplers", "full")
     assert "Every batch is the whole graph" in whole.stdout
 

@@ -31,6 +31,8 @@ def test_info_as_json(tmp_path: Path) -> None:
         "isolated": 1,
         "components": 3,
         "homophily": pytest.approx(0.5),
+        "adjusted_homophily": pytest.approx(0.0, abs=1e-12),
+        "unbiased_homophily": pytest.approx(0.0, abs=1e-12),
         "diameter": 1,
         "average_distance": 1.0,
         "classes": 2,
@@ -46,7 +48,7 @@ def test_info_for_people(tmp_path: Path) -> None:
     result = handful("info", str(tmp_path / "bare.npz"))
     assert result.code == 0, result.stderr
     text = result.stdout
-    for part in ("bare, directed", "at least 2", "no split", "edge homophily"):
+    for part in ("bare, directed", "at least 2", "no split", "homophily", "edge –, adjusted –, unbiased –"):
         assert part in text
 
 

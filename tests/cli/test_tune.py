@@ -46,6 +46,9 @@ def test_mistakes(graph: str, tmp_path: Path) -> None:
         (("--sampling", "rns partz=2"), "parts"),
         (("--sampling", " "), "--sampling takes a sampler"),
         (("--paper",), "the paper's tables"),
+        (("--paper", "--hidden", 8), "--paper takes the paper's architecture: leave out --hidden"),
+        (("--paper", "--model", "gcn"), "leave out --model"),
+        (("--paper", "--layers", 2), "leave out --layers"),
     ):
         result = handful("tune", graph, "--trials", 1, "--out", tmp_path, *arguments)
         assert result.code == 2, arguments

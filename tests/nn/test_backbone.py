@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.utils import add_self_loops, remove_self_loops
 
 import handful as hf
 from graphs import make_graph
 from handful.nn.backbone import Backbone, multiply_first
 from handful.samplers.full import full_adjacency
+from handful.training.loop import batch_loss
 from small import full_batch
 
 
@@ -51,6 +55,50 @@ def reference(model: Backbone, x: Tensor, edge_index: Tensor) -> Tensor:
             inner = F.relu(inner)
         h = inner
     return h if model.output_projection is None else model.output_projection(h)
+
+
+def test_self_loops_are_pyg_s(graph: hf.Graph) -> None:
+    """tunedGNN removes the self-loops that there are, and adds one to every node."""
+    torch.manual_seed(0)
+    graph = graph.without_loops()
+    edges = torch.cat([graph.edge_index, torch.tensor([[0, 3], [0, 3]])], 1)
+    looped = hf.Graph.from_edge_index(edges, graph.num_nodes, x=graph.x, y=graph.y, train_mask=graph.train_mask)
+    model = hf.SAGE(graph.num_features, 3, hidden=8, layers=2, dropout=0.0, self_loops=True)
+    closed = add_self_loops(remove_self_loops(edges)[0], num_nodes=graph.num_nodes)[0]
+    x = graph.x.clone().requires_grad_()
+    ours, theirs = model(replace(full_batch(looped), x=x)), reference(model, x, closed)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    gradients = [torch.autograd.grad(z.square().sum(), x)[0] for z in (ours, theirs)]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(hf.infer(model, looped, 7), model.eval()(full_batch(looped)), rtol=1e-4, atol=1e-5)
+
+
+def test_input_dropout_drops_features_while_training(graph: hf.Graph) -> None:
+    model = hf.GCN(graph.num_features, 3, hidden=8, layers=2, dropout=0.0, input_dropout=0.25, norm="none")
+    x = torch.ones(4000, graph.num_features)
+    model.step_seed = 5
+    kept = model.train().embed(x)
+    assert kept.unique().tolist() == [0.0, pytest.approx(1 / 0.75)]
+    assert float((kept == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
+    assert torch.equal(model.embed(x), kept)
+    model.step_seed = 6
+    assert not torch.equal(model.embed(x), kept)
+    assert torch.equal(model.eval().embed(x), x)
+
+
+def test_two_logits_are_a_softmax_over_two_classes() -> None:
+    graph = make_graph(80, classes=2)
+    assert graph.num_outputs == 1
+    for name in ("gcn", "sgformer"):
+        torch.manual_seed(0)
+        model = hf.make_model(name, graph.num_features, graph.num_outputs, hidden=8, two_logits=True)
+        assert model.out_features == 2
+        batch = full_batch(graph)
+        logits = model.eval()(batch)
+        nll = F.nll_loss(F.log_softmax(logits, 1)[batch.targets], batch.y)
+        assert batch_loss(model, batch).item() == pytest.approx(nll.item(), rel=1e-5)
+        run = hf.fit(model, graph, hf.RandomNodes(2), epochs=2)
+        assert 0 <= run.test <= 1
 
 
 OPTIONS = [

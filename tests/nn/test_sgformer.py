@@ -38,7 +38,7 @@ def reference(model: SGFormer, graph: hf.Graph, alpha: float, w: float, residual
             h = (h - h.mean(0)) / (h.var(0, unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
         elif norm is not None:
             h = F.layer_norm(h, h.shape[1:], norm.weight, norm.bias)
-        return F.relu(h)
+        return h if branch is trans and i and not model.options["use_act"] else F.relu(h)
 
     trans, gnn = model.attention, model.graph
     t = bn_or_ln(trans, 0, trans.input(graph.x))
@@ -50,7 +50,8 @@ def reference(model: SGFormer, graph: hf.Graph, alpha: float, w: float, residual
     a = dense_gcn(graph)
     g = first = bn_or_ln(gnn, 0, gnn.input(graph.x))
     for i, conv in enumerate(gnn.layers):
-        g = bn_or_ln(gnn, i + 1, a @ g @ conv.linear.weight.T + conv.linear.bias)
+        taken = torch.cat([a @ g, first], 1) if model.options["use_init"] else a @ g
+        g = bn_or_ln(gnn, i + 1, taken @ conv.linear.weight.T + conv.linear.bias)
         g = g + first if residual else g
     return model.output(w * g + (1 - w) * t)
 
@@ -61,6 +62,7 @@ OPTIONS = [
     {"alpha": 0.3, "graph_weight": 0.8, "norm": "ln"},
     {"residual": False, "use_weight": False, "heads": 2},
     {"use_graph": False, "layers": 2},
+    {"use_act": True, "layers": 2, "use_init": True},
 ]
 
 
@@ -105,9 +107,14 @@ def test_it_trains_on_shared_subgraphs_and_refuses_rectangles(graph: hf.Graph) -
     torch.manual_seed(0)
     model = hf.make_model("sgformer", graph.num_features, graph.num_outputs, hidden=16)
     assert hf.fit(model, graph, hf.RandomNodes(2), epochs=15, lr=1e-2).test > 0.8
-    neighbours = next(iter(hf.make_sampler("neighbor", fanout=(3, 3), batch_size=20).epoch(graph, 0, 0)))
-    with pytest.raises(hf.SamplerError, match="use sampler full, rns, cluster or saint"):
-        model(neighbours)
+    hf.fit(model, graph, hf.Neighbors((3, 3), 20), epochs=2)  # on all that was sampled, as PyG's loader gives it
+    trimmed = hf.Neighbors((3, 3), 20, trimmed=True)
+    with pytest.raises(hf.SamplerError, match="share one subgraph"):
+        model(next(trimmed.epoch(graph, 0, 0)))
+    with pytest.raises(hf.SamplerError, match="sgformer sees all nodes of a batch"):
+        hf.fit(model, graph, trimmed)
+    with pytest.raises(hf.SamplerError, match="sgformer sees all nodes of a batch"):
+        hf.Experiment("debian", model="sgformer", sampler=trimmed)
 
 
 @pytest.mark.parametrize(
@@ -133,3 +140,15 @@ def test_bf16_is_close_to_fp32() -> None:
     torch.testing.assert_close(wide, narrow, rtol=0.03, atol=0.03)
     narrow.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_its_layers_begin_as_the_original_s() -> None:
+    """Its convolutions are plain Linear layers, with torch's own initialisation and no ReLU after the attention."""
+    torch.manual_seed(4)
+    model = SGFormer(5, 3, hidden=64, gnn_layers=1)
+    bound = 1 / 8  # Linear's: one over the root of its inputs
+    weight = model.graph.layers[0].linear.weight
+    assert weight.abs().max() <= bound
+    assert weight.abs().max() > 0.95 * bound
+    model.eval()
+    assert bool((model.attend(0, torch.randn(50, 64)) < 0).any())

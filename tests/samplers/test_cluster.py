@@ -6,7 +6,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handful import Graph, SamplerError
+from handful import Graph, RandomNodes, SamplerError, fit
+from handful.nn import make_model
 from handful.samplers import cluster
 from handful.samplers.cluster import Clusters, deal_clusters, metis, partition
 from subgraphs import edges_of, induced_edges
@@ -26,7 +27,7 @@ def test_an_epoch_covers_every_node_once_and_keeps_all_edges_inside_a_batch(
     graph = data.draw(graphs)
     clusters = data.draw(st.integers(1, graph.num_nodes))
     per_batch = data.draw(st.integers(1, clusters))
-    of_node = partition(graph, clusters)
+    of_node = partition(graph, clusters).cluster
     sampler = Clusters(clusters, per_batch)
     batches = list(sampler.epoch(graph, seed, 0))
     assert len(batches) == -(-len(np.unique(of_node)) // per_batch)
@@ -77,13 +78,26 @@ def test_the_partition_is_kept_and_a_broken_file_is_made_anew(
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "metis", never)
         same_topology = medium.replace(name="another")
-        assert np.array_equal(partition(same_topology, 7), first)
+        again = partition(same_topology, 7)
+        assert np.array_equal(again.cluster, first.cluster)
+        assert again.seconds == first.seconds > 0  # those that METIS took, not those of reading them
+        assert Clusters(7, 2).prepare(medium.replace(name="also")) == first.seconds
     for broken in (b"", b"no array", file.read_bytes()[:-8]):
         file.write_bytes(broken)
-        assert np.array_equal(partition(medium.replace(name="third"), 7), first)
-        assert np.array_equal(np.load(file), first)
-    np.save(file, np.full(300, 9, np.int32))  # ids beyond the number of clusters
-    assert np.array_equal(partition(medium.replace(name="fourth"), 7), first)
+        assert np.array_equal(partition(medium.replace(name="third"), 7).cluster, first.cluster)
+        assert np.array_equal(np.load(file)["cluster"], first.cluster)
+    np.savez(file, cluster=np.full(300, 9, np.int32), seconds=1.0)  # ids beyond the number of clusters
+    assert np.array_equal(partition(medium.replace(name="fourth"), 7).cluster, first.cluster)
+
+
+def test_a_run_tells_what_metis_took(medium: Graph, home: Path) -> None:
+    """In a line of its own, and the same where the clusters were kept."""
+    graph = medium.replace(val_mask=~medium.train_mask, test_mask=torch.zeros(300, dtype=torch.bool))
+    model = make_model("sage", 8, 5, hidden=4, layers=1)
+    sampler = Clusters(6, 2)
+    first, second = (fit(model, graph.replace(name=name), sampler, epochs=1) for name in ("one", "two"))
+    assert first.prepare_seconds == second.prepare_seconds == partition(graph, 6).seconds > 0
+    assert fit(model, graph, RandomNodes(2), epochs=1).prepare_seconds == 0.0
 
 
 def test_a_cache_that_cannot_be_written_is_gone_without(
@@ -91,7 +105,7 @@ def test_a_cache_that_cannot_be_written_is_gone_without(
 ) -> None:
     (home / "file").write_text("in the way")
     monkeypatch.setenv("HANDFUL_HOME", str(home / "file"))
-    assert len(partition(medium.replace(name="unkept"), 3)) == 300
+    assert len(partition(medium.replace(name="unkept"), 3).cluster) == 300
 
 
 def test_more_clusters_than_nodes_is_an_error(medium: Graph) -> None:

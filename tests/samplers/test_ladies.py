@@ -6,10 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handful import Batch, Graph, SamplerError
+from handful import Batch, Experiment, Graph, SamplerError, Settings
 from handful.kernels.layerwise import Layer, importance, layer_numba, layer_torch
 from handful.kernels.threads import get_threads, set_threads
+from handful.nn import make_model
 from handful.samplers.ladies import Ladies
+from handful.training.fit import begin
+from handful.training.inference import infer
+from handful.training.loop import evaluate
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def test_a_layer_is_what_the_definition_says(
 ) -> None:
     graph = data.draw(nonnegative_graphs)
     previous = graph.train_nodes.flip(0)
-    targets = len(previous)
+    batch = data.draw(st.integers(1, len(previous)))
     u = transition(graph)[previous.numpy()]
     p = (u**2).sum(0)
     p /= p.sum()
@@ -50,20 +54,23 @@ def test_a_layer_is_what_the_definition_says(
     found = importance(*graph.topology, weight, previous.numpy())
     assert np.allclose(found / found.sum(), p, atol=1e-9)
 
-    arguments = graph.indptr, graph.indices, graph.edge_weight, previous, budget, key
+    arguments = graph.indptr, graph.indices, graph.edge_weight, previous, batch, budget, key
     drawn, again = layer_numba(*arguments), layer_torch(*arguments)
     assert torch.equal(drawn.nodes, again.nodes)
     assert torch.equal(drawn.indptr, again.indptr)
+    assert torch.equal(drawn.own, again.own)
     assert np.allclose(dense(drawn), dense(again), atol=1e-6)
 
     nodes = drawn.nodes.numpy()
-    assert nodes[:targets].tolist() == previous.tolist()
-    assert nodes[targets:].tolist() == sorted(set(nodes[targets:]) - set(previous.tolist()))
+    assert nodes[:batch].tolist() == previous[:batch].tolist()
+    assert nodes[batch:].tolist() == sorted(set(nodes[batch:]) - set(previous[:batch].tolist()))
     assert (p[nodes] > 0).all()
     take = min(budget, int((p > 0).sum()))
-    assert take - targets <= len(nodes) - targets <= take
+    assert take - batch <= len(nodes) - batch <= take
+    assert drawn.own.tolist() == [nodes.tolist().index(v) if v in nodes else -1 for v in previous.tolist()]
     expected = u[:, nodes] / p[nodes]
-    assert np.allclose(dense(drawn), expected / expected.sum(1, keepdims=True), atol=1e-5)
+    total = expected.sum(1, keepdims=True)
+    assert np.allclose(dense(drawn), np.divide(expected, total, where=total > 0, out=expected * 0), atol=1e-5)
 
 
 @settings(max_examples=40, deadline=None)
@@ -99,11 +106,77 @@ def test_batches_depend_on_seed_and_epoch_and_not_on_threads(medium: Graph, thre
     assert [flat(b) for b in sampler.epoch(medium, 6, 1)] != batches
 
 
-def test_a_model_may_be_shallower_and_not_deeper(medium: Graph) -> None:
-    batch = next(Ladies((30, 20), 16).epoch(medium, 0, 0))
-    assert batch.stack(1) == batch.layers[1:]
-    with pytest.raises(SamplerError, match="draws 2 layers and the model has 3"):
-        batch.stack(3)
+def test_layers_draw_their_own_nodes_and_keep_the_batch_alone(medium: Graph) -> None:
+    """The original's union: a layer's sources are its budget and the batch, however many layers are above."""
+    sampler = Ladies((20, 20, 20), 16)
+    chosen = medium.train_nodes[:16]
+    drawn = sampler.draw(medium, chosen, 1, 2, 3)
+    for layer in drawn:
+        assert torch.equal(layer.nodes[:16], chosen)
+        assert len(layer.nodes) <= 20 + 16
+    assert not set(drawn[0].nodes.tolist()) <= set(drawn[2].nodes.tolist())
+    assert bool((drawn[2].own < 0).any())
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage"])
+@pytest.mark.parametrize("residual", [True, False])
+def test_models_run_on_layers_as_a_dense_reference_does(medium: Graph, name: str, residual: bool) -> None:
+    torch.manual_seed(0)
+    model = make_model(name, medium.num_features, 5, hidden=8, layers=3, dropout=0.0, norm="none", residual=residual)
+    sampler = Ladies((40, 30, 20), 16)
+    batch = next(sampler.epoch(medium, 1, 0))
+    h = batch.x
+    for i, layer in enumerate(batch.layers):
+        a = torch.zeros(layer.num_targets, layer.num_sources)
+        a.index_put_((layer.edge_index[1], layer.edge_index[0]), layer.weight, accumulate=True)
+        own = torch.zeros_like(a)
+        places = torch.arange(layer.num_targets) if layer.own_rows is None else layer.own_rows
+        own[places >= 0, places[places >= 0]] = 1.0
+        conv = model.convs[i]
+        if name == "gcn":
+            out = a @ h @ conv.linear.weight.T + conv.linear.bias
+        else:
+            out = conv.neighbor(a @ h) + own @ h @ conv.own.weight.T
+        if residual:
+            out = out + model.skips[i](own @ h)
+        h = out if i == 2 else out.relu()
+    ours = model(batch)
+    torch.testing.assert_close(ours, h, rtol=1e-4, atol=1e-5)
+    for a, b in zip(*(torch.autograd.grad(z.square().sum(), model.parameters()) for z in (ours, h)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage"])
+def test_evaluation_is_by_the_operator_of_training(medium: Graph, name: str) -> None:
+    model = make_model(name, medium.num_features, 5, hidden=8, layers=2, norm="none", residual=False).eval()
+    p = torch.from_numpy(transition(medium)).float()
+    h = medium.x
+    for i, conv in enumerate(model.convs):
+        out = p @ h @ conv.linear.weight.T + conv.linear.bias if name == "gcn" else conv.neighbor(p @ h) + conv.own(h)
+        h = out if i else out.relu()
+    for chunk in (64, 10_000):
+        found = infer(model, medium, chunk, sampler=Ladies((5, 5)))
+        torch.testing.assert_close(found, h.detach(), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(infer(model, medium), h, atol=1e-3)
+    judged = medium.replace(val_mask=~medium.train_mask, test_mask=torch.zeros(300, dtype=torch.bool))
+    loop = begin(model, judged, Ladies((5, 5)), Settings())
+    expected = float((h.argmax(1) == medium.y)[~medium.train_mask].double().mean())
+    assert evaluate(loop)[0] == pytest.approx(expected)
+
+
+def test_a_model_of_another_depth_is_refused_when_it_is_made(medium: Graph) -> None:
+    for budget, layers in (((30, 20), 3), ((30, 20), 1)):
+        with pytest.raises(SamplerError, match=f"draws 2 layers .budget., and the model has {layers}"):
+            Experiment("debian", sampler=Ladies(budget), layers=layers)
+        model = make_model("gcn", medium.num_features, 5, layers=layers)
+        with pytest.raises(SamplerError, match=f"draws 2 layers .budget., and the model has {layers}"):
+            begin(model, medium, Ladies(budget), Settings())
+
+
+@pytest.mark.parametrize("name", ["sgformer", "gat"])
+def test_models_that_cannot_run_on_its_layers_are_refused_when_made(name: str) -> None:
+    with pytest.raises(SamplerError, match=f"LADIES cannot train {name}"):
+        Experiment("debian", model=name, sampler=Ladies())
 
 
 def test_negative_weights_are_refused(medium: Graph) -> None:

@@ -6,11 +6,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch_geometric.nn import SAGEConv
+from torch_geometric.utils import k_hop_subgraph
 
-from handful import Batch, Graph, SamplerError
+from handful import Batch, Graph, SamplerError, Settings
+from handful.batch import Sample
+from handful.convert import to_pyg
 from handful.kernels.neighbors import Neighborhood, sample
 from handful.kernels.threads import get_threads, set_threads
-from handful.samplers.neighbor import Neighbors, rectangles
+from handful.nn import make_model
+from handful.pyg import NeighborLoader
+from handful.samplers.neighbor import Neighbors, union
+from handful.training.fit import begin
+from handful.training.loop import train_epoch
+from handful.trim import trim
 
 
 @pytest.fixture
@@ -67,14 +77,14 @@ def test_a_sample_is_what_the_definition_says(
     drawn = sample(*graph.topology, seeds, fanout, key)
     check_against_the_definition(graph, drawn, seeds, fanout)
 
-    layers = rectangles(graph, drawn)
+    whole = union(graph, drawn)
+    layers = trim(Sample(drawn.nodes, (whole,), torch.arange(len(seeds)), hops=tuple(drawn.met)), len(fanout)).layers
     assert [(a.num_targets, a.num_sources) for a in reversed(layers)] == list(pairwise(drawn.met.tolist()))
-    union = layers[0].square()
     dense = torch.zeros(len(drawn.nodes), len(drawn.nodes))
-    values = torch.ones(union.num_edges) if graph.edge_weight is None else graph.edge_weight[drawn.edges]
-    dense.index_put_((union.edge_index[1], union.edge_index[0]), values, accumulate=True)
+    values = torch.ones(whole.num_edges) if graph.edge_weight is None else graph.edge_weight[drawn.edges]
+    dense.index_put_((whole.edge_index[1], whole.edge_index[0]), values, accumulate=True)
     has_own = torch.zeros(len(drawn.nodes), dtype=torch.bool)
-    has_own[union.indices[union.indices == union.edge_index[1]].long()] = True
+    has_own[whole.indices[whole.indices == whole.edge_index[1]].long()] = True
     degree = dense.sum(1) + (~has_own).float()
     for layer in layers:
         own = layer.gcn_scale
@@ -95,13 +105,14 @@ def test_rectangles_compute_what_the_whole_sample_would(
         assert 1 <= len(batch.targets) <= batch_size
         assert torch.equal(batch.y, graph.y[batch.nodes[batch.targets]])
         seen += batch.nodes[batch.targets].tolist()
-        stack = batch.stack(depth)
-        x = batch.x[: stack[0].num_sources]
-        union, everywhere = batch.layers[0].square(), batch.x
-        for layer in stack:
-            x = layer.mean(x) + x[: layer.num_targets]
-            everywhere = union.mean(everywhere) + everywhere
-        assert torch.allclose(x, everywhere[: len(x)], atol=1e-5)
+        cut, by_option = trim(batch, depth), trim(batch, len(fanout))
+        for small, stack in ((cut, cut.stack(depth)), (by_option, by_option.stack(depth))):
+            x, everywhere = small.x[: stack[0].num_sources], batch.x
+            for layer in stack:
+                x = layer.mean(x) + x[: layer.num_targets]
+                everywhere = batch.layers[0].mean(everywhere) + everywhere
+            assert len(x) == len(batch.targets)
+            assert torch.allclose(x, everywhere[: len(x)], atol=1e-5)
     assert sorted(seen) == graph.train_nodes.tolist()
 
 
@@ -111,7 +122,7 @@ def test_all_neighbours_give_the_exact_result(medium: Graph) -> None:
     full /= full.sum(1, keepdim=True).clamp_min(1)
     expected = full @ (full @ medium.x)
     for batch in Neighbors((-1, -1), 40).epoch(medium, 1, 2):
-        inner, outer = batch.layers
+        inner, outer = trim(batch, 2).layers
         assert torch.allclose(outer.mean(inner.mean(batch.x)), expected[batch.nodes[batch.targets]], atol=1e-5)
 
 
@@ -134,6 +145,76 @@ def test_evaluation_visits_the_given_nodes_in_order(medium: Graph) -> None:
     for wrong in ([3, 3], [300], [-1]):
         with pytest.raises(SamplerError, match="node to evaluate"):
             Neighbors().evaluation(medium, torch.tensor(wrong), 0)
+
+
+class PlainPyG(nn.Module):
+    """GraphSAGE as anybody writes it: BatchNorm over whatever the loader gives."""
+
+    def __init__(self, features: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([SAGEConv(features, hidden), SAGEConv(hidden, hidden), SAGEConv(hidden, classes)])
+        self.norms = nn.ModuleList([nn.BatchNorm1d(hidden), nn.BatchNorm1d(hidden)])
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        for conv, norm in zip(self.convs, self.norms, strict=False):
+            x = norm(conv(x, edge_index)).relu()
+        return self.convs[-1](x, edge_index)  # type: ignore[no-any-return]
+
+
+def twins(graph: Graph) -> tuple[nn.Module, PlainPyG]:
+    """handful's GraphSAGE and PyG's with the same weights."""
+    torch.manual_seed(3)
+    ours = make_model("sage", graph.num_features, 5, hidden=8, layers=3, dropout=0.0, residual=False)
+    theirs = PlainPyG(graph.num_features, 8, 5)
+    with torch.no_grad():
+        for mine, other in zip(ours.convs, theirs.convs, strict=True):
+            other.lin_l.weight.copy_(mine.neighbor.weight)
+            other.lin_l.bias.copy_(mine.neighbor.bias)
+            other.lin_r.weight.copy_(mine.own.weight)
+    return ours, theirs
+
+
+def statistics(model: nn.Module) -> list[Tensor]:
+    return [getattr(m, name) for m in model.modules() if isinstance(m, nn.BatchNorm1d) for name in STATISTICS]
+
+
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
+
+def test_batch_norm_sees_what_pygs_loader_gives_a_plain_pyg_model(medium: Graph) -> None:
+    """Every layer runs on all nodes that were sampled; trimmed on request, and then BatchNorm sees others."""
+    ours, theirs = twins(medium)
+    order = torch.cat([b.nodes[b.targets] for b in Neighbors((-1, -1), 40).epoch(medium, 7, 0)])
+    theirs.train()
+    for seeds in order.split(40):
+        nodes, edges, mapping, _ = k_hop_subgraph(seeds, 2, medium.edge_index, True, 300, directed=True)
+        loss = nn.functional.cross_entropy(theirs(medium.x[nodes], edges)[mapping], medium.y[seeds])
+        theirs.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for p in theirs.parameters():
+                p -= 0.1 * p.grad
+    train_epoch(begin(ours, medium, Neighbors((-1, -1), 40), Settings(optimizer="sgd", lr=0.1), seed=7))
+    for a, b in zip(statistics(ours), statistics(theirs), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+    other, _ = twins(medium)
+    train_epoch(begin(other, medium, Neighbors((-1, -1), 40, trimmed=True), Settings(optimizer="sgd", lr=0.1), seed=7))
+    assert not torch.allclose(statistics(other)[3], statistics(theirs)[3], rtol=1e-3)
+
+
+def test_batch_norm_sees_what_the_drop_in_loader_gives(medium: Graph) -> None:
+    ours, theirs = twins(medium)
+    options = {"num_neighbors": [3, 2], "batch_size": 40, "shuffle": True, "seed": 7}
+    loader = NeighborLoader(to_pyg(medium), input_nodes=medium.train_mask, **options)
+    theirs.train()
+    for data in loader:
+        theirs(data.x, data.edge_index)
+    ours.train()
+    for batch in Neighbors((3, 2), 40).epoch(medium, 7, 0):
+        ours(batch)
+    for a, b in zip(statistics(ours), statistics(theirs), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [(), 0, (0,), (-2,), (2.5,), 2.5, "10"])

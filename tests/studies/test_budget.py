@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from handful import Experiment
+from handful import Experiment, RandomNodes
 from handful.errors import HandfulError
-from handful.studies import presets
-from handful.studies.budget import SMOKE, Scale, asked, benchmark, pair, scaled, small, train_jobs
+from handful.studies import presets, run_study
+from handful.studies.budget import SMOKE, Scale, asked, benchmark, pair, scaled, small, train_jobs, tuned_each
 from handful.studies.request import Request
+from handful.studies.tuning import search
 from studies.smoke import GRAPH, trained_here
 
 LAPTOP = Scale(hidden=128, layers=3, epochs=40)
@@ -64,3 +65,18 @@ def test_progress_counts_the_epochs_of_all_jobs(tmp_path: Path) -> None:
     assert [outcome.error for outcome in outcomes] == [None, None]
     assert said[-1] == (6, 6, "b: done")
     assert {total for _, total, _ in said} == {6}
+
+
+def test_every_configuration_may_be_tuned_apart(tmp_path: Path) -> None:
+    base = Experiment(GRAPH, hidden=4, layers=1, epochs=1, seeds=(42,))
+    jobs = {f"m-{m}": base.with_(sampler=RandomNodes(m)) for m in (1, 2)}
+    assert tuned_each(Request(), jobs) == jobs
+    said: list[tuple[int, int, str]] = []
+    request = Request(out=tmp_path, tune_each=2, report=lambda *args: said.append(args))
+    found = tuned_each(request, jobs)
+    for name, job in jobs.items():
+        best = search(job, f"sqlite:///{tmp_path / 'tune.db'}", 2)  # each has a study of its own, which is done
+        assert found[name] == best.experiment == job.with_(**best.parameters)
+    assert [done for done, _, _ in said] == [0, 1, 2, 2, 3, 4]
+    with pytest.raises(HandfulError, match="study 'regimes' tunes nothing: tune_each is for parts and fanout"):
+        run_study("regimes", request)

@@ -45,9 +45,9 @@ def test_tables_and_charts_of_terms() -> None:
     best = int(np.argmin([d.mean("R") for d in own]))
     assert [cell.rank for cell in rows["R(w)"]][best] == 1
     assert {cell.rank for cell in rows["‖∇L̄‖²"]} == {0}
-    modified = np.mean([modified_loss(terms, 0.1, 0.5) for terms in own[0].terms])
-    assert rows["L̃ at α = 0.1"][0].text == f"{modified:.4g}"
-    assert "L̃ at α = 0.1" not in [row[0].text for row in term_table("T", own).rows]
+    modified = np.mean([modified_loss(terms, lr=0.1, momentum=0.5) for terms in own[0].terms])
+    assert rows["L̃ at lr 0.1"][0].text == f"{modified:.4g}"
+    assert "L̃ at lr 0.1" not in [row[0].text for row in term_table("T", own).rows]
     chart = term_chart("terms", own, "g")
     assert chart.together
     assert [view.name for view in chart.views] == [

@@ -156,7 +156,7 @@ def test_a_training_is_a_row_for_every_seed(tmp_path: Path) -> None:
     assert [row[2].text for row in found.tables[0].rows] == [f"{100 * run.test:.2f}" for run in summary.runs]
     skipped = sum(run.skipped for run in summary.runs)
     assert skipped > 0  # parts of two nodes, of which half have no training node
-    assert f"{skipped} batches had no training node" in found.words
+    assert f"{skipped} batches made no step: they had no training node" in found.words
 
 
 # -- runs of no study -------------------------------------------------------------------------------------------------

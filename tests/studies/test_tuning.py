@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from handful.studies.tuning import (
     _val,
     comparable,
     open_study,
-    paper_experiment,
+    paper_space,
     sampling_space,
     search,
     tune_samplers,
 )
+from handful.training.metrics import METRICS
 from npz import write_npz
 from studies.smoke import check
 
@@ -107,9 +109,23 @@ def test_trials_on_other_data_are_not_mixed_in(asked: Experiment, tmp_path: Path
         search(asked, url(tmp_path), 1)
 
 
-def test_a_run_that_diverges_has_the_worst_value(asked: Experiment) -> None:
-    wild = asked.with_(layers=2, norm="none", epochs=4, lr=1e30, dropout=0.0)
-    assert _val(wild, make_graph(120), []) == 0.0
+def test_a_run_that_diverges_has_no_value(asked: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as a trial, and never as the best; not even where less is better."""
+    wild = asked.with_(layers=2, norm="none", epochs=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(presets, "training_space", lambda: {"lr": [1e30, 0.01], "dropout": [0.0], "weight_decay": [0.0]})
+        for less in (False, True):
+            if less:
+                patch.setitem(METRICS, "accuracy", replace(METRICS["accuracy"], higher_is_better=False))
+            storage = url(tmp_path, f"{less}.db")
+            best = search(wild, storage, 6)
+            trials = trials_of(wild, storage)
+            assert {t.state.name for t in trials if t.params["lr"] == 1e30} == {"PRUNED"}
+            assert best.parameters["lr"] == 0.01
+            assert best.val == (min if less else max)(t.value for t in trials if t.value is not None)
+        patch.setattr(presets, "training_space", lambda: {"lr": [1e30], "dropout": [0.0], "weight_decay": [0.0]})
+        with pytest.raises(HandfulError, match=r"all 2 trials of .* diverged"):
+            search(wild, url(tmp_path, "wild.db"), 2)
 
 
 def test_pruning_stops_a_trial_that_falls_behind(asked: Experiment) -> None:
@@ -142,14 +158,28 @@ def _tuple(value: Any) -> Any:
 
 
 def test_the_paper_s_architecture_epochs_and_evaluation() -> None:
-    own = paper_experiment(Experiment("ogbn-arxiv", hidden=4, epochs=2, lr=0.5, seeds=(7,)), "neighbor")
+    own, *more = paper_space(Experiment("ogbn-arxiv", hidden=4, epochs=2, lr=0.5, seeds=(7,)), "neighbor")
+    assert [one.sampler.options()["fanout"] for one in (own, *more)] == [(30, 10), (30, 10, 10), (30, 10, 10, 10)]
     preset = presets.sampling("ogbn-arxiv", "neighbor")
     assert own.options == preset.options
     assert (own.settings.epochs, own.settings.evaluation) == (20, "sampled")
     assert (own.settings.lr, own.seeds) == (0.5, (7,))
-    assert paper_experiment(Experiment("pokec"), "ladies").model == "gcn"
+    assert paper_space(Experiment("pokec"), "ladies")[0].model == "gcn"
+    assert all(one.sampler.options()["drop_last"] for one in paper_space(Experiment("pokec"), "rns"))
     with pytest.raises(HandfulError, match="the paper's tables"):
-        paper_experiment(Experiment("debian"), "rns")
+        paper_space(Experiment("debian"), "rns")
+
+
+def test_graphland_has_a_search_of_its_own() -> None:
+    space = paper_space(Experiment("tolokers-2", split="rl", seeds=(7,)), "rns")
+    assert [one.sampler.options()["parts"] for one in space] == [2, 3, 5, 7, 10]
+    assert {(one.model, one.split, one.options["layers"], one.settings.epochs) for one in space} == {
+        ("graphland-sage", "rl", 3, 1000)
+    }
+    assert {(one.settings.optimizer, one.settings.decayed) for one in space} == {("adamw", "weights")}
+    assert [one.sampler.name for one in paper_space(Experiment("tolokers-2"), "full")] == ["full"]
+    with pytest.raises(HandfulError, match="full and rns alone, not saint"):
+        paper_space(Experiment("tolokers-2"), "saint")
 
 
 def test_the_best_of_each_sampler_is_trained_with_all_seeds(asked: Experiment, tmp_path: Path) -> None:

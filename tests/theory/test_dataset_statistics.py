@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from handful.graph import Graph
-from handful.theory.dataset_statistics import COLUMNS, statistics
+from handful.theory.dataset_statistics import COLUMNS, homophilies, statistics
 
 
 def graph_of(nxg: nx.Graph, **fields: object) -> Graph:
@@ -67,3 +67,45 @@ def test_split_sizes() -> None:
 
 def test_the_columns_are_measured() -> None:
     assert set(COLUMNS) <= set(statistics(graph_of(nx.path_graph(3))).as_dict())
+
+
+# -- homophily ---------------------------------------------------------------------------------------------------------
+
+
+def of_graph(nxg: nx.Graph, y: np.ndarray) -> tuple[float, float, float]:
+    return homophilies(*graph_of(nxg).topology, y)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_homophilies_against_their_definitions(seed: int) -> None:
+    """Adjusted homophily is networkx's assortativity by class; the unbiased one by its sum over pairs of classes."""
+    rng = np.random.default_rng(seed)
+    nxg, y = nx.gnp_random_graph(60, 0.1, seed=seed), rng.choice(4, 60, p=[0.6, 0.2, 0.15, 0.05])
+    edge, adjusted, unbiased = of_graph(nxg, y)
+    nx.set_node_attributes(nxg, dict(enumerate(y.tolist())), "y")
+    assert edge == pytest.approx(np.mean([y[u] == y[v] for u, v in nxg.edges]))
+    assert adjusted == pytest.approx(nx.attribute_assortativity_coefficient(nxg, "y"))
+    c = np.zeros((4, 4))
+    for u, v in nxg.edges:
+        c[y[u], y[v]] += 0.5 / nxg.number_of_edges()
+        c[y[v], y[u]] += 0.5 / nxg.number_of_edges()
+    pairs = [(i, j) for i in range(4) for j in range(i)]
+    expected = sum(np.sqrt(c[i, i] * c[j, j]) - c[i, j] for i, j in pairs)
+    assert unbiased == pytest.approx(expected / sum(np.sqrt(c[i, i] * c[j, j]) + c[i, j] for i, j in pairs))
+
+
+def test_homophilies_at_their_ends() -> None:
+    two = nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(3))
+    assert of_graph(two, np.array([0] * 6 + [1] * 3)) == (1.0, pytest.approx(1.0), pytest.approx(1.0))
+    none = nx.complete_multipartite_graph(4, 4, 2)
+    edge, adjusted, unbiased = of_graph(none, np.array([0] * 4 + [1] * 4 + [2] * 2))
+    assert (edge, unbiased) == (0.0, pytest.approx(-1.0))
+    assert -1 < adjusted < 0  # which depends on the number of classes
+    rng, big = np.random.default_rng(0), nx.gnp_random_graph(400, 0.1, seed=1)
+    by_chance = of_graph(big, rng.choice(3, 400, p=[0.8, 0.15, 0.05]))
+    assert by_chance[0] > 0.6
+    assert by_chance[1:] == (pytest.approx(0, abs=0.02), pytest.approx(0, abs=0.05))
+    for unlabelled in (np.full(9, -1), np.zeros(9, np.int64)):  # nothing known; one class
+        assert math.isnan(of_graph(two, unlabelled)[2])
+    found = statistics(graph_of(two, y=torch.tensor([0] * 6 + [1] * 3)))
+    assert (found.homophily, found.unbiased_homophily) == (1.0, pytest.approx(1.0))

@@ -142,7 +142,10 @@ def test_modified_loss() -> None:
     graph = small_graph()
     terms = implicit_terms(model_of(graph), graph, RandomNodes(4), batches=8)
     expected = terms.mean_loss + 0.1 / 4 * terms.grad_norm_sq + 0.1 / 4 * terms.R
-    assert modified_loss(terms, 0.1) == pytest.approx(expected)
+    assert modified_loss(terms, lr=0.1) == pytest.approx(expected)
+    # With momentum the effective step is lr / (1 − β), and the factor of Ghosh et al. comes on top.
+    grown = terms.mean_loss + 0.1 / (1 - 0.9) / 4 * (1 + 0.9) / (1 - 0.9) * (terms.grad_norm_sq + terms.R)
+    assert modified_loss(terms, lr=0.1, momentum=0.9) == pytest.approx(grown)
     with pytest.raises(ValueError, match="momentum"):
         regulariser_coefficient(0.1, 1.0)
 
@@ -156,9 +159,10 @@ def test_momentum_factor_by_measurement(beta: float) -> None:
     errors: dict[str, list[float]] = {"right": [], "plain": []}
     for step in steps:
         for name, factor in (("right", beta), ("plain", 0.0)):
-            field = partial(modified_field, losses, coefficient=regulariser_coefficient(step, factor))
-            before, after = flow(field, w, -step), flow(field, w, step)
             lr = step * (1 - beta)
+            right = regulariser_coefficient(lr, beta) if factor else regulariser_coefficient(step)
+            field = partial(modified_field, losses, coefficient=right)
+            before, after = flow(field, w, -step), flow(field, w, step)
             walked = w + lr * modified_field(losses, w, 0.0) + beta * (w - before)
             errors[name].append(float((walked - after).norm()))
     assert slope(steps, errors["right"]) == pytest.approx(3, abs=0.1)

@@ -53,9 +53,8 @@ def test_nodes_that_no_batch_targets_are_nan() -> None:
     graph = make_graph(60)
     model, sampler = small_sage(graph), hf.Neighbors((-1, -1), 7)
     nodes = torch.tensor([3, 50, 11, 0])
-    batches = [hf.make_batch(graph, sample) for sample in sampler.evaluation(graph, nodes, 0)]
-    logits = infer_sampled(model, iter(batches), graph.num_nodes)
+    logits = infer_sampled(model, graph, sampler.evaluation(graph, nodes, 0))
     torch.testing.assert_close(logits[nodes], infer(model, graph)[nodes], rtol=1e-4, atol=1e-5)
     assert int(logits.isnan().all(1).sum()) == 56
-    assert infer_sampled(model, iter([]), 5).isnan().all()
+    assert infer_sampled(model, graph, iter([])).isnan().all()
     assert model.training

@@ -216,8 +216,7 @@ def test_sampled_evaluation_with_all_neighbours_is_exact(graph: hf.Graph) -> Non
     hf.fit(model, graph, sampler, epochs=2)
     assert graph.val_mask is not None
     nodes = graph.val_mask.nonzero().squeeze(1)
-    batches = (hf.make_batch(graph, sample) for sample in sampler.evaluation(graph, nodes, 0))
-    sampled = infer_sampled(model, batches, graph.num_nodes)
+    sampled = infer_sampled(model, graph, sampler.evaluation(graph, nodes, 0))
     torch.testing.assert_close(sampled[nodes], hf.infer(model, graph)[nodes], rtol=1e-4, atol=1e-5)
     assert sampled[~graph.val_mask].isnan().all()
     assert model.training
@@ -301,3 +300,28 @@ def test_what_json_cannot_keep_stays_as_it_was_made() -> None:
     assert kept == {"last_epoch": 4, "betas": [0.5, 0.99], "function": None, "inner": [{"rate": 0.25, "by number": {}}]}
     inner = [{"rate": 0.25, "by number": {5: 1}}]
     assert with_plain_part(made, kept) == {"last_epoch": 4, "betas": (0.5, 0.99), "function": len, "inner": inner}
+
+
+@pytest.mark.parametrize("output_projection", [True, False])
+def test_a_last_batch_of_one_seed_is_skipped_and_counted(output_projection: bool) -> None:
+    """129 training nodes in batches of 64: BatchNorm cannot normalise one row, and training goes on without it."""
+    graph = make_graph(200)
+    train = torch.zeros(200, dtype=torch.bool)
+    train[:129] = True
+    graph = graph.replace(train_mask=train, val_mask=~train, test_mask=torch.zeros(200, dtype=torch.bool))
+    model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=8, layers=2, output_projection=output_projection)
+    run = hf.fit(model, graph, hf.Ladies(30, 64), epochs=3)
+    assert (run.steps, run.skipped) == ((6, 3) if output_projection else (9, 0))
+    trimmed = hf.fit(model, graph, hf.Neighbors((3, 3), 64, trimmed=True), epochs=3)
+    assert (trimmed.steps, trimmed.skipped) == ((6, 3) if output_projection else (9, 0))
+    whole = hf.fit(model, graph, hf.Neighbors((3, 3), 64), epochs=3)  # a seed and its neighbours are enough
+    assert (whole.steps, whole.skipped) == (9, 0)
+
+
+def test_batches_that_are_all_too_small_are_refused_with_what_to_do() -> None:
+    graph = make_graph(60)
+    model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=8, layers=2, output_projection=True)
+    with pytest.raises(hf.HandfulError, match="at least two nodes in a batch: use larger batches, or norm 'ln'"):
+        hf.fit(model, graph, hf.Ladies(5, 1), epochs=1)
+    model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=8, layers=2, output_projection=True, norm="ln")
+    assert hf.fit(model, graph, hf.Ladies(5, 1), epochs=1).skipped == 0

@@ -41,6 +41,22 @@ def test_named_optimisers_are_torchs(name: Any, kind: type[Optimizer], more: dic
     torch.testing.assert_close(*found)
 
 
+@pytest.mark.parametrize("make", [None, AdamW])
+def test_biases_and_norms_may_be_spared_the_decay(make: Any) -> None:
+    """GraphLand's rule, by the names of its parameters: AdamW shrinks what decays by lr · decay in every step."""
+    model = hf.make_model("graphland-sage", 5, 3, hidden=8, layers=2)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    settings = Settings(optimizer="adamw", lr=0.1, weight_decay=0.5, decayed="weights")
+    optimizer = make_optimizer(settings, model.parameters(), make)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    for name, p in model.named_parameters():
+        spared = name.endswith("bias") or "norm" in name or name.startswith("output.0")
+        torch.testing.assert_close(p.detach(), before[name] * (1.0 if spared else 1 - 0.1 * 0.5), msg=name)
+    assert len({id(p) for group in optimizer.param_groups for p in group["params"]}) == len(before)
+
+
 def own_sgd(parameters: Any, lr: float, weight_decay: float) -> Optimizer:
     """Twice the rate for biases: what a class alone cannot say."""
     biases, others = [], []

@@ -1,8 +1,8 @@
 """A training epoch: PyG's ways and ours by turns in one process, against its matrix products alone.
 
 All train the same GraphSAGE (BatchNorm, residual, dropout, Adam) on parts of the same graph. The floor is the dense
-products of our epoch, forward and backward, and nothing else: no aggregation, norm, dropout, loss, sampling or
-optimiser.
+products of our epoch, forward and backward, in the fastest way that the CPU has for each, and nothing else: no
+aggregation, norm, dropout, loss, sampling or optimiser.
 """
 
 from __future__ import annotations
@@ -117,31 +117,64 @@ def handful_epochs(experiment: Experiment, graph: Graph, seed: int) -> dict[str,
 
 
 def floor_epochs(widths: list[int], rows: int, parts: int) -> dict[str, Callable[[], None]]:
-    """The dense products of an epoch on buffers that are already there."""
+    """The dense products of an epoch, each in the fastest way that this CPU has for it, on buffers of their own.
+
+    A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
+    other or as one of twice the width, with either operand stored in either order: which is fastest differs between
+    CPUs, so that all are tried first. No epoch that trains can be faster than this.
+    """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
-        def random(*shape: int) -> Tensor:
-            return torch.randn(*shape).to(dtype)
-
-        h = [random(rows, width) for width in widths]
-        grads = [torch.empty_like(t) for t in h]
-        weights = [random(a, b) for a, b in pairwise(widths)]
-        steps = [torch.empty_like(w) for w in weights]
+        products: list[Callable[[], object]] = []
+        for i, (below, above) in enumerate(pairwise(widths)):
+            products.append(fastest(rows, below, above, dtype))  # h W
+            products.append(fastest(below, rows, above, dtype))  # the gradient of W: hᵀ g
+            if i:  # the features need no gradient
+                products.append(fastest(rows, above, below, dtype))  # the gradient of h: g Wᵀ
 
         @torch.no_grad()
         def epoch() -> None:
-            # Each layer has two products, of the neighbours and of the node itself; its input needs no gradient below.
-            for _ in range(2 * parts):
-                for i, weight in enumerate(weights):
-                    torch.mm(h[i], weight, out=grads[i + 1])
-                for i in reversed(range(len(weights))):
-                    torch.mm(h[i].T, h[i + 1], out=steps[i])
-                    if i:
-                        torch.mm(h[i + 1], weights[i].T, out=grads[i])
+            for _ in range(parts):
+                for product in products:
+                    product()
 
         return epoch
 
     return {"floor_fp32": way(torch.float32), "floor_bf16": way(torch.bfloat16)}
+
+
+@torch.no_grad()
+def fastest(n: int, k: int, m: int, dtype: torch.dtype) -> Callable[[], object]:
+    """Two products ``(n, k) · (k, m)`` in the fastest of the ways to do them, into buffers that are already there."""
+
+    def both_orders(a: int, b: int) -> list[Tensor]:
+        return [torch.randn(a, b).to(dtype), torch.randn(b, a).to(dtype).T]
+
+    def twice(left: Tensor, right: Tensor, out: Tensor) -> Callable[[], object]:
+        return lambda: (torch.mm(left, right, out=out), torch.mm(left, right, out=out))
+
+    def once(left: Tensor, right: Tensor, out: Tensor) -> Callable[[], object]:
+        return lambda: torch.mm(left, right, out=out)
+
+    ways: list[Callable[[], object]] = []
+    for make, rows, inner, columns in (
+        (twice, n, k, m),
+        (once, n, k, 2 * m),
+        (once, 2 * n, k, m),
+        (once, n, 2 * k, m),
+    ):
+        out = torch.empty(rows, columns, dtype=dtype)
+        ways += [make(a, b, out) for a in both_orders(rows, inner) for b in both_orders(inner, columns)]
+    seconds = []
+    for product in ways:
+        product()
+        took = []
+        for _ in range(3):
+            begin = perf_counter()
+            product()
+            took.append(perf_counter() - begin)
+        seconds.append(min(took))
+    return ways[seconds.index(min(seconds))]
 
 
 # -- where the time goes ----------------------------------------------------------------------------------------------

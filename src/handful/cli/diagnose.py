@@ -34,7 +34,7 @@ def diagnose(
             help="What `handful train` wrote, or a model.safetensors, to measure at with the model that is saved there."
         ),
     ] = None,
-    step: Annotated[float | None, typer.Option(help="A step size: also tell the modified loss for it.")] = None,
+    step: Annotated[float | None, typer.Option(help="A learning rate: also tell the modified loss for it.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: Annotated[int, typer.Option(help="Of initialisations and samples.", min=0)] = 42,
     device: p.Device = None,

@@ -46,7 +46,8 @@ def info_table(result: dict[str, Any]) -> Table:
         "average degree": f"{result['average_degree']:.2f}",
         "isolated nodes": f"{result['isolated']:,}",
         "connected components": f"{result['components']:,}",
-        "edge homophily": _number(result["homophily"]),
+        "homophily": f"edge {_number(result['homophily'])}, adjusted {_number(result['adjusted_homophily'])}, "
+        f"unbiased {_number(result['unbiased_homophily'])}",
         "diameter": f"at least {result['diameter']}",
         "average distance": f"about {result['average_distance']:.2f}" if result["edges"] else "–",
         "classes": str(result["classes"] or "–"),

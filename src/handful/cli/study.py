@@ -22,6 +22,9 @@ def study(
     device: p.Device = None,
     threads: p.Threads = None,
     jobs: Annotated[int, typer.Option(help="Runs at a time; timings are fair only with 1.", min=1)] = 1,
+    tune_each: Annotated[
+        int, typer.Option(help="Trials for every m or fanout of its own, before it is trained (parts, fanout).", min=0)
+    ] = 0,
     out_dir: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +49,9 @@ def study(
     wanted = tuple(integers(seeds, "--seeds")) if seeds else ()
     with Bar("done", word=name) as bar:
         asked = given(graph=graph, split=split, root=root, device=device)
-        request = Request(**asked, budget=budget, seeds=wanted, out=folder, jobs=jobs, report=bar.at)
+        request = Request(
+            **asked, budget=budget, seeds=wanted, out=folder, jobs=jobs, tune_each=tune_each, report=bar.at
+        )
         found = run_study(name, request)
     page = publish(found, folder)
     emit(found.payload, as_json, found.tables, found.words, f"report: {page.path}")

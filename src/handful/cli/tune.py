@@ -57,20 +57,25 @@ def tune(
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
     from handful.studies.request import study_folder
-    from handful.studies.tuning import paper_experiment, sampling_space, tune_samplers
+    from handful.studies.tuning import paper_space, sampling_space, tune_samplers
 
+    given = [name for name in ("model", "hidden", "layers") if ctx.params[name] is not None]
+    if paper and given:
+        raise HandfulError(f"--paper takes the paper's architecture: leave out --{given[0]}, or --paper")
     asked = experiment(ctx.params)
     space = []
     for text in sampling or ["rns"]:
         if not text.strip():
             raise HandfulError("--sampling takes a sampler, such as rns or 'rns parts=4'")
         name, *pairs = text.split()
-        own = asked
         if paper:
-            own = paper_experiment(asked, name)
-            own = own.with_(evaluate_every=evaluate_every or max(1, own.settings.epochs // 20))
-        chosen = [make_sampler(name, **parse_options(pairs))] if pairs else sampling_space(name, own.options["layers"])
-        space += [own.with_(sampler=sampler) for sampler in chosen]
+            whole = [one.with_(epochs=epochs or one.settings.epochs) for one in paper_space(asked, name)]
+            own = [one.with_(evaluate_every=evaluate_every or max(1, one.settings.epochs // 20)) for one in whole]
+        else:
+            own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]
+        if pairs:
+            own = [own[0].with_(sampler=make_sampler(name, **parse_options(pairs)))]
+        space += own
     folder = Path(out_dir) if out_dir else study_folder("tune", graph, "paper" if paper else asked.model)
     where = storage or f"sqlite:///{folder / 'tune.db'}"
     with Bar("trials", trials * len(space)) as bar:

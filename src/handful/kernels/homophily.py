@@ -1,4 +1,4 @@
-"""Counting the edges that join equal labels."""
+"""Counting the edges that join equal labels, in all and by class."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ def same_label_edges(indptr: Any, indices: Any, y: Any) -> tuple[int, int]:
             known += other >= 0
             same += other == y[v]
     return same, known
+
+
+@kernel
+def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> None:
+    """Count the edges of a CSR by the class of their target: in ``inside`` those that join two nodes of the class, in
+    ``ends`` all that join two known labels."""
+    for v in range(indptr.shape[0] - 1):
+        if y[v] < 0:
+            continue
+        for e in range(indptr[v], indptr[v + 1]):
+            other = y[indices[e]]
+            ends[y[v]] += other >= 0
+            inside[y[v]] += other == y[v]

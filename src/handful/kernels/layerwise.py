@@ -1,8 +1,11 @@
 """One layer of LADIES: the nodes from which the rows of some targets are estimated, and their weights.
 
     P = row-normalised A + I,   U = P[previous],   p_i = Σ_v U_vi² / Σ_j Σ_v U_vj²
-    draw min(budget, #{p > 0}) nodes without replacement by p;   S = previous ∪ drawn
+    draw min(budget, #{p > 0}) nodes without replacement by p;   S = batch ∪ drawn
     adjacency = row-normalised U[:, S] / p_S
+
+The batch's nodes, for which the loss is taken, are the first of ``previous``. Other nodes of ``previous`` need not be
+drawn again: they are then no sources, and have an empty row where none of their neighbours was drawn either.
 
 To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
 first to arrive are drawn. A node's time depends on the key and its id alone, so numba and torch draw the same nodes.
@@ -23,12 +26,14 @@ _NONE = np.empty(0, np.float32)
 
 
 class Layer(NamedTuple):
-    """A drawn rectangle: the ids of its sources, targets first and the others ascending, and its CSR with weights."""
+    """A drawn rectangle: the ids of its sources, the batch first and the others ascending, and its CSR with weights."""
 
     nodes: Tensor
     indptr: Tensor
     indices: Tensor
     weight: Tensor
+    own: Tensor
+    """int64 ``(targets,)``, which source each target is; -1 for one that was not drawn."""
 
 
 @kernel
@@ -81,7 +86,7 @@ def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any,
     for i in range(previous.shape[0]):
         v = previous[i]
         begin, total = at, 0.0
-        at += 1  # the node's own column comes first
+        at += place[v] >= 0  # the node's own column comes first
         own = 1.0
         e, stop = indptr[v], indptr[v + 1]
         while e < stop:
@@ -97,8 +102,9 @@ def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any,
                 columns[at], values[at] = place[u], value
                 total += value
                 at += 1
-        columns[begin], values[begin] = i, own / q[v]
-        total += own / q[v]
+        if place[v] >= 0:
+            columns[begin], values[begin] = place[v], own / q[v]
+            total += own / q[v]
         for k in range(begin, at):
             values[k] /= total
         out_ptr[i + 1] = at
@@ -106,7 +112,7 @@ def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any,
 
 
 def layer_numba(
-    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, budget: int, key: int
+    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, batch: int, budget: int, key: int
 ) -> Layer:
     """The layer on the CPU."""
     above = previous.numpy()
@@ -118,15 +124,15 @@ def layer_numba(
     take = min(budget, len(candidates))
     drawn = np.sort(candidates[np.argpartition(arrival, take - 1)[:take]])
     place = np.full(len(q), -1, np.int32)
-    place[above] = np.arange(len(above))
+    place[above[:batch]] = np.arange(batch)
     new = drawn[place[drawn] < 0]
-    place[new] = np.arange(len(above), len(above) + len(new))
-    kept = _keep_columns(*graph, above, q, place)
-    return Layer(torch.cat([previous, torch.from_numpy(new)]), *(torch.from_numpy(array) for array in kept))
+    place[new] = np.arange(batch, batch + len(new))
+    kept = (*_keep_columns(*graph, above, q, place), place[above].astype(np.int64))
+    return Layer(torch.cat([previous[:batch], torch.from_numpy(new)]), *(torch.from_numpy(array) for array in kept))
 
 
 def layer_torch(
-    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, budget: int, key: int
+    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, batch: int, budget: int, key: int
 ) -> Layer:
     """The same layer in plain torch, for any device."""
     device, n, targets = indptr.device, len(indptr) - 1, len(previous)
@@ -150,11 +156,11 @@ def layer_torch(
     is_new = torch.zeros(len(nodes), dtype=torch.bool, device=device)
     is_new[arrival.topk(take, largest=False).indices] = True
     first = torch.searchsorted(nodes, previous)
-    is_new[first] = False
+    is_new[first[:batch]] = False
     new = is_new.nonzero().squeeze(1)
     place = torch.full((len(nodes),), -1, device=device)
-    place[first] = own
-    place[new] = torch.arange(targets, targets + len(new), device=device)
+    place[first[:batch]] = own[:batch]
+    place[new] = torch.arange(batch, batch + len(new), device=device)
 
     kept = (place[column] >= 0) & (value > 0)
     row, column = row[kept], column[kept]
@@ -162,11 +168,36 @@ def layer_torch(
     value /= torch.zeros_like(one).index_add_(0, row, value)[row]
     out_ptr = torch.zeros(targets + 1, dtype=torch.int64, device=device)
     out_ptr[1:] = torch.bincount(row, minlength=targets).cumsum(0)
-    sources = torch.cat([previous, nodes[new]])
-    return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32))
+    sources = torch.cat([previous[:batch], nodes[new]])
+    return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32), place[first])
 
 
-def layer(indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, budget: int, key: int) -> Layer:
-    """Draw the sources of ``previous`` (distinct ids, int64) by the fastest way on their device."""
+def layer(
+    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, batch: int, budget: int, key: int
+) -> Layer:
+    """Draw the sources of ``previous`` by the fastest way on their device.
+
+    Args:
+        indptr, indices, weight: the graph.
+        previous: int64, distinct ids; the first ``batch`` of them are always sources too.
+        budget: how many nodes to draw.
+        key: names the draw.
+    """
     draw = layer_numba if previous.device.type == "cpu" else layer_torch
-    return draw(indptr, indices, weight, previous, budget, key)
+    return draw(indptr, indices, weight, previous, batch, budget, key)
+
+
+def transition(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """P = row-normalised A + I of the whole graph, as CSR: its own column first in each row, float32 weights."""
+    n = len(indptr) - 1
+    loops = torch.arange(n, device=indptr.device)
+    out_ptr = indptr + torch.arange(n + 1, device=indptr.device)
+    out, values = indices.new_empty(len(indices) + n), torch.ones(len(indices) + n, device=indptr.device)
+    is_loop = torch.zeros(len(out), dtype=torch.bool, device=indptr.device)
+    is_loop[out_ptr[:-1]] = True
+    out[is_loop], out[~is_loop] = loops.to(indices.dtype), indices
+    if weight is not None:
+        values[~is_loop] = weight.to(torch.float32)
+    row = torch.repeat_interleave(loops, out_ptr.diff())
+    total = torch.zeros(n, dtype=torch.float64, device=indptr.device).index_add_(0, row, values.double())
+    return out_ptr, out, (values / total[row]).to(torch.float32)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
+from handful.batch import Batch
 from handful.nn.activation import Norm, NormAct, dropout
 from handful.nn.stack import Stack
 from handful.random import derived_seed
@@ -28,6 +29,9 @@ class Backbone(Stack):
     convolution gives the classes, with nothing after it; with one, every convolution is followed by norm, ReLU and
     dropout, and a Linear gives the classes. An input projection is a Linear and dropout before the first layer.
 
+    tunedGNN (Luo et al., 2024), whose architectures the paper takes, also drops features (``input_dropout``), gives two
+    classes two logits (``two_logits``) and adds a self-loop to every node, which only GraphSAGE does not do by itself.
+
     Args:
         in_features: the number of features.
         out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one per class.
@@ -36,6 +40,8 @@ class Backbone(Stack):
         dropout: the share of activations that a training step drops.
         norm: ``bn`` (BatchNorm), ``ln`` (LayerNorm) or ``none``.
         residual: add a Linear of the layer's input to its convolution.
+        input_dropout: the share of features that a training step drops.
+        two_logits: a binary task, for which ``out_features`` is 1, gets two logits and the cross-entropy of a softmax.
         input_projection, output_projection: see above.
         options: those of the backbone alone.
     """
@@ -52,6 +58,8 @@ class Backbone(Stack):
         residual: bool = True,
         input_projection: bool = False,
         output_projection: bool = False,
+        input_dropout: float = 0.0,
+        two_logits: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -64,9 +72,12 @@ class Backbone(Stack):
             residual=residual,
             input_projection=input_projection,
             output_projection=output_projection,
+            input_dropout=input_dropout,
+            two_logits=two_logits,
             **options,
         )
-        self.dropout = dropout
+        out_features = self.out_features
+        self.dropout, self.input_dropout = dropout, input_dropout
         first = hidden if input_projection else in_features
         last = hidden if output_projection else out_features
         widths = [first, *[hidden] * (layers - 1), last]
@@ -90,8 +101,12 @@ class Backbone(Stack):
 
     @property
     def trimmable(self) -> bool:
-        """BatchNorm's statistics see every node; all else sees ``depth`` hops."""
-        return self.norm != "bn"
+        """BatchNorm's statistics see every node of a training batch; all else sees ``depth`` hops."""
+        return self.norm != "bn" or not self.training
+
+    def too_small(self, batch: Batch) -> bool:
+        normed = batch.stack(self.depth)[: len(self.acts)]
+        return self.norm == "bn" and any(adj.num_targets < 2 for adj in normed)
 
     def blocks(self) -> list[list[nn.Module]]:
         blocks: list[list[nn.Module]] = [[conv] for conv in self.convs]
@@ -106,6 +121,8 @@ class Backbone(Stack):
 
     def embed(self, x: Tensor) -> Tensor:
         x = x.to(next(self.parameters()).dtype)
+        if self.input_dropout:
+            x = dropout(x, self.input_dropout, self.training, derived_seed(self.step_seed, len(self.convs) + 1))
         if self.input_projection is None:
             return x
         return dropout(self.input_projection(x), self.dropout, self.training, derived_seed(self.step_seed, 0))

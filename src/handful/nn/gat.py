@@ -50,6 +50,8 @@ class GAT(Backbone):
     (4, 2)
     """
 
+    sums_neighbors = False
+
     def __init__(self, in_features: int, out_features: int, *args: Any, heads: int = 1, **options: Any) -> None:
         super().__init__(in_features, out_features, *args, heads=heads, **options)
 

@@ -25,6 +25,10 @@ class Network(nn.Module, ABC):
 
     takes_batch = True
     """Tells the training loop to call this module with a ``Batch``, not with ``(x, edge_index)``."""
+    sums_neighbors = True
+    """Whether its layers see other nodes by weighted sums over edges alone, whatever the weights are."""
+    sees_all = False
+    """Whether its layers see all nodes of a batch, so that they must share one subgraph."""
     checkpoint_activations = False
     """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
 
@@ -34,9 +38,11 @@ class Network(nn.Module, ABC):
         for name in ("in_features", "out_features", "hidden", "layers", "heads", "gnn_layers"):
             if (value := given.get(name, 1)) < 1:
                 raise HandfulError(f"{name} must be at least 1, got {value}")
-        if not 0 <= options.get("dropout", 0) < 1:
-            raise HandfulError(f"dropout must lie in [0, 1), got {options['dropout']}")
-        self.in_features, self.out_features = in_features, out_features
+        for name in ("dropout", "input_dropout"):
+            if not 0 <= options.get(name, 0) < 1:
+                raise HandfulError(f"{name} must lie in [0, 1), got {options[name]}")
+        self.in_features = in_features
+        self.out_features = 2 if out_features == 1 and options.get("two_logits") else out_features
         self.options = options
         self.step_seed = 0
 
@@ -48,7 +54,11 @@ class Network(nn.Module, ABC):
     @property
     @abstractmethod
     def trimmable(self) -> bool:
-        """Whether a node that is more than ``depth`` hops from all targets changes nothing."""
+        """Whether, in the model's mode, a node that is more than ``depth`` hops from all targets changes nothing."""
+
+    def too_small(self, batch: Batch) -> bool:
+        """Whether a training step on ``batch`` is impossible: BatchNorm has no variance of one node."""
+        return False
 
     @abstractmethod
     def blocks(self) -> list[list[nn.Module]]:

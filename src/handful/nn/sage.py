@@ -16,14 +16,15 @@ from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
 class SAGEConv(Conv):
-    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v.
+    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops`` v itself is one of its u.
 
     The skip and W_s act on the same input, so one product with the sum of their weights serves both; each keeps its
     own parameters and gets its own exact gradient.
     """
 
-    def __init__(self, in_features: int, out_features: int) -> None:
+    def __init__(self, in_features: int, out_features: int, self_loops: bool = False) -> None:
         super().__init__()
+        self.self_loops = self_loops
         self.neighbor = nn.Linear(in_features, out_features)
         self.own = nn.Linear(in_features, out_features, bias=False)
 
@@ -33,8 +34,10 @@ class SAGEConv(Conv):
         neighbor = self.neighbor.weight
         if skip is not None:
             own, bias = own + skip.weight, bias + skip.bias
+        if self.self_loops:
+            return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
         first = multiply_first(adj, h, self.neighbor.out_features)
-        if h.device.type == "cpu":
+        if h.device.type == "cpu" and adj.own_rows is None:
             return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
         return convolution(h, neighbor, own, bias, adj, first)
 
@@ -93,11 +96,16 @@ class _Convolution(torch.autograd.Function):
 
 
 class SAGE(Backbone):
-    """GraphSAGE; see ``Backbone`` for the arguments.
+    """GraphSAGE; see ``Backbone`` for the arguments. With ``self_loops`` a node is one of its own neighbours.
 
     >>> SAGE(8, 3, hidden=16, layers=2).options["hidden"]
     16
     """
 
+    def __init__(
+        self, in_features: int, out_features: int, *args: Any, self_loops: bool = False, **options: Any
+    ) -> None:
+        super().__init__(in_features, out_features, *args, self_loops=self_loops, **options)
+
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
-        return SAGEConv(in_features, out_features)
+        return SAGEConv(in_features, out_features, self.options["self_loops"])

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError, SamplerError
-from handful.nn.activation import Norm, NormAct
-from handful.nn.gcn import GCNConv
+from handful.nn.activation import Norm, NormAct, dropout
 from handful.nn.network import Network, map_rows, map_targets
 from handful.nn.parallel import device_of, moved, run_layer
 from handful.random import derived_seed
@@ -60,14 +59,40 @@ class GlobalAttention(nn.Module):
         return self.attend(h, self.sums(h), len(h))
 
 
-class Branch(nn.Module):
-    """An embedding, Linear → norm → ReLU → dropout, and layers that are each followed by norm → ReLU → dropout."""
+class GraphConv(nn.Module):
+    """H' = Linear(D^(-1/2) (A + I) D^(-1/2) H), or Linear([that ‖ H₀]) with ``use_init``; H₀ is the first embedding."""
 
-    def __init__(self, in_features: int, hidden: int, layers: list[nn.Module], norm: Norm, dropout: float) -> None:
+    def __init__(self, features: int, use_init: bool) -> None:
+        super().__init__()
+        self.use_init = use_init
+        self.linear = nn.Linear(2 * features if use_init else features, features)
+
+    def forward(self, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
+        around = adj.gcn(h)
+        return self.linear(torch.cat([around, adj.own(first)], 1) if self.use_init else around)  # type: ignore[no-any-return]
+
+
+class NormDrop(nn.Module):
+    """LayerNorm → dropout."""
+
+    def __init__(self, features: int, p: float) -> None:
+        super().__init__()
+        self.norm, self.p = nn.LayerNorm(features), p
+
+    def forward(self, h: Tensor, seed: int) -> Tensor:
+        return dropout(self.norm(h), self.p, self.training, seed)
+
+
+class Branch(nn.Module):
+    """An embedding, Linear → norm → ReLU → dropout, and layers that are each followed by one of ``acts``."""
+
+    def __init__(
+        self, in_features: int, hidden: int, layers: list[nn.Module], first: nn.Module, acts: list[nn.Module]
+    ) -> None:
         super().__init__()
         self.input = nn.Linear(in_features, hidden)
         self.layers = nn.ModuleList(layers)
-        self.acts = nn.ModuleList(NormAct(norm, hidden, dropout) for _ in range(1 + len(layers)))
+        self.acts = nn.ModuleList([first, *acts])
 
     def embed(self, x: Tensor, seed: int) -> Tensor:
         return self.acts[0](self.input(x.to(self.input.weight.dtype)), seed)  # type: ignore[no-any-return]
@@ -82,7 +107,8 @@ class SGFormer(Network):
     """Global attention over the nodes of the batch, beside a GCN; a Linear on w · GCN + (1 − w) · attention.
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
-    → ReLU → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first embedding.
+    [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
+    embedding. All of it as in the original's code and, by default, its commands.
 
     Args:
         in_features, out_features: the number of features and of logits.
@@ -97,10 +123,16 @@ class SGFormer(Network):
         graph_weight: w, how much the GCN counts.
         use_graph: whether there is a GCN beside the attention.
         use_weight: whether attention transforms its values.
+        use_act: whether a ReLU follows the attention.
+        use_init: whether a convolution of the GCN also takes the branch's first embedding.
+        two_logits: a binary task, for which ``out_features`` is 1, gets two logits and the cross-entropy of a softmax.
 
     >>> SGFormer(8, 3, hidden=16, gnn_layers=2).depth
     2
     """
+
+    sums_neighbors = False
+    sees_all = True
 
     def __init__(
         self,
@@ -118,6 +150,9 @@ class SGFormer(Network):
         graph_weight: float = 0.5,
         use_graph: bool = True,
         use_weight: bool = True,
+        use_act: bool = False,
+        use_init: bool = False,
+        two_logits: bool = False,
     ) -> None:
         super().__init__(
             in_features,
@@ -133,6 +168,9 @@ class SGFormer(Network):
             graph_weight=graph_weight,
             use_graph=use_graph,
             use_weight=use_weight,
+            use_act=use_act,
+            use_init=use_init,
+            two_logits=two_logits,
         )
         for name, share in (("alpha", alpha), ("graph_weight", graph_weight)):
             if not 0 <= share <= 1:
@@ -141,12 +179,17 @@ class SGFormer(Network):
         self.residual = residual
         self.graph_weight = graph_weight
         attention: list[nn.Module] = [GlobalAttention(hidden, heads, use_weight) for _ in range(layers)]
-        self.attention = Branch(in_features, hidden, attention, "ln", dropout)
+        acts: list[nn.Module] = [
+            NormAct("ln", hidden, dropout) if use_act else NormDrop(hidden, dropout) for _ in range(layers)
+        ]
+        self.attention = Branch(in_features, hidden, attention, NormAct("ln", hidden, dropout), acts)
         self.graph: Branch | None = None
         if use_graph:
-            convs: list[nn.Module] = [GCNConv(hidden, hidden) for _ in range(gnn_layers)]
-            self.graph = Branch(in_features, hidden, convs, norm, dropout)
-        self.output = nn.Linear(hidden, out_features)
+            convs: list[nn.Module] = [GraphConv(hidden, use_init) for _ in range(gnn_layers)]
+            normed: list[nn.Module] = [NormAct(norm, hidden, dropout) for _ in range(gnn_layers)]
+            self.graph = Branch(in_features, hidden, convs, NormAct(norm, hidden, dropout), normed)
+        self.norm = norm
+        self.output = nn.Linear(hidden, self.out_features)
 
     @property
     def depth(self) -> int:
@@ -156,6 +199,9 @@ class SGFormer(Network):
     @property
     def trimmable(self) -> bool:
         return False
+
+    def too_small(self, batch: Batch) -> bool:
+        return self.norm == "bn" and self.graph is not None and batch.num_nodes < 2
 
     def blocks(self) -> list[list[nn.Module]]:
         """The attention layers, then those of the GCN."""
@@ -177,7 +223,7 @@ class SGFormer(Network):
     def convolve(self, i: int, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
         """Layer ``i`` of the GCN; ``first`` is the branch's embedding."""
         branch = self._branch(1)
-        out: Tensor = branch.acts[i + 1](branch.layers[i](adj, h), self._seed(1, i + 1))
+        out: Tensor = branch.acts[i + 1](branch.layers[i](adj, h, first), self._seed(1, i + 1))
         return out + adj.own(first) if self.residual else out
 
     def head(self, attended: Tensor, convolved: Tensor | None) -> Tensor:
@@ -193,7 +239,7 @@ class SGFormer(Network):
         if not batch.shared:
             raise SamplerError(
                 "SGFormer attends to all nodes of a batch, so its layers must share one subgraph: "
-                "use sampler full, rns, cluster or saint"
+                "use sampler full, rns, cluster, saint or neighbor"
             )
         attended = run_layer(self, 0, partial(self.embed, 0), batch.x)
         for i in range(len(self.attention.layers)):

@@ -34,7 +34,7 @@ class ClusterData:
         at_least(1, num_parts=num_parts)
         self.source = compressed_data("ClusterData", data)
         self.num_parts = num_parts
-        self.cluster = partition(self.source.graph, num_parts)
+        self.cluster = partition(self.source.graph, num_parts).cluster
         """The cluster of every node."""
 
     def __len__(self) -> int:

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor
 
+from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, make_batch
 from handful.errors import SamplerError, unknown
 from handful.graph import Graph
@@ -22,6 +23,13 @@ class Sampler(ABC):
     """A frozen dataclass whose fields are its options. The same (seed, epoch) always gives the same samples."""
 
     name: ClassVar[str] = ""
+    layerwise: ClassVar[bool] = False
+    """Whether every layer of a sample has nodes and edges of its own, with their weights."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether all layers of a sample share one subgraph."""
+        return not self.layerwise
 
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
@@ -38,6 +46,24 @@ class Sampler(ABC):
             SamplerError: this sampler has no such way.
         """
         raise SamplerError(f"sampler '{self.name}' cannot evaluate by sampling: use evaluation='exact'")
+
+    def operator(self, graph: Graph) -> Adjacency:
+        """The edges of the full graph as a model that was trained with this sampler is to be evaluated on them."""
+        from handful.samplers.full import full_adjacency
+
+        return full_adjacency(graph)
+
+    def for_depth(self, layers: int) -> Self:
+        """This sampler for a model of so many layers.
+
+        Raises:
+            SamplerError: it cannot train one.
+        """
+        return self
+
+    def prepare(self, graph: Graph) -> float:
+        """Do what is done once for a graph, before the first epoch; the seconds that it took when it was done."""
+        return 0.0
 
     def options(self) -> dict[str, Any]:
         """The options as plain values, for records."""

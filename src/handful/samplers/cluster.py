@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
+from zipfile import BadZipFile
 
 import numpy as np
 from torch import Tensor
@@ -22,7 +25,7 @@ from handful.samplers.base import Sampler, register
 from handful.samplers.induced import induced_parts, part_dtype
 from handful.samplers.options import at_least
 
-_known: WeakKeyDictionary[Graph, dict[int, np.ndarray]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 
 
 @register("cluster")
@@ -52,13 +55,17 @@ class Clusters(Sampler):
         if self.per_batch > self.clusters:
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 
+    def prepare(self, graph: Graph) -> float:
+        """Cut the graph into clusters, if nobody has; the seconds that METIS took."""
+        return partition(graph, self.clusters).seconds
+
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         for nodes, adjacency in self.subgraphs(graph, seed, epoch):
             yield training_sample(graph, nodes, (adjacency,))
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
         """The node ids and edges of an epoch's batches; the graph may have neither features nor labels."""
-        part, batches = deal_clusters(partition(graph, self.clusters), self.per_batch, generator(seed, epoch))
+        part, batches = deal_clusters(partition(graph, self.clusters).cluster, self.per_batch, generator(seed, epoch))
         return induced_parts(graph, part, batches)
 
 
@@ -72,16 +79,26 @@ def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator)
     return batch_of[cluster], batches
 
 
-def partition(graph: Graph, clusters: int) -> np.ndarray:
-    """int32 ``(N,)``: the METIS cluster of every node, made once for a topology and kept on disk."""
+class Partition(NamedTuple):
+    """What METIS made of a graph, and how long it took when it did."""
+
+    cluster: np.ndarray
+    """int32 ``(N,)``, the cluster of every node."""
+    seconds: float
+
+
+def partition(graph: Graph, clusters: int) -> Partition:
+    """The METIS clusters of a graph, made once for a topology and kept on disk with the seconds that they took."""
     if clusters > graph.num_nodes:
         raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
     known = _known.setdefault(graph, {})
     if clusters not in known:
-        path = home() / "partitions" / f"{graph.checksum}-metis-{clusters}.npy"
+        path = home() / "partitions" / f"{graph.checksum}-metis-{clusters}.npz"
         kept = _read(path, graph.num_nodes, clusters)
         if kept is None:
-            kept = metis(graph, clusters)
+            began = perf_counter()
+            cluster = metis(graph, clusters)
+            kept = Partition(cluster, perf_counter() - began)
             _write(path, kept)
         known[clusters] = kept
     return known[clusters]
@@ -99,22 +116,23 @@ def metis(graph: Graph, clusters: int) -> np.ndarray:
     return np.asarray(pymetis.part_graph(clusters, pymetis.CSRAdjacency(indptr, indices)).vertex_part, np.int32)
 
 
-def _read(path: Path, nodes: int, clusters: int) -> np.ndarray | None:
+def _read(path: Path, nodes: int, clusters: int) -> Partition | None:
     """A kept partition, or ``None`` where there is none that fits: it is then made anew."""
     try:
-        kept: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with np.load(path, allow_pickle=False) as kept:
+            cluster, seconds = kept["cluster"], float(kept["seconds"])
+    except (OSError, ValueError, EOFError, KeyError, TypeError, BadZipFile):
         return None
-    fits = kept.dtype == np.int32 and kept.shape == (nodes,) and kept.min() >= 0 and kept.max() < clusters
-    return kept if fits else None
+    fits = cluster.dtype == np.int32 and cluster.shape == (nodes,) and cluster.min() >= 0 and cluster.max() < clusters
+    return Partition(cluster, seconds) if fits and seconds >= 0 else None
 
 
-def _write(path: Path, kept: np.ndarray) -> None:
+def _write(path: Path, kept: Partition) -> None:
     """Keep a partition if the disk lets us; it is only a cache."""
 
     def write(aside: Path) -> None:
         with aside.open("wb") as file:
-            np.save(file, kept, allow_pickle=False)
+            np.savez(file, cluster=kept.cluster, seconds=kept.seconds)
 
     with suppress(OSError):
         write_aside(path, write)

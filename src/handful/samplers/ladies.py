@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -12,11 +14,13 @@ from handful.adjacency import Adjacency
 from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.kernels.layerwise import layer
+from handful.kernels.layerwise import Layer, layer, transition
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.chunks import in_chunks, in_order
 from handful.samplers.options import at_least, whole_numbers
+
+_operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 
 
 @register("ladies")
@@ -26,11 +30,16 @@ class Ladies(Sampler):
 
     An epoch visits every training node once, ``batch_size`` targets per step. With P = row-normalised A + I, each layer
     from the top down draws nodes without replacement, with p ∝ the squared column sums of P over the nodes above it,
-    keeps those nodes too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge weights,
-    which must not be negative, are part of A. The loss is the mean over the targets.
+    keeps the step's targets too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge
+    weights, which must not be negative, are part of A. The loss is the mean over the targets. Evaluation is by P on the
+    full graph.
+
+    As in the original, the nodes above are not kept. A layer that also looks at its own node (a residual, GraphSAGE)
+    sees zeros where that was not drawn.
 
     Args:
-        budget: how many nodes a layer draws, from the targets downwards. A model may have fewer layers, not more.
+        budget: how many nodes a layer draws, from the targets downwards: as many numbers as the model has layers. In an
+            experiment and in ``fit`` one number stands for every layer of the model.
         batch_size: how many targets a step has.
 
     >>> import handful as hf
@@ -40,8 +49,9 @@ class Ladies(Sampler):
     (2, 5)
     """
 
-    budget: tuple[int, ...] = (8192,) * 5
+    budget: tuple[int, ...] = (8192,)
     batch_size: int = 1024
+    layerwise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", whole_numbers("budget", self.budget))
@@ -54,14 +64,39 @@ class Ladies(Sampler):
             raise SamplerError("LADIES draws nodes in proportion to edge weights, and this graph has negative ones")
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
         chunks = [torch.from_numpy(chunk).to(graph.device) for chunk in in_chunks(order, self.batch_size)]
-        for nodes, layers in in_order(lambda step: self._draw(graph, chunks[step], seed, epoch, step), len(chunks)):
-            yield Sample(nodes, layers, torch.arange(layers[-1].num_targets, device=graph.device))
+        for drawn in in_order(lambda step: self.draw(graph, chunks[step], seed, epoch, step), len(chunks)):
+            layers = tuple(rectangle(layer) for layer in reversed(drawn))
+            yield Sample(drawn[-1].nodes, layers, torch.arange(layers[-1].num_targets, device=graph.device))
 
-    def _draw(self, graph: Graph, nodes: Tensor, *keys: int) -> tuple[Tensor, tuple[Adjacency, ...]]:
-        layers: list[Adjacency] = []
+    def operator(self, graph: Graph) -> Adjacency:
+        """P = row-normalised A + I, by which LADIES trains."""
+        if graph not in _operators:
+            indptr, indices, weight = transition(graph.indptr, graph.indices, graph.edge_weight)
+            _operators[graph] = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
+        return _operators[graph]
+
+    def for_depth(self, layers: int) -> Self:
+        if len(self.budget) == 1:
+            return replace(self, budget=self.budget * layers)
+        if len(self.budget) != layers:
+            raise SamplerError(
+                f"LADIES draws {len(self.budget)} layers (budget), and the model has {layers}: make them equal, or "
+                "give one number for all"
+            )
+        return self
+
+    def draw(self, graph: Graph, batch: Tensor, seed: int, epoch: int, step: int) -> list[Layer]:
+        """The layers of one step for the targets ``batch``, from them downwards."""
+        layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
-            key = derived_seed(*keys, depth)
-            drawn = layer(graph.indptr, graph.indices, graph.edge_weight, nodes, budget, key)
-            nodes = drawn.nodes
-            layers.insert(0, Adjacency(drawn.indptr, drawn.indices, len(nodes), drawn.weight, normalized=True))
-        return nodes, tuple(layers)
+            above = layers[-1].nodes if layers else batch
+            key = derived_seed(seed, epoch, step, depth)
+            layers.append(layer(graph.indptr, graph.indices, graph.edge_weight, above, len(batch), budget, key))
+        return layers
+
+
+def rectangle(drawn: Layer) -> Adjacency:
+    """A drawn layer as a model runs on it."""
+    first = torch.arange(len(drawn.own), device=drawn.own.device)
+    own = None if torch.equal(drawn.own, first) else drawn.own
+    return Adjacency(drawn.indptr, drawn.indices, len(drawn.nodes), drawn.weight, normalized=True, own_rows=own)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.chunks import in_chunks, in_order
 from handful.samplers.options import at_least, whole_numbers
+from handful.trim import trim
 
 
 @register("neighbor")
@@ -30,26 +30,38 @@ class Neighbors(Sampler):
     every node that is new in it, uniformly without replacement; a node's edges are drawn once, when it is first met.
     The loss is the mean over the seeds. Edge weights do not steer the draw and go with the edges that were drawn.
 
+    A sample is the subgraph of all that was drawn, and every layer runs on all of it, as PyG's loader makes it. Where
+    that changes nothing, training leaves out what the seeds cannot see (``Settings.trim``); BatchNorm sees every node.
+
     Args:
         fanout: how many edges a node keeps, from the seeds outwards; -1 for all. It may be shorter than the model is
             deep: the model's first layers then run on all that was sampled.
         batch_size: how many seeds a step has.
+        trimmed: leave out what the seeds cannot see also under BatchNorm, whose statistics then are those of the nodes
+            that a layer must compute: less work, and another model.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
     >>> sample = next(Neighbors(fanout=(3, 2), batch_size=5).sample(graph, seed=0, epoch=0))
-    >>> len(sample.layers), len(sample.targets)
-    (2, 5)
+    >>> sample.shared, len(sample.targets), sample.hops[-1] == sample.num_nodes
+    (True, 5, True)
     """
 
     fanout: tuple[int, ...] = (10, 10)
     batch_size: int = 1024
+    trimmed: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fanout", whole_numbers("fanout", self.fanout))
         if any(f < 1 and f != -1 for f in self.fanout):
             raise SamplerError(f"fanout takes numbers from 1, or -1 for all neighbours, got {self.fanout}")
         at_least(1, batch_size=self.batch_size)
+        if not isinstance(self.trimmed, bool):
+            raise SamplerError(f"trimmed must be true or false, got {self.trimmed!r}")
+
+    @property
+    def shared(self) -> bool:
+        return not self.trimmed
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
@@ -68,34 +80,19 @@ class Neighbors(Sampler):
         drawn = in_order(lambda step: sample(*graph.topology, chunks[step], self.fanout, key(step)), len(chunks))
         for around in drawn:
             nodes = torch.from_numpy(around.nodes).to(graph.device)
-            yield Sample(nodes, rectangles(graph, around), torch.arange(int(around.met[0]), device=graph.device))
+            targets = torch.arange(int(around.met[0]), device=graph.device)
+            whole = Sample(nodes, (union(graph, around),), targets, hops=tuple(around.met.tolist()))
+            yield trim(whole, len(self.fanout)) if self.trimmed else whole
 
 
-def rectangles(graph: Graph, around: Neighborhood) -> tuple[Adjacency, ...]:
-    """One layer per hop, the outermost hop first: the rows of the nodes met before it, which are a prefix of the CSR.
-
-    ``source_degree`` is that of the union of all hops, so that GCN weighs an edge the same in every layer.
-    """
+def union(graph: Graph, around: Neighborhood) -> Adjacency:
+    """The edges of all hops as one square; the nodes of the last hop have no edges."""
     indptr, indices = torch.from_numpy(around.indptr), torch.from_numpy(around.indices)
-    weight = None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(around.edges).to(graph.device)]
     last_hop = len(around.nodes) - (len(indptr) - 1)
-    union = Adjacency(
+    return Adjacency(
         torch.cat([indptr, indptr[-1:].expand(last_hop)]).to(graph.device),
         indices.to(graph.device),
         len(around.nodes),
-        weight,
+        None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(around.edges).to(graph.device)],
         has_loops=graph.has_loops,
     )
-    layers = []
-    for targets, sources in reversed(list(pairwise(around.met.tolist()))):
-        edges = int(indptr[targets])
-        layer = replace(
-            union,
-            indptr=union.indptr[: targets + 1],
-            indices=union.indices[:edges],
-            num_sources=sources,
-            weight=None if weight is None else weight[:edges],
-            source_degree=union.degree_with_loops[:sources],
-        )
-        layers.append(layer)
-    return tuple(layers)

@@ -17,6 +17,7 @@ from handful.vocabulary import words
 
 STUDIES = (
     "regimes",
+    "controls",
     "samplers",
     "curves",
     "speedup",
@@ -24,7 +25,9 @@ STUDIES = (
     "graphland",
     "parts",
     "fanout",
+    "batch_size",
     "implicit",
+    "along_adam",
     "powerlaw",
     "structure",
     "datasets",
@@ -33,6 +36,8 @@ STUDIES = (
     "degree_law",
     "explicit_penalty",
 )
+TUNED = ("parts", "fanout")
+"""Those that compare configurations of one sampler, each of which may be tuned apart."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 
@@ -53,6 +58,8 @@ def run_study(name: str, request: Request) -> Finding:
     known = {module.replace("_", "-"): module for module in STUDIES}
     if name not in known:
         raise HandfulError(unknown("study", name, known))
+    if request.tune_each and name not in TUNED:
+        raise HandfulError(f"study '{name}' tunes nothing: tune_each is for {' and '.join(TUNED)}")
     found: Finding = _module(known[name]).run(request)
     asked = {"budget": request.budget, "seeds": words(request.seeds), "device": request.device}
     beside = beside_paper(found.payload)

@@ -15,6 +15,7 @@ from handful.samplers import make_sampler
 from handful.studies import presets
 from handful.studies.jobs import Outcome, run_jobs
 from handful.studies.request import Request
+from handful.studies.tuning import search
 
 EVALUATIONS = {"smoke": 20, "laptop": 20, "paper": 200}
 """How often a run is evaluated; the paper does not tell."""
@@ -81,6 +82,24 @@ def asked(request: Request, experiment: Experiment) -> Experiment:
         device=experiment.device if spread else request.device,
         evaluate_every=max(1, experiment.settings.epochs // EVALUATIONS[request.budget]),
     )
+
+
+def tuned_each(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
+    """Every job with its own best learning rate, dropout and weight decay, if ``request.tune_each`` asks for trials.
+
+    The searches are kept in ``tune.db`` below ``request.out``.
+    """
+    if not request.tune_each:
+        return dict(jobs)
+    total, found = request.tune_each * len(jobs), {}
+    for i, (name, job) in enumerate(jobs.items()):
+
+        def report(_: str, done: int, trials: int, begun: int = i * request.tune_each, word: str = name) -> None:
+            request.report(begun + done, total, f"{word}: trials")
+
+        storage = f"sqlite:///{request.out / 'tune.db'}"
+        found[name] = search(job, storage, request.tune_each, report=report).experiment
+    return found
 
 
 def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> list[Outcome]:

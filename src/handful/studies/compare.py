@@ -79,6 +79,7 @@ def table_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             row |= {
                 key: outcome.summary[key] for key in ("test", "val", "seconds", "epoch_seconds", "peak_memory_bytes")
             }
+            row["prepare_seconds"] = outcome.summary.get("prepare_seconds", {"mean": 0.0})
             row["dir"] = str(outcome.folder)
         row["paper"] = paper_number("tab:main-results", outcome.experiment.graph, row["sampler"])
         rows.append(row)
@@ -92,6 +93,9 @@ def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
     head = ["Method", f"Test {spaced(result['metric'])} (%)", "Seconds", "Seconds per epoch", "RAM (GiB)"]
     if gpu:
         head.append("GPU (GiB)")
+    prepared = any(row.get("prepare_seconds", {"mean": 0})["mean"] for row in result["rows"])
+    if prepared:
+        head.append("Prepared (s)")
     good = [row for row in result["rows"] if "error" not in row]
     tests = best_two([row["test"]["mean"] for row in good], METRICS[result["metric"]].higher_is_better)
     times = best_two([row["seconds"]["mean"] for row in good], highest=False)
@@ -107,6 +111,8 @@ def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
         cells += [Cell(f"{row['epoch_seconds']['mean']:.2f}"), Cell(f"{memory['ram'] / 2**30:.2f}")]
         if gpu:
             cells.append(Cell(f"{(memory['gpu'] or 0) / 2**30:.2f}"))
+        if prepared:
+            cells.append(Cell(f"{row.get('prepare_seconds', {'mean': 0})['mean']:.1f}"))
         rows.append(cells)
     return head, rows
 

@@ -12,6 +12,12 @@ from handful.studies.request import Request
 from handful.theory.dataset_statistics import COLUMNS, statistics
 from handful.vocabulary import spaced
 
+SHOWN = tuple(
+    name
+    for column in COLUMNS
+    for name in ((column, f"adjusted_{column}", f"unbiased_{column}") if column == "homophily" else (column,))
+)
+"""The paper's columns, with all three kinds of homophily."""
 SOURCES = {"smoke": 2, "laptop": 16, "paper": 64}
 """Searches from random nodes, for the distances."""
 
@@ -37,13 +43,13 @@ def run(request: Request) -> Finding:
         if not here(name, request.root):
             if request.graph:
                 raise DatasetError(f"data set '{name}' is {absent(name, request.root)}")
-            rows.append([Cell(name), Cell("not on disk"), *[Cell("")] * (len(COLUMNS) - 1)])
+            rows.append([Cell(name), Cell("not on disk"), *[Cell("")] * (len(SHOWN) - 1)])
             payload.append({"name": name, "missing": absent(name, request.root), "paper": PAPER.get(name)})
             continue
         data = load(name, split=request.split, root=request.root, seed=request.seeds[0])
         found = statistics(data, SOURCES[request.budget]).as_dict()
         differ = {c["column"] for c in compared(name, found) if not c["agrees"]} if name in PAPER else set()
-        rows.append([Cell(name), *(Cell(_text(found[column]) + "≠" * (column in differ)) for column in COLUMNS)])
+        rows.append([Cell(name), *(Cell(_text(found[column]) + "≠" * (column in differ)) for column in SHOWN)])
         payload.append({"name": name, **found, "paper": PAPER.get(name)})
     request.report(len(names), len(names), "done")
     missing = [row["name"] for row in payload if "missing" in row]
@@ -52,7 +58,7 @@ def run(request: Request) -> Finding:
         "datasets",
         heading,
         f"Not on disk: {', '.join(missing)}; `handful info NAME` fetches one." if missing else "All are on disk.",
-        [Table(heading, ["Data set", *map(spaced, COLUMNS)], rows)],
+        [Table(heading, ["Data set", *map(spaced, SHOWN)], rows)],
         payload={"datasets": payload},
     )
 

@@ -122,8 +122,8 @@ def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = No
             rows.append([Cell("R × targets"), *cells])
             rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(_share(d.hub_share)) for d in found)])
     if step is not None:
-        modified = ([modified_loss(t, step, momentum) for t in d.terms] for d in found)
-        rows.append([Cell(f"L̃ at α = {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
+        modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in found)
+        rows.append([Cell(f"L̃ at lr {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
     return Table(heading, ["", *(title(d.name) for d in found)], rows)
 
 

@@ -6,7 +6,7 @@ from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two, 
 from handful.samplers import make_sampler
 from handful.studies import presets
 from handful.studies.beside import paper_number, points_beside
-from handful.studies.budget import Scale, benchmark, train_jobs
+from handful.studies.budget import Scale, benchmark, train_jobs, tuned_each
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
 from handful.vocabulary import hues, spaced, title
@@ -16,7 +16,7 @@ SCALE = Scale(hidden=64, layers=4, epochs=40)
 
 
 def run(request: Request) -> Finding:
-    """The fanouts of the paper's search space; other hyperparameters are those of its best."""
+    """The fanouts of the paper's search space; other hyperparameters are those of its best, or tuned for each."""
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", SCALE)
     fanouts = {
@@ -24,7 +24,8 @@ def run(request: Request) -> Finding:
         for choice in presets.search_space("neighbor")
         if len(choice["fanout"]) <= base.options["layers"]
     }
-    jobs = {f"fanout-{name.replace(',', '-')}": base.with_(sampler=sampler) for name, sampler in fanouts.items()}
+    same = {f"fanout-{name.replace(',', '-')}": base.with_(sampler=sampler) for name, sampler in fanouts.items()}
+    jobs = tuned_each(request, same)
     outcomes = dict(zip(fanouts, train_jobs(request, jobs), strict=True))
     done = {name: o.summary for name, o in outcomes.items() if o.summary is not None}
     ranks = dict(zip(done, best_two([s["test"]["mean"] for s in done.values()], highest=True), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import networkx
@@ -11,10 +10,12 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
+from torch import Tensor
 
 from handful.batch import Batch, make_batch, training_sample
 from handful.finding import Panel, SamplerPicture
 from handful.graph import Graph
+from handful.kernels.layerwise import Layer
 from handful.random import generator
 from handful.samplers.base import Sampler
 from handful.samplers.cluster import Clusters, deal_clusters, metis
@@ -118,7 +119,7 @@ def panels(graph: Graph, seed: int) -> list[Panel]:
     return [make(graph, seed) for make in makers]
 
 
-def _panel(graph: Graph, title: str, subtitle: str, sampler: Sampler, batch: Batch, **extra: Any) -> Panel:
+def _panel(title: str, subtitle: str, sampler: Sampler, batch: Batch, **extra: Any) -> Panel:
     edges = np.unique(np.concatenate([batch.nodes[layer.edge_index].numpy() for layer in batch.layers], axis=1), axis=1)
     return Panel(
         title,
@@ -126,7 +127,7 @@ def _panel(graph: Graph, title: str, subtitle: str, sampler: Sampler, batch: Bat
         batch.nodes.numpy(),
         batch.nodes[batch.targets].numpy(),
         edges[:, edges[0] != edges[1]],
-        directed=not (batch.shared and bool(graph.undirected)),
+        directed=not batch.layers[0].symmetric,
         method=sampler.name,
         options=sampler.options(),
         **extra,
@@ -153,7 +154,7 @@ def _fullest(batches: Callable[[int], Batch]) -> Batch:
 def _neighbor(graph: Graph, seed: int) -> Panel:
     sampler = Neighbors(fanout=(2, 2), batch_size=2)
     batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel(graph, "Neighbour sampling", "2 targets, 2 neighbours of each node, 2 hops", sampler, batch)
+    return _panel("Neighbour sampling", "2 targets, 2 neighbours of each node, 2 hops", sampler, batch)
 
 
 def _cluster(graph: Graph, seed: int) -> Panel:
@@ -168,25 +169,45 @@ def _cluster(graph: Graph, seed: int) -> Panel:
 
     _, batch = _telling(draw)
     groups = [np.flatnonzero(cluster == k) for k in np.unique(cluster)]
-    return _panel(graph, "ClusterGCN", f"{c} clusters, {sampler.per_batch} in a batch", sampler, batch, groups=groups)
+    return _panel("ClusterGCN", f"{c} clusters, {sampler.per_batch} in a batch", sampler, batch, groups=groups)
 
 
 def _saint(graph: Graph, seed: int) -> Panel:
     sampler = RandomWalks(roots=1, length=7)
     k, batch = _telling(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel(graph, "GraphSAINT", "1 walk of 7 steps", sampler, batch, walks=sampler.walks(graph, seed, k, 0))
+    return _panel("GraphSAINT", "1 walk of 7 steps", sampler, batch, walks=sampler.walks(graph, seed, k, 0))
 
 
 def _ladies(graph: Graph, seed: int) -> Panel:
     sampler = Ladies(budget=(4, 4), batch_size=4)
-    batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
-    ends = [len(batch.targets), *(layer.num_sources for layer in reversed(batch.layers))]
-    layers = [batch.nodes[first:last].numpy() for first, last in pairwise(ends)]
-    subtitle = "4 targets, 2 layers of 4 nodes for all"
-    return _panel(graph, "LADIES", subtitle, sampler, batch, groups=[layer for layer in layers if len(layer)])
+    targets = graph.train_nodes[torch.from_numpy(generator(seed).permutation(len(graph.train_nodes))[:4])]
+    drawn = [sampler.draw(graph, targets, seed, k, 0) for k in range(50)]
+    layers = max(drawn, key=lambda layers: len(np.unique(torch.cat([layer.nodes for layer in layers]).numpy())))
+    met = [targets, *(layer.nodes for layer in layers)]
+    ends = [
+        np.stack([layer.nodes[layer.indices.long()].numpy(), above[_rows(layer)].numpy()])
+        for above, layer in zip(met, layers, strict=False)
+    ]
+    edges = np.unique(np.concatenate(ends, axis=1), axis=1)
+    new = [np.setdiff1d(nodes, np.concatenate(met[:i])) for i, nodes in enumerate(met) if i]
+    return Panel(
+        "LADIES",
+        "4 targets, 2 layers of 4 nodes for all",
+        np.unique(np.concatenate(met)),
+        targets.numpy(),
+        edges[:, edges[0] != edges[1]],
+        directed=True,
+        method=sampler.name,
+        options=sampler.options(),
+        groups=[nodes for nodes in new if len(nodes)],
+    )
+
+
+def _rows(layer: Layer) -> Tensor:
+    return torch.repeat_interleave(torch.arange(len(layer.indptr) - 1), layer.indptr.diff())
 
 
 def _rns(graph: Graph, seed: int) -> Panel:
     sampler = RandomNodes(parts=min(2, graph.num_nodes))
     _, batch = _telling(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel(graph, "Random node sampling", f"{sampler.parts} parts", sampler, batch)
+    return _panel("Random node sampling", f"{sampler.parts} parts", sampler, batch)

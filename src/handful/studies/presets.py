@@ -1,6 +1,7 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
-A table of those files is named by the label that the paper gives to what it copies. Data sets, models, samplers and
+A table of those files is named by the label that the paper gives to what it copies, or by the public code that tells
+what the paper does not. Data sets, models, samplers and
 their options are called as everywhere in handful; a name that the paper does not have is an error with those it has.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
 from importlib.resources import files
@@ -28,8 +30,10 @@ def architecture(dataset: str, model: str) -> dict[str, Any]:
         options |= _table("architectures", "app:graphland", "architecture")
     elif model == "sgformer":
         options |= _table("architectures", "tab:arch_hparams_sgformer", dataset)
+        options |= _table("architectures", "SGFormer", dataset)
     else:
         options |= _table("architectures", "tab:arch_hparams_gnn", dataset, model)
+        options |= _of_tuned_gnn(dataset, model)
     return options
 
 
@@ -37,7 +41,15 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
     """The model of the sampling benchmark and its options: GraphSAGE, and a GCN of five layers for LADIES."""
     options = _table("architectures", "tab:arch_hparams", dataset)
     exceptions = _table("architectures", "sec:implementation_details").get(sampler, {})
-    return exceptions.pop("model", "sage"), options | exceptions
+    model = exceptions.pop("model", "sage")
+    return model, options | exceptions | _of_tuned_gnn(dataset, model)
+
+
+def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
+    """What the paper does not tell of these models, as tunedGNN's code has it."""
+    options: dict[str, Any] = {**_table("architectures", "tunedGNN", dataset)}
+    options |= _table("architectures", "tunedGNN models", model)
+    return options
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
@@ -76,8 +88,14 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
     memory = _table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
     devices = ",".join(f"cuda:{i}" for i in range(memory.pop("devices", 0))) or "cpu"
     model, length = "graphland-sage", _table("protocol", "app:graphland", "protocol", "epochs")
-    made = _experiment(dataset, model, architecture(dataset, model), method, cell | memory, epochs=length)
+    how = memory | _table("training", "GraphLand")
+    made = _experiment(dataset, model, architecture(dataset, model), method, cell | how, epochs=length)
     return made.with_(split=split, device=devices)
+
+
+def graphland_names() -> list[str]:
+    """The data sets of GraphLand that the paper has."""
+    return list(_table("training", "tab:hyperparameters-graphland"))
 
 
 def implicit(regime: str, optimizer: str) -> Experiment:
@@ -94,11 +112,12 @@ def _experiment(
     dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any], **settings: Any
 ) -> Experiment:
     """A cell of a table of hyperparameters; neighbour sampling is evaluated by its own samples, all else exactly."""
+    own = cell.pop("options", {}) | (_table("training", "alg:rns") if sampler == "rns" else {})
     return Experiment(
         dataset,
         model=model,
         options=options | {"dropout": cell.pop("dropout")},
-        sampler=make_sampler(sampler, **cell.pop("options", {})),
+        sampler=make_sampler(sampler, **own),
         evaluation="sampled" if sampler == "neighbor" else "exact",
         **cell,
         **settings,
@@ -124,6 +143,33 @@ def training_space() -> dict[str, list[float]]:
     """Learning rates, dropouts and weight decays among which every configuration chose, in ``trials()`` trials."""
     table = _table("protocol", "subsec:hpo_protocol")
     return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
+
+
+def selected_settings() -> dict[str, dict[str, float]]:
+    """Learning rate, dropout and weight decay of every configuration that the paper says it selected, by its place."""
+    found = {}
+    for label in ("tab:hparams_sampling_compact", "tab:tuned_hparams", "tab:hyperparameters-graphland"):
+        for place, cell in _cells(_table("training", label)):
+            found[" ".join((label, *place))] = {name: cell[name] for name in training_space()}
+    return found
+
+
+def outside_search_space() -> dict[str, dict[str, float]]:
+    """The selected settings that lie outside ``training_space``, and the values that do."""
+    space = training_space()
+    outside = {
+        place: {name: value for name, value in cell.items() if value not in space[name]}
+        for place, cell in selected_settings().items()
+    }
+    return {place: values for place, values in outside.items() if values}
+
+
+def _cells(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    for name, inner in table.items():
+        if isinstance(inner, dict) and "lr" in inner:
+            yield (name,), inner
+        elif isinstance(inner, dict):
+            yield from (((name, *place), cell) for place, cell in _cells(inner))
 
 
 def graphland_parts() -> list[int]:

@@ -30,6 +30,8 @@ class Request:
         device: where to compute.
         out: the folder below which runs are kept; what is done there is not done again.
         jobs: how many runs at a time.
+        tune_each: how many trials of learning rate, dropout and weight decay every configuration gets of its own,
+            before it is trained; 0 for none. For the studies that compare configurations of one sampler.
         report: called with how much is done, of how much, and what it is.
 
     >>> Request(budget="smoke").seeds
@@ -44,6 +46,7 @@ class Request:
     device: str = "cpu"
     out: Path = Path("runs")
     jobs: int = 1
+    tune_each: int = 0
     report: Callable[[int, int, str], None] = _silent
 
     def __post_init__(self) -> None:

@@ -236,7 +236,9 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     said = f"Test {metric} {percent(test)} % (validation {100 * val['mean']:.2f} %)."
     skipped = sum(run.skipped for run in summary.runs)
     if skipped:
-        said += f" {skipped} batches had no training node and made no step."
+        said += f" {skipped} batches made no step: they had no training node, or too few nodes for batch norm."
+    if prepared := told["prepare_seconds"]["mean"]:
+        said += f" Before the first epoch the clusters took {prepared:.1f} s (METIS; kept, and not in the seconds)."
     facts, details = configurations([] if trained is None else [trained])
     heading = f"{summary.graph} · {summary.experiment.model} · {summary.experiment.sampler}"
     return Finding(
@@ -263,7 +265,8 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     ]
     going = [one.label for one in runs if len(one.results) < len(one.histories)]
     facts, details = configurations(runs)
-    head = ["Run", f"Test {spaced(metric)} (%)", "Validation (%)", "Seconds", "Seconds per epoch", "RAM (GiB)", "Seeds"]
+    head = ["Run", f"Test {spaced(metric)} (%)", "Validation (%)", "Seconds", "Prepared (s)", "Seconds per epoch"]
+    head += ["RAM (GiB)", "Seeds"]
     said = [f"{one.label}: test {spaced(metric)} {percent(one.test)} %." for one in done[:1] if len(done) == 1]
     said += [f"Not ended: {', '.join(going)}."] if going else []
     return Finding(
@@ -285,6 +288,7 @@ def _costs(results: Sequence[Run]) -> list[Cell]:
     return [
         Cell(percent(mean_ci95([run.val for run in results]))),
         Cell(f"{mean([run.seconds for run in results]):.1f}"),
+        Cell(f"{mean([run.prepare_seconds for run in results]):.1f}"),
         Cell(f"{mean([run.epoch_seconds for run in results]):.2f}"),
         Cell(f"{max(run.peak_ram_bytes for run in results) / 2**30:.2f}"),
         Cell(words([run.seed for run in results])),

@@ -72,11 +72,22 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
     return [make_sampler(sampler, **options) for options in fitted]
 
 
-def paper_experiment(experiment: Experiment, sampler: str) -> Experiment:
-    """``experiment`` with the paper's architecture, epochs and way of evaluation for its data set and ``sampler``."""
-    preset = presets.sampling(experiment.graph, sampler)
-    kept = {"epochs": preset.settings.epochs, "evaluation": preset.settings.evaluation}
-    return experiment.with_(model=preset.model, options=preset.options, **kept)
+def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
+    """``experiment`` with the paper's architecture, epochs and way of training for its data set, once for every
+    configuration of ``sampler`` that the paper searched: on GraphLand full graph and RNS with K ∈ {2, 3, 5, 7, 10}."""
+    make_sampler(sampler)
+    if experiment.graph in presets.graphland_names():
+        if sampler not in ("full", "rns"):
+            raise HandfulError(f"on GraphLand the paper has full and rns alone, not {sampler}")
+        preset = presets.graphland(experiment.graph, experiment.split or "rh", sampler)
+        space: list[dict[str, Any]] = [{"parts": k} for k in presets.graphland_parts()] if sampler == "rns" else [{}]
+    else:
+        preset = presets.sampling(experiment.graph, sampler)
+        space = presets.search_space(sampler)
+    kept = {name: getattr(preset.settings, name) for name in ("epochs", "evaluation", "optimizer", "decayed")}
+    samplers = [make_sampler(sampler, **{**preset.sampler.options(), **options}) for options in space]
+    own = {"model": preset.model, "options": dict(preset.options), **kept}
+    return [experiment.with_(sampler=one, **own) for one in samplers]
 
 
 def tune_samplers(
@@ -144,6 +155,9 @@ def search(
         }
         try:
             study.tell(trial, _val(experiment.with_(**parameters), data, [_Reporter(trial)] if prune else []))
+        except DivergedError:
+            trial.set_user_attr("diverged", True)
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         except BaseException:
@@ -151,20 +165,20 @@ def search(
             raise
     if report is not None:
         report(study.study_name, trials, trials)
+    if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial
     return Best(experiment.with_(**best.params), len(_finished(study)), best.value, best.params)
 
 
 def _val(experiment: Experiment, data: Graph, callbacks: Sequence[Callback]) -> float:
-    """The validation metric of one run; one whose loss is no longer finite has 0, the worst that there is.
+    """The validation metric of one run.
 
     Raises:
+        DivergedError: the loss is no longer finite.
         HandfulError: the metric of the validation nodes is not a number, so that no trial can be told from another.
     """
-    try:
-        val = experiment.fit(data, experiment.seeds[0], callbacks).val
-    except DivergedError:
-        return 0.0
+    val = experiment.fit(data, experiment.seeds[0], callbacks).val
     if isnan(val):
         raise HandfulError(
             f"trials are judged by validation, and {data.name} has no {data.metric} there: give it a split with "
@@ -206,7 +220,8 @@ def _tables(payload: Mapping[str, Any], found: Sequence[Best]) -> list[Table]:
 
 
 def _in_words(payload: Mapping[str, Any]) -> str:
-    best = max(payload["searches"], key=lambda row: row["val"])
+    most = max if METRICS[payload["metric"]].higher_is_better else min
+    best = most(payload["searches"], key=lambda row: row["val"])
     return (
         f"The best validation is {100 * best['val']:.2f} %, by {best['sampler']} with lr {best['lr']:g}, dropout "
         f"{best['dropout']:g} and weight decay {best['weight_decay']:g}."
@@ -227,7 +242,8 @@ def open_study(experiment: Experiment, data: Graph, storage: str) -> Any:
         except Exception as error:
             reason = str(error).strip().splitlines()[0]
             raise RunError(f"storage {storage} cannot be opened: {reason}") from None
-        study = optuna.create_study(study_name=name, storage=store, direction="maximize", load_if_exists=True)
+        direction = "maximize" if METRICS[data.metric].higher_is_better else "minimize"
+        study = optuna.create_study(study_name=name, storage=store, direction=direction, load_if_exists=True)
         if "experiment" not in study.user_attrs:
             study.set_user_attr("experiment", comparable(experiment))
             study.set_user_attr("data", data.identity())

@@ -2,17 +2,17 @@
 
     L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
 
-All are taken at fixed weights over the first ``batches`` batches that make a step. Dropout is off, as in the paper;
-everything else is as in a training step. BatchNorm in particular normalises by the statistics of the batch, and for
-L_full by those of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1) has no bias.
-The model is left as it was found, running statistics and gradients included.
+All are taken at fixed weights over the first ``batches`` batches that make a step. Dropout is off (the paper does not
+say whether it was); everything else is as in a training step. BatchNorm in particular normalises by the statistics of
+the batch, and for L_full by those of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1) has
+no bias. The model is left as it was found, running statistics and gradients included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -167,8 +167,10 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
     return torch.cat([(torch.zeros_like(w) if g is None else g).flatten() for g, w in found])
 
 
-def full_loss(model: nn.Module, graph: Graph) -> float:
+def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
     """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
+
+    ``sampler`` is the one that is trained with: its operator on the full graph may be another than the graph's own.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -176,7 +178,8 @@ def full_loss(model: nn.Module, graph: Graph) -> float:
     True
     """
     with without_dropout(model), torch.no_grad():
-        return float(batch_loss(model, next(FullGraph().epoch(graph, 0, 0))))
+        whole = next(FullGraph().epoch(graph, 0, 0))
+        return float(batch_loss(model, replace(whole, layers=(sampler.operator(graph),))))
 
 
 def implicit_terms(
@@ -206,7 +209,7 @@ def implicit_terms(
     """
     losses, gradients = Welford(), Welford()
     nodes = targets = 0
-    reference = full_loss(model, graph)
+    reference = full_loss(model, graph, sampler)
     with without_dropout(model):
         for batch in first_batches(graph, sampler, batches, seed):
             loss = batch_loss(model, batch)
@@ -257,29 +260,29 @@ def repeated_terms(
         yield implicit_terms(model, graph, sampler, batches, own, on_batch)
 
 
-def regulariser_coefficient(step: float, momentum: float = 0.0) -> float:
+def regulariser_coefficient(lr: float, momentum: float = 0.0) -> float:
     """What multiplies ‖∇L̄‖² + R in the modified loss: α/4, and α/4·(1+β)/(1−β) with heavy-ball momentum β.
 
-    ``step`` is the size of one step, not of an epoch. With momentum it is the effective one, lr/(1−β): under a constant
+    ``lr`` is the optimiser's, for one step and not for an epoch. α is the effective step, lr/(1−β): under a constant
     gradient g the weights move by lr/(1−β)·g per step. The factor is that of Ghosh et al. (2023), which the paper
     quotes. It is proved for gradients of one loss; the paper applies it to R, and so does this function.
 
     >>> regulariser_coefficient(0.1), round(regulariser_coefficient(0.1, momentum=0.9), 6)
-    (0.025, 0.475)
+    (0.025, 4.75)
     """
     if not 0 <= momentum < 1:
         raise ValueError(f"momentum must lie in [0, 1), got {momentum}")
-    return step / 4 * (1 + momentum) / (1 - momentum)
+    return lr / (1 - momentum) / 4 * (1 + momentum) / (1 - momentum)
 
 
-def modified_loss(terms: ImplicitTerms, step: float, momentum: float = 0.0) -> float:
-    """L̃ = L̄ + c·‖∇L̄‖² + c·R, with c from ``regulariser_coefficient``: what training with this step size minimises.
+def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0) -> float:
+    """L̃ = L̄ + c·‖∇L̄‖² + c·R, with c from ``regulariser_coefficient``: what SGD with these settings minimises.
 
     >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, batches=1, nodes=1.0, targets=1.0)
-    >>> modified_loss(terms, step=1.0)
+    >>> modified_loss(terms, lr=1.0)
     5.0
     """
-    return terms.mean_loss + regulariser_coefficient(step, momentum) * (terms.grad_norm_sq + terms.R)
+    return terms.mean_loss + regulariser_coefficient(lr, momentum) * (terms.grad_norm_sq + terms.R)
 
 
 class ImplicitWatch(Callback):

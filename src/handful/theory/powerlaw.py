@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from handful.batch import Sample
@@ -59,11 +60,15 @@ def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50)
 def degrees(graph: Graph | Sample) -> np.ndarray:
     """int64 ``(N,)``, how many distinct neighbours each node has in a graph or a sampled subgraph, loops left out.
 
-    The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph.
+    The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph. Where every
+    layer has nodes of its own (LADIES), it is how many others each target of a layer draws from, over all layers.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]
     """
+    if isinstance(graph, Sample) and any(layer.own_rows is not None for layer in graph.layers):
+        drawn = [(la.degree - (1 if la.own_rows is None else (la.own_rows >= 0).long())) for la in graph.layers]
+        return torch.cat(drawn).cpu().numpy()
     layers = [layer.square() for layer in graph.layers] if isinstance(graph, Sample) else [full_adjacency(graph)]
     if len(layers) == 1 and layers[0].symmetric:
         indptr, indices = layers[0].indptr.cpu().numpy(), layers[0].indices.cpu().numpy()

@@ -12,10 +12,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from handful.errors import HandfulError
+from handful.errors import HandfulError, SamplerError
 from handful.files import write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
+from handful.nn import model_name
 from handful.nn.network import Network
 from handful.nn.parallel import arrange, usable_device
 from handful.samplers.base import Sampler
@@ -33,6 +34,7 @@ from handful.training.loss import NodeLosses, balanced_weights, node_losses
 from handful.training.memory import peak_gpu, peak_ram
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
 from handful.training.record import Run, RunFolder, begun, described, load_weights, refuse_run, save_model
+from handful.vocabulary import title
 
 Devices = str | torch.device | Sequence[str | torch.device]
 SEED = 42
@@ -149,6 +151,7 @@ def begin(
             f"the model takes {model.in_features} features and has {model.out_features} outputs, and the graph needs "
             f"{graph.num_features} and {graph.num_outputs}: make it with graph.num_features and graph.num_outputs"
         )
+    sampler = fitted(sampler, model)
     places = [usable_device(name) for name in device_names(device)]
     graph, model = graph.to(places[0]), arrange(model, places, settings.checkpoint_activations)
     weights = balanced_weights(graph) if settings.class_weight == "balanced" else None
@@ -164,6 +167,26 @@ def begin(
     steps = make_optimizer(settings, model.parameters(), optimizer)
     rates = make_scheduler(settings, steps, scheduler)
     return Loop(model, graph, sampler, steps, settings, seed, rates, loss, weights, callbacks)
+
+
+def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
+    """``sampler`` as it trains ``model``.
+
+    Raises:
+        SamplerError: layers with nodes of their own need a model that sums over them, one layer for each; and one that
+            sees all nodes needs layers that share them.
+    """
+    name = (model_name(model) if isinstance(model, Network) else None) or type(model).__name__
+    if sampler.layerwise and not (isinstance(model, Network) and model.sums_neighbors):
+        raise SamplerError(
+            f"{title(sampler.name)} cannot train {name}: its layers are weighted sums over nodes of their own. Use "
+            "model gcn, sage or graphland-sage, or another sampler"
+        )
+    if isinstance(model, Network):
+        if model.sees_all and not sampler.shared:
+            raise SamplerError(f"{name} sees all nodes of a batch, and {sampler} trims them: use it without trimmed")
+        return sampler.for_depth(model.depth)
+    return sampler
 
 
 def device_names(device: Devices) -> list[str | torch.device]:
@@ -210,6 +233,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         skipped=loop.skipped,
         seconds=loop.seconds,
         train_seconds=loop.train_seconds,
+        prepare_seconds=loop.prepare_seconds,
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
         seed=loop.seed,

@@ -7,43 +7,51 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from handful.batch import Batch
+from handful.batch import Sample
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.samplers.full import FullGraph, full_adjacency
+from handful.samplers.base import Sampler
+from handful.samplers.full import FullGraph
+from handful.training.gather import gathered
 from handful.training.module import logits_of
 
 CHUNK_ROWS = 65_536
 
 
 @torch.no_grad()
-def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
+def infer(
+    model: nn.Module,
+    graph: Graph,
+    chunk: int = CHUNK_ROWS,
+    sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+) -> Tensor:
     """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them.
 
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
-    module, whose layers cannot be seen, runs on the whole graph at once.
+    module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
+    trains by another operator than the graph's own, and its models are to be evaluated by it.
     """
     was_training = model.training
     model.eval()
     try:
         if isinstance(model, Network):
             assert graph.x is not None
-            return model.infer(graph.x, full_adjacency(graph), chunk).float()
+            return model.infer(graph.x, sampler.operator(graph), chunk).float()
         return logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float()
     finally:
         model.train(was_training)
 
 
 @torch.no_grad()
-def infer_sampled(model: nn.Module, batches: Iterator[Batch], num_nodes: int) -> Tensor:
-    """The logits of the batches' targets as their samples give them; NaN for nodes that no batch targets."""
+def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> Tensor:
+    """The logits of the samples' targets as their samples give them; NaN for nodes that none of them targets."""
     was_training = model.training
     model.eval()
     out: Tensor | None = None
-    for batch in batches:
+    for batch in gathered(graph, samples, model, trimmed=True):
         logits = logits_of(model, batch)[batch.targets].float()
         if out is None:
-            out = logits.new_full((num_nodes, logits.shape[1]), float("nan"))
+            out = logits.new_full((graph.num_nodes, logits.shape[1]), float("nan"))
         out[batch.nodes[batch.targets]] = logits
     model.train(was_training)
-    return torch.full((num_nodes, 1), float("nan")) if out is None else out
+    return torch.full((graph.num_nodes, 1), float("nan")) if out is None else out

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -15,9 +14,10 @@ from torch import Tensor, nn, optim
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from handful.batch import Batch, make_batch
-from handful.errors import DivergedError
+from handful.batch import Batch
+from handful.errors import DivergedError, HandfulError
 from handful.graph import Graph
+from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
@@ -61,6 +61,7 @@ class Loop:
     skipped: int = 0
     seconds: float = 0.0
     train_seconds: float = 0.0
+    prepare_seconds: float = 0.0
     best_val: float = math.nan
     best_test: float = math.nan
     best_epoch: int = 0
@@ -99,6 +100,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
     for device in devices_of(loop):
         reset_peak_memory(device)
     last_checkpoint = time.monotonic()
+    loop.prepare_seconds = loop.sampler.prepare(loop.graph)
     loop.notify("on_start")
     while loop.epoch < how.epochs and not loop.stopped:
         began = time.perf_counter()
@@ -129,11 +131,12 @@ def train_epoch(loop: Loop) -> None:
     """One epoch: a forward and backward pass for every batch, and a step for each, or one for all."""
     model, how = loop.model, loop.settings
     model.train()
-    total, batches = 0.0, 0
+    total, batches, small = 0.0, 0, 0
     samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
     for index, batch in enumerate(gathered(loop.graph, samples, model, how.trim)):
-        if len(batch.targets) == 0:
-            loop.skipped += 1
+        too_small = len(batch.targets) > 0 and isinstance(model, Network) and model.too_small(batch)
+        if len(batch.targets) == 0 or too_small:
+            loop.skipped, small = loop.skipped + 1, small + too_small
             continue
         seed = derived_seed(loop.seed, loop.epoch, index)
         seed_step(model, seed)
@@ -150,6 +153,8 @@ def train_epoch(loop: Loop) -> None:
                 parameter.grad /= batches
         _step(loop)
     loop.epoch += 1
+    if small and not batches:
+        raise HandfulError("batch norm needs at least two nodes in a batch: use larger batches, or norm 'ln'")
     if batches and not math.isfinite(total):
         raise DivergedError(f"the loss is {total} in epoch {loop.epoch}: use a smaller lr, or another norm")
     loop.loss = total / batches if batches else math.nan
@@ -192,11 +197,11 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     if loop.settings.evaluation == "exact":
-        logits = infer(loop.model, graph)
+        logits = infer(loop.model, graph, sampler=loop.sampler)
     else:
         nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
         samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
-        logits = infer_sampled(loop.model, map(partial(make_batch, graph), samples), graph.num_nodes)
+        logits = infer_sampled(loop.model, graph, samples)
     metric = METRICS[graph.metric]
     val, test = (metric(logits[mask], graph.y[mask]) for mask in (graph.val_mask, graph.test_mask))
     return val, test

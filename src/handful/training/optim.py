@@ -17,6 +17,17 @@ MakeOptimizer = Callable[..., optim.Optimizer]
 MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
 
 
+def decayed_groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
+    """Weights, which decay, and biases and norms, which do not: those of fewer than two dimensions.
+
+    >>> [len(group["params"]) for group in decayed_groups(nn.Linear(2, 3).parameters())]
+    [1, 1]
+    """
+    every = list(parameters)
+    spared = [p for p in every if p.ndim < 2]
+    return [{"params": [p for p in every if p.ndim >= 2]}, {"params": spared, "weight_decay": 0.0}]
+
+
 def make_optimizer(
     settings: Settings, parameters: Iterable[nn.Parameter], make: MakeOptimizer | None = None
 ) -> optim.Optimizer:
@@ -26,17 +37,18 @@ def make_optimizer(
     0.9
     """
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
+    given: Any = decayed_groups(parameters) if settings.decayed == "weights" else parameters
     if make is not None:
         try:
-            return make(parameters, **common)
+            return make(given, **common)
         except TypeError as error:
             raise HandfulError(f"optimizer {named(make)} must take (parameters, lr, weight_decay): {error}") from None
     if settings.optimizer == "adam":
-        return optim.Adam(parameters, fused=True, **common)
+        return optim.Adam(given, fused=True, **common)
     if settings.optimizer == "adamw":
-        return optim.AdamW(parameters, fused=True, **common)
+        return optim.AdamW(given, fused=True, **common)
     beta = settings.momentum if settings.optimizer == "sgdm" else 0.0
-    return optim.SGD(parameters, momentum=beta, fused=True, **common)
+    return optim.SGD(given, momentum=beta, fused=True, **common)
 
 
 def make_scheduler(

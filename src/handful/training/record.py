@@ -40,6 +40,10 @@ FORMAT = 2
 class Run:
     """What a training run came to. Metrics are fractions; ``test`` is that of the epoch with the best ``val``.
 
+    ``seconds`` counts from the first epoch on. What a sampler does once before (METIS) is in ``prepare_seconds``: the
+    time that it took when it was done, also where it is kept from an earlier run. ``skipped`` counts batches that made
+    no step: those without a training node, and those with too few nodes for BatchNorm.
+
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
     """
@@ -53,6 +57,7 @@ class Run:
     skipped: int = 0
     seconds: float = 0.0
     train_seconds: float = 0.0
+    prepare_seconds: float = 0.0
     peak_ram_bytes: int = 0
     peak_gpu_bytes: int | None = None
     seed: int = 0
