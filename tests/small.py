@@ -33,8 +33,9 @@ def dense(graph: hf.Graph) -> Tensor:
 
 
 def dense_mean(graph: hf.Graph) -> Tensor:
-    """A over the number of edges that point to each node."""
-    return dense(graph) / graph.in_degree.clamp_min(1)[:, None]
+    """A over the sums of its rows; rows that sum to 0 stay 0."""
+    a = dense(graph)
+    return a / torch.where(a.sum(1) > 0, a.sum(1), 1)[:, None]
 
 
 def dense_gcn(graph: hf.Graph) -> Tensor:

@@ -32,7 +32,7 @@ def edge_lists(draw: st.DrawFn) -> tuple[int, np.ndarray, np.ndarray]:
     n = draw(st.integers(1, 9))
     pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
     edges = draw(st.lists(pair, max_size=30))
-    weights = draw(st.lists(st.integers(-4, 9), min_size=len(edges), max_size=len(edges)))
+    weights = draw(st.lists(st.integers(0, 9), min_size=len(edges), max_size=len(edges)))
     return n, np.array(edges, np.int64).reshape(-1, 2).T, np.array(weights, np.float32)
 
 
@@ -216,6 +216,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"edge_weight": np.ones(3)}, "edge_weight has 3 values for 4 edges"),
     ({"edge_weight": np.ones((4, 2))}, r"edge_weight must have shape \(4,\)"),
     ({"edge_weight": [1, 2, np.inf, 1]}, "edge_weight.* is not finite"),
+    ({"edge_weight": [1, 2, -3, 1]}, "edge_weight.* is -3: a weight is how much an edge counts, 0 or more"),
     ({"metric": "f1"}, "metric 'f1' is unknown"),
     ({"metric": "roc_auc", "num_classes": 3}, "metric 'roc_auc' is for two classes"),
     ({"class_names": ("a",)}, "1 class names for 2 classes"),

@@ -35,7 +35,7 @@ class Graph:
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
         y: int64 labels ``(N,)``, -1 where unknown; ``None`` for topology alone.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
-        edge_weight: float32 ``(E,)``, or ``None`` for an unweighted graph.
+        edge_weight: float32 ``(E,)``, none below 0, or ``None`` for an unweighted graph.
         undirected: whether every edge has its reverse with the same weight; checked, or found out when ``None``.
         num_classes: the number of classes; the largest label plus one when ``None``.
         metric: what to report and to choose epochs by.
@@ -131,6 +131,17 @@ class Graph:
         tensor([1, 2, 0])
         """
         return self.indptr.diff()
+
+    @cached_property
+    def in_weight(self) -> Tensor:
+        """float32 ``(N,)``, the sum of the weights of the edges that point to each node; ``in_degree`` without weights.
+
+        >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]], edge_weight=[0.5, 1.0, 2.0]).in_weight
+        tensor([1.0000, 2.5000, 0.0000])
+        """
+        if self.edge_weight is None:
+            return self.in_degree.to(torch.float32)
+        return torch.zeros(self.num_nodes, device=self.device).index_add_(0, self.edge_index[1], self.edge_weight)
 
     @cached_property
     def has_loops(self) -> bool:
@@ -473,6 +484,9 @@ def _checked_weight(weight: Tensor, edges: int) -> Tensor:
     weight = weight.to(torch.float32).contiguous()
     if not bool(torch.isfinite(weight).all()):
         raise GraphError(f"edge_weight[{int((~torch.isfinite(weight)).nonzero()[0])}] is not finite")
+    if bool((weight < 0).any()):
+        at = int((weight < 0).nonzero()[0])
+        raise GraphError(f"edge_weight[{at}] is {float(weight[at]):g}: a weight is how much an edge counts, 0 or more")
     return weight
 
 
