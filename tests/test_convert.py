@@ -106,6 +106,13 @@ def test_labels_of_every_task_come() -> None:
     assert from_mapping({"edge_index": EDGE_INDEX, "y": Y, "task": np.array("regression")}).kind == "regression"
 
 
+def test_numbers_of_networkx_are_no_names_of_classes() -> None:
+    path = nx.path_graph(3)
+    nx.set_node_attributes(path, {0: 0.5, 1: 2.0, 2: 3}, "y")
+    graph = from_networkx(path)
+    assert (graph.task, graph.y.tolist()) == ("regression", [0.5, 2.0, 3.0])
+
+
 def test_pyg_keeps_isolated_nodes() -> None:
     assert from_pyg(Data(edge_index=EDGE_INDEX, num_nodes=9)).num_nodes == 9
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
@@ -40,7 +39,7 @@ def test_a_file_gets_the_last_line_alone() -> None:
 
 
 @pytest.mark.slow
-def test_a_notebook_has_a_bar_and_tables(tmp_path: Path) -> None:
+def test_a_notebook_has_a_bar_and_tables() -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     cells = (
@@ -48,7 +47,7 @@ def test_a_notebook_has_a_bar_and_tables(tmp_path: Path) -> None:
         "hf.fit('sage', graph, hf.RandomNodes(2), options={'hidden': 8, 'layers': 2}, epochs=3, progress=True)",
     )
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(book, kernel_name="python3", timeout=300).execute(cwd=str(tmp_path))
+    nbclient.NotebookClient(book, kernel_name="python3", timeout=300).execute()
     shown = [[out["data"]["text/html"] for out in cell["outputs"] if "data" in out] for cell in book.cells]
     assert "<caption>Graph synthetic</caption>" in shown[0][0]
     assert '<progress value="3" max="3">' in shown[1][0]

@@ -6,6 +6,7 @@ Each function says what a ``Graph`` cannot hold and is therefore lost. Edges com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -235,8 +236,8 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     Args:
         graph: any graph of networkx.
         x: the attribute that holds a node's features, a number or a vector.
-        y: the attribute that holds a node's label. Labels that are not integers are numbered in sorted order and
-            become ``class_names``.
+        y: the attribute that holds a node's label. Labels that are not numbers are numbered in sorted order and become
+            ``class_names``.
         weight: the attribute that holds an edge's weight.
         fields: as for ``Graph``; they replace what the attributes give.
 
@@ -271,13 +272,15 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """``y`` and, where labels are not integers, ``class_names`` in sorted order.
+    """``y`` and, where labels are not numbers, ``class_names`` in sorted order.
 
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
     """
     if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
         return {"y": np.array(labels, np.int64)}
+    if all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
+        return {"y": np.array(labels, np.float64)}
     classes, codes = np.unique([str(label) for label in labels], return_inverse=True)
     return {"y": codes.astype(np.int64), "class_names": tuple(classes.tolist())}
 

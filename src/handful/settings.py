@@ -80,6 +80,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Settings).items():
             object.__setattr__(self, name, checked(name, getattr(self, name), hint))
+        if self.metric is not None:  # ROC-AUC, macro-F1 and R² as people write them
+            plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
+            object.__setattr__(self, "metric", plain)
         for name in ("epochs", "evaluate_every", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
