@@ -14,8 +14,8 @@ from handful.samplers.ladies import Ladies
 from handful.studies.beside import paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.studies.trained import graph_and_metric, setting, trained_finding
-from handful.training.metrics import METRICS
-from handful.vocabulary import METHODS, hues, title
+from handful.training.metrics import METRICS, Metric
+from handful.vocabulary import METHODS, hues, spaced, title
 
 SAMPLERS = tuple(METHODS)
 STEPS = 8
@@ -145,15 +145,15 @@ def in_words(result: dict[str, Any]) -> str:
     tests = {row["sampler"]: mean for row in result["rows"] if (mean := mean_of(row.get("test"))) is not None}
     if "rns" not in tests or len(tests) < 2:
         return "Without RNS and another method there is nothing to compare."
-    higher = METRICS[result["metric"]].higher_is_better
+    metric = METRICS[result["metric"]]
     others = {name: test for name, test in tests.items() if name not in ("full", "rns")}
-    told = [f"{_apart(tests['rns'], tests['full'])} full-graph training"] if "full" in tests else []
+    told = [f"{_apart(tests['rns'], tests['full'], metric)} full-graph training"] if "full" in tests else []
     if others:
-        rival = (max if higher else min)(others, key=lambda name: others[name])
-        told.append(f"{_apart(tests['rns'], others[rival])} {title(rival)}, the best of the others")
+        rival = (max if metric.higher_is_better else min)(others, key=lambda name: others[name])
+        told.append(f"{_apart(tests['rns'], others[rival], metric)} {title(rival)}, the best of the others")
     return f"RNS is {' and '.join(told)}."
 
 
-def _apart(ours: float, theirs: float) -> str:
-    points = 100 * (ours - theirs)
-    return f"{abs(points):.2f} points {'above' if points >= 0 else 'below'}"
+def _apart(ours: float, theirs: float, metric: Metric) -> str:
+    apart = metric.text(abs(ours - theirs)) + (" points" if metric.percent else f" of {spaced(metric.name)}")
+    return f"{apart} {'above' if ours >= theirs else 'below'}"
