@@ -11,7 +11,7 @@ from typing import Any
 from handful.errors import RunError
 from handful.experiment import Experiment
 from handful.nn.network import Network
-from handful.training.metrics import METRICS
+from handful.training.metrics import recorded_metric
 from handful.training.record import Run, RunFolder, load_model, read_config
 
 
@@ -37,7 +37,7 @@ class OpenedRun:
     @cached_property
     def best(self) -> int:
         """The place of the seed with the best validation metric."""
-        metric = METRICS[self.results[0].metric]
+        metric = recorded_metric(self.results[0].metric, self.results[0].higher_is_better)
         place = 0
         for i, run in enumerate(self.results):
             if metric.better(run.val, than=self.results[place].val):

@@ -31,8 +31,7 @@ class Ladies(Sampler):
     An epoch visits every training node once, ``batch_size`` targets per step. With P = row-normalised A + I, each layer
     from the top down draws nodes without replacement, with p ∝ the squared column sums of P over the nodes above it,
     keeps the step's targets too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge
-    weights, which must not be negative, are part of A. The loss is the mean over the targets. Evaluation is by P on the
-    full graph.
+    weights are part of A. The loss is the mean over the targets. Evaluation is by P on the full graph.
 
     As in the original, the nodes above are not kept. A layer that also looks at its own node (a residual, GraphSAGE)
     sees zeros where that was not drawn.
@@ -60,8 +59,6 @@ class Ladies(Sampler):
         at_least(1, batch_size=self.batch_size)
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
-            raise SamplerError("LADIES draws nodes in proportion to edge weights, and this graph has negative ones")
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
         chunks = [torch.from_numpy(chunk).to(graph.device) for chunk in in_chunks(order, self.batch_size)]
         for drawn in in_order(lambda step: self.draw(graph, chunks[step], seed, epoch, step), len(chunks)):

@@ -13,7 +13,7 @@ from handful.nn.network import Network
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.gather import gathered
-from handful.training.module import logits_of
+from handful.training.module import in_units, logits_of
 
 CHUNK_ROWS = 65_536
 
@@ -25,7 +25,8 @@ def infer(
     chunk: int = CHUNK_ROWS,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
 ) -> Tensor:
-    """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them.
+    """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them; of a model
+    that was trained on numbers, its predictions in their unit.
 
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
     module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
@@ -36,8 +37,8 @@ def infer(
     try:
         if isinstance(model, Network):
             assert graph.x is not None
-            return model.infer(graph.x, sampler.operator(graph), chunk).float()
-        return logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float()
+            return in_units(model, model.infer(graph.x, sampler.operator(graph), chunk).float())
+        return in_units(model, logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float())
     finally:
         model.train(was_training)
 
@@ -49,7 +50,7 @@ def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> 
     model.eval()
     out: Tensor | None = None
     for batch in gathered(graph, samples, model, trimmed=True):
-        logits = logits_of(model, batch)[batch.targets].float()
+        logits = in_units(model, logits_of(model, batch)[batch.targets].float())
         if out is None:
             out = logits.new_full((graph.num_nodes, logits.shape[1]), float("nan"))
         out[batch.nodes[batch.targets]] = logits

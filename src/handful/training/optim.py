@@ -39,10 +39,15 @@ def make_optimizer(
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     given: Any = decayed_groups(parameters) if settings.decayed == "weights" else parameters
     if make is not None:
+        if not callable(make):
+            raise HandfulError(f"optimizer takes a name or a class such as torch.optim.AdamW, got a {named(make)}")
         try:
-            return make(given, **common)
+            made = make(given, **common)
         except TypeError as error:
             raise HandfulError(f"optimizer {named(make)} must take (parameters, lr, weight_decay): {error}") from None
+        if not isinstance(made, optim.Optimizer):
+            raise HandfulError(f"optimizer {named(make)} must give a torch optimiser, got {made!r}")
+        return made
     if settings.optimizer == "adam":
         return optim.Adam(given, fused=True, **common)
     if settings.optimizer == "adamw":
@@ -60,9 +65,12 @@ def make_scheduler(
     """
     if make is not None:
         try:
-            return make(optimizer)
+            made = make(optimizer)
         except TypeError as error:
             raise HandfulError(f"scheduler {named(make)} must take the optimiser alone: {error}") from None
+        if not isinstance(made, LRScheduler):
+            raise HandfulError(f"scheduler {named(make)} must give a torch scheduler, got {made!r}")
+        return made
     if settings.scheduler == "cosine":
         return CosineAnnealingLR(optimizer, settings.epochs)
     if settings.scheduler == "linear":
