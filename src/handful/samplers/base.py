@@ -39,6 +39,11 @@ class Sampler(ABC):
         """
         raise SamplerError(f"sampler '{self.name}' cannot evaluate by sampling: use evaluation='exact'")
 
+    @property
+    def method(self) -> str:
+        """The name that tables have for it, of ``handful.vocabulary.METHODS``: its own, unless an option changes it."""
+        return self.name
+
     def options(self) -> dict[str, Any]:
         """The options as plain values, for records."""
         return asdict(self)

@@ -216,7 +216,7 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
 
 def summary_finding(summary: Summary, folder: Path) -> Finding:
     """One experiment as a finding: a row for every seed."""
-    name, told = summary.experiment.sampler.name, summary.to_json()
+    name, told = summary.experiment.sampler.method, summary.to_json()
     trained = read_trained(folder, name)
     metric, test, val = spaced(summary.metric), told["test"], told["val"]
     head = ["seed", "val (%)", "test (%)", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
