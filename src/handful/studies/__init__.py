@@ -32,6 +32,8 @@ STUDIES = (
     "bias_bound",
     "degree_law",
     "explicit_penalty",
+    "hubs",
+    "survey",
 )
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from handful.errors import HandfulError, unknown
@@ -32,6 +32,8 @@ class Request:
         jobs: how many runs at a time.
         report: called with how much is done, of how much, and what it is.
 
+    ``seeds_given`` tells whether somebody named the seeds.
+
     >>> Request(budget="smoke").seeds
     (42,)
     """
@@ -45,10 +47,12 @@ class Request:
     out: Path = Path("runs")
     jobs: int = 1
     report: Callable[[int, int, str], None] = _silent
+    seeds_given: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.budget not in BUDGETS:
             raise HandfulError(unknown("budget", self.budget, BUDGETS))
+        object.__setattr__(self, "seeds_given", bool(self.seeds))
         if not self.seeds:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 
