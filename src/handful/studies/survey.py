@@ -105,7 +105,7 @@ def run(request: Request) -> Finding:
 
 def planned(request: Request) -> Plan:
     """The jobs of the survey; every graph is loaded once to see whether it is there, and how large."""
-    cases = TINY if request.budget == "smoke" else CASES
+    cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
         cases = (Case(request.graph, request.graph, request.split),)
     scale, plan = SCALES[request.budget], Plan({}, {}, {}, {})
