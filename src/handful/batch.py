@@ -105,12 +105,19 @@ class Batch(Sample):
 
 
 def training_sample(
-    graph: Graph, nodes: Tensor, layers: tuple[Adjacency, ...], loss_weight: Tensor | None = None
+    graph: Graph,
+    nodes: Tensor,
+    layers: tuple[Adjacency, ...],
+    loss_weight: Tensor | None = None,
+    own: int | None = None,
 ) -> Sample:
-    """A sample whose targets are the training nodes among ``nodes``; ``loss_weight`` has one value for every node."""
+    """A sample whose targets are the training nodes among the first ``own`` of ``nodes``, or among all.
+
+    ``loss_weight`` has one value for every node.
+    """
     graph.require_training()
     assert graph.train_mask is not None
-    targets = graph.train_mask[nodes].nonzero().squeeze(1)
+    targets = graph.train_mask[nodes[:own]].nonzero().squeeze(1)
     return Sample(nodes, layers, targets, None if loss_weight is None else loss_weight[targets])
 
 

@@ -33,6 +33,7 @@ SAMPLERS = [
     RandomNodes(3),
     RandomNodes(3, drop_last=True, stratify=True),
     RandomNodes(fraction=0.3),
+    RandomNodes(3, hubs=0.1),
     Neighbors((3, 2), 40),
     Clusters(6, 2),
     RandomWalks(20, 2),

@@ -9,6 +9,7 @@ import pytest
 from graphs import make_graph
 from handful import Experiment
 from handful.errors import HandfulError
+from handful.samplers import Sampler
 from handful.studies.compare import (
     chosen_samplers,
     compare_samplers,
@@ -25,6 +26,11 @@ from studies.smoke import GRAPH, check, trained_here
 MADE = Experiment("ogbn-arxiv", seeds=(1,))
 
 
+def made(method: str) -> Sampler:
+    (sampler,) = chosen_samplers([method], {}, 1)
+    return sampler
+
+
 def outcome(sampler: str, test: float, seconds: float = 1.0, gpu: int | None = None) -> Outcome:
     summary = {
         "graph": "arxiv",
@@ -36,7 +42,7 @@ def outcome(sampler: str, test: float, seconds: float = 1.0, gpu: int | None = N
         "epoch_seconds": {"mean": seconds / 10},
         "peak_memory_bytes": {"ram": 2**30, "gpu": gpu},
     }
-    return Outcome(sampler, MADE.with_(sampler=sampler), Path("nowhere"), summary)
+    return Outcome(sampler, MADE.with_(sampler=made(sampler)), Path("nowhere"), summary)
 
 
 def failed(sampler: str) -> Outcome:
@@ -55,6 +61,23 @@ def test_samplers_by_name_with_batches_for_the_graph() -> None:
     assert chosen_samplers(["neighbor"], own, 2, graph)[0].options()["batch_size"] == 5
     with pytest.raises(HandfulError, match="did you mean rns"):
         chosen_samplers(["rsn"], {}, 2)
+
+
+def test_hubs_have_a_row_beside_plain_rns() -> None:
+    def rows(names: list[str], **options: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+        chosen = chosen_samplers(names, options, 2)
+        return [(s.method, s.options().get("parts"), s.options().get("hubs")) for s in chosen]
+
+    assert rows(["rns", "saint"], rns={"hubs": 0.05, "parts": 3}) == [
+        ("rns", 3, None),
+        ("rns-hubs", 3, 0.05),
+        ("saint", None, None),
+    ]
+    assert rows(["rns-hubs", "rns"], rns={"parts": 3}) == [("rns-hubs", 3, "auto"), ("rns", 3, None)]
+    assert rows(["rns", "rns-hubs"], rns={"hubs": 7}) == [("rns", 4, None), ("rns-hubs", 4, 7)]
+    assert rows(["rns-hubs"], **{"rns-hubs": {"hubs": "degree>=9"}}) == [("rns-hubs", 4, "degree>=9")]
+    with pytest.raises(HandfulError, match="hubs takes a share"):
+        rows(["rns"], rns={"hubs": 0})
 
 
 def test_best_and_second_best_are_marked_and_a_failure_says_why() -> None:
@@ -100,6 +123,11 @@ def test_points_of_cost() -> None:
         ({"rns": 0.72, "saint": 0.74}, "RNS is 2.00 points below GraphSAINT"),
         ({"full": 0.7, "rns": 0.7}, "RNS is 0.00 points above full-graph training."),
         ({"full": 0.7, "saint": 0.7}, "nothing to compare"),
+        (
+            {"full": 0.70, "rns": 0.72, "rns-hubs": 0.73, "saint": 0.74},
+            "RNS + hubs is 3.00 points above full-graph training, 1.00 points above RNS without them and 1.00 points "
+            "below GraphSAINT, the best of the others.",
+        ),
         ({"full": math.nan, "rns": 0.7, "saint": math.nan}, "nothing to compare"),
     ],
 )

@@ -17,7 +17,9 @@ def diagnose(
     graph: p.Graph,
     split: p.Split = None,
     root: p.Root = None,
-    samplers: Annotated[str, typer.Option(help="Which samplers, separated by commas.")] = "rns,neighbor,cluster,saint",
+    samplers: Annotated[
+        str, typer.Option(help="Which samplers, separated by commas.")
+    ] = "rns,rns-hubs,neighbor,cluster,saint",
     option: p.SamplerOptions = None,
     batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
@@ -59,7 +61,7 @@ def diagnose(
     chosen = chosen_samplers(names, options, depth)
     with Bar("repeats", repeats * len(chosen)) as bar:
         found = diagnose_samplers(
-            asked, chosen, batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.name)
+            asked, chosen, batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
         )
     told = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in found.payload["samplers"]]
     where = [] if out_dir is None else [f"report: {publish(found, Path(out_dir)).path}"]

@@ -64,6 +64,7 @@ def sampler_options(names: str, pairs: list[str]) -> tuple[list[str], dict[str, 
     options: dict[str, dict[str, Any]] = {name: {} for name in wanted}
     for key, value in parse_options(pairs).items():
         name, dot, field = key.partition(".")
+        name = next((known for known in wanted if known.replace("-", "_") == name), name)
         if not dot:
             raise HandfulError(f"--option is sampler.name=value, such as rns.parts=8; got '{key}'")
         if name not in options:

@@ -34,6 +34,13 @@ def train(
     parts: Annotated[
         str | None, typer.Option(help="m, the number of parts of rns; auto tries some first, as `handful parts` does.")
     ] = None,
+    hubs: Annotated[
+        str | None,
+        typer.Option(
+            help="Nodes of largest in-degree that every part of rns holds as helpers: a share (0.05), a number (6), "
+            "degree>=100, or auto."
+        ),
+    ] = None,
     sampler_option: Annotated[
         list[str] | None, typer.Option("--sampler-option", "-s", help="Any option of the sampler, as name=value.")
     ] = None,
@@ -98,7 +105,7 @@ def train(
     as_json: p.Json = False,
 ) -> None:
     """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each."""
-    from handful.cli.options import experiment, parse_options, publish, run_folder
+    from handful.cli.options import experiment, parse_options, parse_value, publish, run_folder
     from handful.cli.progress import Bar, EpochProgress
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
@@ -127,6 +134,8 @@ def train(
     options = parse_options(sampler_option or [])
     if parts not in (None, "auto"):
         options["parts"] = integer(parts, "--parts")
+    if hubs is not None:
+        options["hubs"] = parse_value(hubs)
     asked = experiment(
         ctx.params,
         options=parse_options(model_option or []),

@@ -3,6 +3,9 @@
 The one pass reads the rows in order and keeps a source if its part is that of the row. There is no branch: it always
 writes, and adds the result of the comparison to the cursor. Only the edges that are kept, one in m, are then
 renumbered, part by part.
+
+Hubs are nodes that every part holds. As sources they are kept by the same pass, whatever the row. Their own rows are
+another cut of the graph in every part: these few, long rows are read once for each part.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows,
 class Survivors:
     """The edges inside a part: those of row ``v`` are ``kept[start[v] : start[v] + count[v]]``.
 
-    ``kept`` holds sources, or, if ``are_edges``, places in ``indices``.
+    ``kept`` holds sources, or, if ``are_edges``, places in ``indices``. The rows of hubs are those of one part at a
+    time, at the end of ``kept``: ``cut_hubs`` fills them.
     """
 
     kept: np.ndarray
@@ -32,33 +36,77 @@ class Survivors:
 
 
 @kernel
+def _stays(code: Any, own: Any, hub: Any) -> Any:
+    """Whether a source of part ``code`` stays in a row of part ``own``."""
+    if hub is None:  # known when this is compiled
+        return code == own
+    return (code == own) | (code == hub)
+
+
+@kernel
 def _keep_inside(
-    lo: int, hi: int, indptr: Any, indices: Any, part: Any, as_edges: bool, kept: Any, start: Any, count: Any
+    lo: int, hi: int, indptr: Any, indices: Any, part: Any, hub: Any, as_edges: bool, kept: Any, start: Any, count: Any
 ) -> None:
     cursor = indptr[lo]
     for v in range(lo, hi):
         own = part[v]
+        if hub is not None and own == hub:
+            continue
         begin = cursor
         if as_edges:
             for e in range(indptr[v], indptr[v + 1]):
                 kept[cursor] = e
-                cursor += part[indices[e]] == own
+                cursor += _stays(part[indices[e]], own, hub)
         else:
             for e in range(indptr[v], indptr[v + 1]):
                 kept[cursor] = indices[e]
-                cursor += part[indices[e]] == own
+                cursor += _stays(part[indices[e]], own, hub)
         start[v] = begin
         count[v] = cursor - begin
 
 
-def keep_inside(indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_edges: bool = False) -> Survivors:
-    """Every edge whose two ends have the same ``part``, in one pass over the CSR for any number of parts."""
-    n = len(indptr) - 1
+def keep_inside(
+    indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_edges: bool = False, hub: Any = None
+) -> Survivors:
+    """Every edge whose source has the ``part`` of its row or is a hub, in one pass over the CSR for all parts.
+
+    A node is a hub where its part is ``hub``, a number of the same type. The rows of hubs have room of their own, which
+    ``cut_hubs`` fills.
+    """
+    n, edges = len(indptr) - 1, len(indices)
+    hubs = np.empty(0, np.int64) if hub is None else np.flatnonzero(part == hub)
+    ends = edges + np.cumsum(indptr[hubs + 1] - indptr[hubs])
     # As long as the edge list, but only the pages with kept edges are ever touched.
-    kept = np.empty(len(indices), np.int64 if with_edges else indices.dtype)
+    kept = np.empty(int(ends[-1]) if len(hubs) else edges, np.int64 if with_edges else indices.dtype)
     start, count = np.empty(n, np.int64), np.empty(n, np.int32)
-    over_rows(_keep_inside, indptr, indices, part, with_edges, kept, start, count)
+    over_rows(_keep_inside, indptr, indices, part, hub, with_edges, kept, start, count)
+    start[hubs] = ends - (indptr[hubs + 1] - indptr[hubs])
     return Survivors(kept, start, count, with_edges)
+
+
+@kernel
+def _cut_hubs(
+    lo: int, hi: int, work: Any, hubs: Any, indptr: Any, indices: Any, part: Any, own: Any, hub: Any, as_edges: bool,
+    kept: Any, start: Any, count: Any,
+) -> None:  # fmt: skip
+    for i in range(lo, hi):
+        v = hubs[i]
+        cursor = start[v]
+        for e in range(indptr[v], indptr[v + 1]):
+            kept[cursor] = e if as_edges else indices[e]
+            cursor += _stays(part[indices[e]], own, hub)
+        count[v] = cursor - start[v]
+
+
+def cut_hubs(
+    survivors: Survivors, hubs: np.ndarray, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, own: int
+) -> None:
+    """Let the rows of ``hubs``, ids ascending, keep the sources that are in part ``own`` or are hubs."""
+    work = np.zeros(len(hubs) + 1, np.int64)
+    np.cumsum(indptr[hubs + 1] - indptr[hubs], out=work[1:])
+    codes = part, part.dtype.type(own), part[hubs[0]]
+    into = survivors.are_edges, survivors.kept, survivors.start, survivors.count
+    over_rows(_cut_hubs, work, hubs, indptr, indices, *codes, *into)
 
 
 @kernel
@@ -84,8 +132,8 @@ def _mark(nodes: Any, member: Any, before: Any) -> None:
 
 @kernel
 def _renumber(
-    lo: int, hi: int, nodes: Any, kept: Any, start: Any, indptr: Any, indices: Any, member: Any, before: Any,
-    out: Any, edges: Any,
+    lo: int, hi: int, indptr: Any, nodes: Any, kept: Any, start: Any, indices: Any, member: Any, before: Any,
+    helper: Any, out: Any, edges: Any,
 ) -> None:  # fmt: skip
     as_edges = edges.shape[0] > 0
     for i in range(lo, hi):
@@ -95,38 +143,64 @@ def _renumber(
             if as_edges:
                 edges[at + k] = u
                 u = np.int64(indices[u])
-            lower = (np.uint64(1) << np.uint64(u & 63)) - np.uint64(1)
-            out[at + k] = before[u >> 6] + _ones(member[u >> 6] & lower)
+            word, bit = member[u >> 6], np.uint64(1) << np.uint64(u & 63)
+            if helper is None or word & bit:
+                out[at + k] = before[u >> 6] + _ones(word & (bit - np.uint64(1)))
+            else:
+                out[at + k] = helper[u]
 
 
-def part_csr(survivors: Survivors, nodes: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def part_csr(
+    survivors: Survivors, own: np.ndarray, helpers: np.ndarray, indices: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of one part in its own numbering, and the edges it is made of (empty unless they were kept).
 
-    ``nodes`` are the part's nodes, ascending. The new number of a node is its rank among them, which is computed from a
-    bitmap. The bitmap takes a fifth of a byte per node and stays in the cache; a table of new numbers would not.
+    ``own`` are the part's nodes, ascending. The new number of a node is its rank among them, which is computed from a
+    bitmap. The bitmap takes a fifth of a byte per node and stays in the cache; a table of new numbers would not. The
+    ``helpers`` come after them; they are few enough for a table.
     """
+    nodes, helper = own, None
+    if len(helpers):
+        nodes, helper = np.concatenate([own, helpers]), np.empty(len(survivors.start), np.int32)
+        helper[helpers] = np.arange(len(own), len(nodes), dtype=np.int32)
     words = len(survivors.start) // 64 + 1
     member, before = np.empty(words, np.uint64), np.empty(words, np.int32)
-    _mark(nodes, member, before)
+    _mark(own, member, before)
     indptr = np.zeros(len(nodes) + 1, np.int64)
     np.cumsum(survivors.count[nodes], out=indptr[1:])
     out = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(len(out) if survivors.are_edges else 0, np.int64)
-    ranges = even_ranges(len(nodes), get_threads() if len(out) > 20_000 else 1)
-    run(_renumber, ranges, nodes, survivors.kept, survivors.start, indptr, indices, member, before, out, edges)
+    told = nodes, survivors.kept, survivors.start, indices, member, before, helper, out, edges
+    over_rows(_renumber, indptr, *told)
     return indptr, out, edges
 
 
 def parts(
-    indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, with_edges: bool = False
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    part: np.ndarray,
+    m: int,
+    with_edges: bool = False,
+    hubs: np.ndarray | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """The nodes of parts 0 to ``m - 1`` in turn, ascending, and what ``part_csr`` gives of each."""
+    """The nodes of parts 0 to ``m - 1`` in turn, and what ``part_csr`` gives of each.
+
+    Nodes are the part's own, ascending, then the ``hubs`` that are not its own. Both ``part``, where m and above is in
+    none, and ``hubs``, ids ascending, are of the whole graph.
+    """
     ends = np.cumsum(np.bincount(part, minlength=m))
     order = np.argsort(part, kind="stable")
-    survivors = keep_inside(indptr, indices, part, with_edges)
+    code, hub, helpers = part, None, np.empty(0, np.int64)
+    if hubs is not None and len(hubs):
+        code = np.minimum(part, m).astype(np.min_scalar_type(m + 1))
+        code[hubs] = hub = code.dtype.type(m + 1)
+    survivors = keep_inside(indptr, indices, code, with_edges, hub)
     for p in range(m):
-        nodes = order[ends[p - 1] if p else 0 : ends[p]]
-        yield nodes, *part_csr(survivors, nodes, indices)
+        own = order[ends[p - 1] if p else 0 : ends[p]]
+        if hubs is not None and len(hubs):
+            cut_hubs(survivors, hubs, indptr, indices, code, p)
+            helpers = hubs[part[hubs] != p]
+        yield np.concatenate([own, helpers]) if len(helpers) else own, *part_csr(survivors, own, helpers, indices)
 
 
 @kernel

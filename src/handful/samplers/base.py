@@ -65,6 +65,11 @@ class Sampler(ABC):
         """Do what is done once for a graph, before the first epoch; the seconds that it took when it was done."""
         return 0.0
 
+    @property
+    def method(self) -> str:
+        """The name that tables have for it, of ``handful.vocabulary.METHODS``: its own, unless an option changes it."""
+        return self.name
+
     def options(self) -> dict[str, Any]:
         """The options as plain values, for records."""
         return asdict(self)

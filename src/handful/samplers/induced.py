@@ -18,20 +18,26 @@ def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
     return np.uint8 if parts < 255 else np.uint16 if parts < 65_535 else np.int32
 
 
-def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[Tensor, Adjacency]]:
+def induced_parts(
+    graph: Graph, part: np.ndarray, parts: int, hubs: np.ndarray | None = None
+) -> Iterator[tuple[Tensor, Adjacency]]:
     """The nodes and edges of every part in turn, from one pass over the edges of ``graph``.
 
     Args:
         graph: whose edges.
         part: ``(N,)``, the part of every node; a node of part ``parts`` or above is in none.
         parts: how many parts there are.
+        hubs: ids, ascending, of nodes that every part holds: after its own nodes come the hubs that are not its own.
     """
     if graph.device.type != "cpu":
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
+            if hubs is not None:
+                nodes = np.concatenate([nodes, hubs[part[hubs] != p]])
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
         return
-    for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges=graph.edge_weight is not None):
+    with_edges = graph.edge_weight is not None
+    for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges, hubs):
         yield torch.from_numpy(nodes), _adjacency(graph, *edges)
 
 

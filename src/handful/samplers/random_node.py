@@ -15,6 +15,7 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.base import Sampler, register
+from handful.samplers.hubs import Hubs, checked_hubs, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
 from handful.samplers.options import at_least
 
@@ -34,31 +35,47 @@ class RandomNodes(Sampler):
         stratify: deal so that every block gets its share of the training nodes of each class.
         fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps per
             epoch: the density of the subgraph is then continuous rather than 1/m.
+        hubs: the nodes of largest in-degree (of equals, the smallest ids) are helpers in every block: step k trains on
+            G[B_k ∪ H], and the loss is still that of B_k ∩ V_train alone. A share of the nodes in (0, 1), a whole
+            number of them, ``"degree>=K"``, or ``"auto"`` (see ``handful.samplers.hubs.auto_count``).
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
     >>> [sample.num_nodes for sample in RandomNodes(parts=3).sample(graph, seed=0, epoch=0)]
     [34, 33, 33]
+    >>> [sample.num_nodes for sample in RandomNodes(parts=3, hubs=10).sample(graph, seed=0, epoch=0)]
+    [41, 40, 39]
     """
 
     parts: int = 4
     drop_last: bool = False
     stratify: bool = False
     fraction: float | None = None
+    hubs: Hubs | None = None
 
     def __post_init__(self) -> None:
         at_least(1, parts=self.parts)
+        object.__setattr__(self, "hubs", checked_hubs(self.hubs))
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise SamplerError(f"fraction must lie in (0, 1], got {self.fraction}")
         if self.fraction is not None and (self.drop_last or self.stratify):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
 
+    @property
+    def method(self) -> str:
+        return self.name if self.hubs is None else "rns-hubs"
+
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        for nodes, adjacency in self.subgraphs(graph, seed, epoch):
-            yield training_sample(graph, nodes, (adjacency,))
+        for nodes, adjacency, own in self.blocks(graph, seed, epoch):
+            yield training_sample(graph, nodes, (adjacency,), own=own)
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
         """The node ids and edges of an epoch's parts; the graph may have neither features nor labels."""
+        for nodes, adjacency, _ in self.blocks(graph, seed, epoch):
+            yield nodes, adjacency
+
+    def blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int]]:
+        """As ``subgraphs``, and how many of the nodes are the block's own: they come first, helpers after them."""
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return
@@ -69,14 +86,20 @@ class RandomNodes(Sampler):
             part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
         else:
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
-        yield from induced_parts(graph, part, self.parts)
+        sizes = np.bincount(part, minlength=self.parts).tolist()
+        found = induced_parts(graph, part, self.parts, hub_nodes(graph, self.hubs, self.parts))
+        for size, (nodes, adjacency) in zip(sizes, found, strict=False):
+            yield nodes, adjacency, size
 
-    def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency]]:
+    def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency, int]]:
         size = max(1, round(fraction * graph.num_nodes))
-        for step in range(int(np.ceil(1 / fraction - 1e-9))):
+        steps = int(np.ceil(1 / fraction - 1e-9))
+        hubs = hub_nodes(graph, self.hubs, steps)
+        for step in range(steps):
             nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
             nodes.sort()
-            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
+            nodes = np.concatenate([nodes, np.setdiff1d(hubs, nodes, assume_unique=True)])
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), size
 
 
 def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:

@@ -35,6 +35,8 @@ STUDIES = (
     "bias_bound",
     "degree_law",
     "explicit_penalty",
+    "hubs",
+    "survey",
 )
 TUNED = ("parts", "fanout")
 """Those that compare configurations of one sampler, each of which may be tuned apart."""

@@ -47,12 +47,16 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
     SGFormer's layers are those of its GCN, beside one of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
-    options: dict[str, dict[str, Any]] = {"rns": {"parts": PARTS}, "ladies": {"budget": (8192,) * scale.layers}}
+    options: dict[str, dict[str, Any]] = {
+        "rns": {"parts": PARTS},
+        "rns-hubs": {"parts": PARTS, "hubs": "auto"},
+        "ladies": {"budget": (8192,) * scale.layers},
+    }
     return Experiment(
         graph,
         model=model,
         options={"hidden": scale.hidden, **depth, "dropout": 0.5},
-        sampler=make_sampler(sampler, **options.get(sampler, {})),
+        sampler=make_sampler("rns" if sampler == "rns-hubs" else sampler, **options.get(sampler, {})),
         lr=0.01,
         epochs=max(1, scale.epochs // SLOWER) if sampler == "neighbor" else scale.epochs,
         evaluation="sampled" if sampler == "neighbor" else "exact",
@@ -61,6 +65,9 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
 
 def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Experiment:
     """The sampling benchmark as asked for: GraphSAGE, and a GCN for LADIES."""
+    if request.budget == "paper" and sampler == "rns-hubs":  # as the paper's RNS, with hubs
+        rns = presets.sampling(graph, "rns")
+        return asked(request, rns.with_(sampler=make_sampler("rns", **{**rns.sampler.options(), "hubs": "auto"})))
     if request.budget == "paper":
         return asked(request, presets.sampling(graph, sampler))
     return asked(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))

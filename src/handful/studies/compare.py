@@ -18,6 +18,7 @@ from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import METHODS, hues, spaced, title
 
 SAMPLERS = tuple(METHODS)
+OURS = ("rns", "rns-hubs")
 STEPS = 8
 """Batches per epoch for samplers that go by targets."""
 
@@ -25,7 +26,10 @@ STEPS = 8
 def chosen_samplers(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], layers: int, graph: Graph | None = None
 ) -> list[Sampler]:
-    """Samplers by name, each with its options.
+    """Samplers by the names of their methods, each with its options.
+
+    ``rns-hubs`` is RNS with ``hubs="auto"``, or with the hubs among the options of ``rns``; whoever gives such gets
+    its row too, beside that of plain RNS.
 
     LADIES draws as many layers as the model has. For ``graph``, samplers that go by targets get ``STEPS`` batches per
     epoch, about as many as the others have: with their usual thousand targets they would take ten times as many steps
@@ -36,14 +40,25 @@ def chosen_samplers(
         size = -(-len(graph.train_nodes) // STEPS)
         for name in ("neighbor", "ladies"):
             defaults.setdefault(name, {})["batch_size"] = size
-    return [make_sampler(name, **{**defaults.get(name, {}), **options.get(name, {})}) for name in names]
+    rns = dict(options.get("rns", {}))
+    hubs = rns.pop("hubs", None)
+    wanted = list(names)
+    if hubs is not None and "rns-hubs" not in wanted:
+        wanted.insert(wanted.index("rns") + 1, "rns-hubs")
+    given = {
+        **options,
+        "rns": rns,
+        "rns-hubs": {**rns, "hubs": "auto" if hubs is None else hubs, **options.get("rns-hubs", {})},
+    }
+    chosen = {name: {**defaults.get(name, {}), **given.get(name, {})} for name in wanted}
+    return [make_sampler("rns" if name == "rns-hubs" else name, **chosen[name]) for name in wanted]
 
 
 def compare_samplers(
     experiment: Experiment, samplers: Sequence[Sampler], out: Path, workers: int = 1, progress: Progress | None = None
 ) -> Finding:
     """Train ``experiment`` with every sampler, each in its own process below ``out``."""
-    jobs = {sampler.name: experiment.with_(sampler=sampler) for sampler in samplers}
+    jobs = {sampler.method: experiment.with_(sampler=sampler) for sampler in samplers}
     return comparison("compare", jobs, run_jobs(jobs, out, workers, progress))
 
 
@@ -71,7 +86,7 @@ def table_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The table as plain values; a sampler that failed has a row with its ``error`` and no numbers."""
     rows: list[dict[str, Any]] = []
     for outcome in outcomes:
-        row: dict[str, Any] = {"sampler": outcome.experiment.sampler.name}
+        row: dict[str, Any] = {"sampler": outcome.experiment.sampler.method}
         if outcome.summary is None:
             row["error"] = outcome.error or "it did not finish"
         else:
@@ -147,17 +162,24 @@ def cost_chart(result: dict[str, Any]) -> Chart:
 
 
 def in_words(result: dict[str, Any]) -> str:
-    """How far RNS is from full-graph training and from the best of the others."""
+    """How far RNS, and RNS with hubs, are from full-graph training and from the best of the others."""
     tests = {row["sampler"]: mean for row in result["rows"] if (mean := mean_of(row.get("test"))) is not None}
-    if "rns" not in tests or len(tests) < 2:
-        return "Without RNS and another method there is nothing to compare."
     metric = METRICS[result["metric"]]
-    others = {name: test for name, test in tests.items() if name not in ("full", "rns")}
-    told = [f"{_apart(tests['rns'], tests['full'], metric)} full-graph training"] if "full" in tests else []
-    if others:
-        rival = (max if metric.higher_is_better else min)(others, key=lambda name: others[name])
-        told.append(f"{_apart(tests['rns'], others[rival], metric)} {title(rival)}, the best of the others")
-    return f"RNS is {' and '.join(told)}."
+    others = {name: test for name, test in tests.items() if name not in ("full", *OURS)}
+    said = []
+    for ours in OURS:
+        if ours not in tests:
+            continue
+        told = [f"{_apart(tests[ours], tests['full'], metric)} full-graph training"] if "full" in tests else []
+        if ours == "rns-hubs" and "rns" in tests:
+            told.append(f"{_apart(tests[ours], tests['rns'], metric)} RNS without them")
+        if others:
+            rival = (max if metric.higher_is_better else min)(others, key=lambda name: others[name])
+            told.append(f"{_apart(tests[ours], others[rival], metric)} {title(rival)}, the best of the others")
+        if told:
+            *others_told, last = told
+            said.append(f"{title(ours)} is {', '.join(others_told)}{' and ' if others_told else ''}{last}.")
+    return " ".join(said) or "Without RNS and another method there is nothing to compare."
 
 
 def _apart(ours: float, theirs: float, metric: Metric) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from handful.errors import HandfulError, unknown
@@ -34,6 +34,8 @@ class Request:
             before it is trained; 0 for none. For the studies that compare configurations of one sampler.
         report: called with how much is done, of how much, and what it is.
 
+    ``seeds_given`` tells whether somebody named the seeds.
+
     >>> Request(budget="smoke").seeds
     (42,)
     """
@@ -48,10 +50,12 @@ class Request:
     jobs: int = 1
     tune_each: int = 0
     report: Callable[[int, int, str], None] = _silent
+    seeds_given: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.budget not in BUDGETS:
             raise HandfulError(unknown("budget", self.budget, BUDGETS))
+        object.__setattr__(self, "seeds_given", bool(self.seeds))
         if not self.seeds:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 

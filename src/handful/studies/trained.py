@@ -228,7 +228,7 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
 
 def summary_finding(summary: Summary, folder: Path) -> Finding:
     """One experiment as a finding: a row for every seed."""
-    name, told = summary.experiment.sampler.name, summary.to_json()
+    name, told = summary.experiment.sampler.method, summary.to_json()
     trained = read_trained(folder, name)
     metric = recorded_metric(summary.metric, summary.runs[0].higher_is_better)
     unit = " (%)" if metric.percent else ""

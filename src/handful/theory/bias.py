@@ -2,8 +2,9 @@
 
     L̂^B − L_full = (L̃^B − L_full) + (L̂^B − L̃^B),    L̃^B = mean over B's targets of the full graph's losses
 
-Term (I), node subsampling, has expectation 0 for Random Node Sampling, since its targets are exchangeable. For samplers
-whose batches follow the structure it may differ from 0. Term (II), edge removal, is bounded by C_ℓ·σ(w).
+Term (I), node subsampling, has expectation 0 for Random Node Sampling, with hubs or without, since its targets are
+exchangeable. For samplers whose batches follow the structure it may differ from 0. Term (II), edge removal, is bounded
+by C_ℓ·σ(w).
 
 As elsewhere in the theory, dropout is off and BatchNorm uses the statistics of what it is given.
 """
@@ -50,6 +51,23 @@ def no_target_probability(nodes: int, targets: int, block: int) -> float:
         return 0.0
     factorials = (nodes - targets, 1), (nodes - targets - block, -1), (nodes, -1), (nodes - block, 1)
     return exp(sum(sign * lgamma(n + 1) for n, sign in factorials))
+
+
+def node_subsampling_variance(losses: Tensor, targets: int) -> float:
+    """Var of term (I) given t targets: (1/t − 1/N_t)·S², with S² = Σ_v (ℓ_v − L_full)²/(N_t − 1).
+
+    The t targets of a block are a uniform sample of the N_t training nodes without replacement, so L̃^B has expectation
+    L_full and this variance. Hubs change neither: helpers have no loss, and which nodes are a block's own does not
+    depend on who helps.
+
+    Args:
+        losses: ``(N_t,)``, the full graph's loss of every training node.
+        targets: t.
+
+    >>> node_subsampling_variance(torch.tensor([1.0, 2.0, 3.0]), targets=3)
+    0.0
+    """
+    return float(losses.double().var()) * (1 / targets - 1 / len(losses))
 
 
 @dataclass(frozen=True)

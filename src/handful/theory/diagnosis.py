@@ -37,8 +37,8 @@ class Diagnosis:
 
     @property
     def name(self) -> str:
-        """That of the sampler."""
-        return self.sampler.name
+        """The method that the sampler is."""
+        return self.sampler.method
 
     def values(self, term: str) -> list[float]:
         """One value per repeat."""

@@ -1,7 +1,10 @@
-"""Beyond the paper: how much of R(w) comes from whether a batch holds the largest hubs of the graph.
+"""Beyond the paper: hubs. How much of R(w) comes from whether a batch holds them, and what RNS is with them in all.
 
 A hub that touches a large share of the nodes changes the aggregation of all of them at once. A sampler that sometimes
 includes it and sometimes not, as Random Node Sampling does with probability 1/m, has gradients that vary more.
+
+``RandomNodes(parts=m, hubs=…)`` trains step k on G[B_k ∪ H] with the loss of B_k alone. Its degree law is
+``thinning.thinned_degree_law``, and term (I) of its bias is that of plain RNS (``bias.node_subsampling_variance``).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from torch import Tensor
 
 from handful.graph import Graph
 from handful.theory.powerlaw import degrees
+from handful.theory.thinning import edge_survival, hypergeometric
 
 HUBS = 6
 
@@ -74,3 +78,55 @@ class HubShare:
         gram = (self.products @ self.products.T).cpu()
         explained = float((torch.linalg.pinv(self.design) * gram).sum()) - centre
         return 1 - (1 - explained / spread) * (self.count - 1) / left
+
+
+def expected_copies(nodes: int, parts: int, hub_ends: int) -> float:
+    """In how many of the m parts of an epoch an edge between two nodes is expected, by how many of its ends are hubs.
+
+    None: s = ``edge_survival``, when both ends are dealt into one block. One: 1, in the block of the other end. Two: m.
+    An own row keeps a source that is a hub with probability 1, and another with probability s.
+
+    >>> [expected_copies(100, 4, ends) for ends in (0, 1, 2)] == [edge_survival(100, 4), 1.0, 4.0]
+    True
+    """
+    return (edge_survival(nodes, parts), 1.0, float(parts))[hub_ends]
+
+
+def expected_edges(graph: Graph, parts: int, hubs: np.ndarray) -> float:
+    """The edges of all parts of an epoch, E[Σ_k |E(G[B_k ∪ H])|] = s·E₀ + E₁ + m·E₂ by the hubs at their ends.
+
+    A loop is in every part that has its node: in one, or in m if it is at a hub.
+
+    >>> star = Graph.from_edge_index([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+    >>> expected_edges(star, 2, np.array([0]))  # every leaf meets the hub in its own part
+    6.0
+    """
+    is_hub = np.zeros(graph.num_nodes, bool)
+    is_hub[hubs] = True
+    source, target = graph.edge_index.cpu().numpy()
+    ends = is_hub[source].astype(np.int64) + is_hub[target]
+    loops = source == target
+    counts = np.bincount(ends[~loops], minlength=3)
+    copies = [expected_copies(graph.num_nodes, parts, number) for number in range(3)] if counts.any() else [0.0] * 3
+    return float(np.dot(counts, copies) + (ends[loops] == 0).sum() + parts * (ends[loops] == 2).sum())
+
+
+def expected_mean_weights(nodes: int, block: int, degree: int, hubs: int) -> tuple[float, float]:
+    """How much a neighbour counts in the mean over a node's row, in expectation: one that is a hub, and any other.
+
+    Of d neighbours the h hubs stay, and K of the d − h others, K ~ H_{N,d−h}, in a block of b nodes:
+
+        E[1/(h + K)]   and   E[K/(h + K)] / (d − h)
+
+    On the full graph both are 1/d. Without hubs the second is Pr(K > 0)/d, so that the direction of the mean is right;
+    with them hubs count for more than they should. That is the first-order part of term (II), edge removal.
+
+    >>> expected_mean_weights(4, 2, degree=2, hubs=1)  # K is 0 or 1 with 2/3 and 1/3
+    (0.8333333333333333, 0.16666666666666666)
+    """
+    law = hypergeometric(nodes, block, degree - hubs)
+    kept = np.arange(len(law))
+    all_kept = np.maximum(hubs + kept, 1)  # an empty row has no weights at all
+    hub = float(np.sum(law / all_kept)) if hubs else 0.0
+    other = float(np.sum(law * kept / all_kept)) / (degree - hubs) if degree > hubs else 0.0
+    return hub, other

@@ -59,29 +59,37 @@ def _log_binomial(n: int, k: np.ndarray) -> FloatArray:
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
-def thinned_degree_law(degrees: ArrayLike, parts: int) -> FloatArray:
+def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> FloatArray:
     """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
 
     ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b: where m does
     not divide N, the law is the mixture over the two block sizes.
 
+    With hubs in every part a node keeps its h neighbours that are hubs, and thins the others: the law of a part's own
+    nodes is p̃(k) = Σ_{d,h} ν(d, h)·H_{N,d−h}(k − h), with ν(d, h) the joint law. (A hub that is a helper, in a block of
+    b nodes that it is not one of, keeps h and H_{N,d−h} of a block of b + 1.)
+
     Args:
         degrees: ``(N,)``, one per node of a simple undirected graph.
         parts: m.
+        hubs: ``(N,)``, how many of each node's neighbours are hubs.
 
     >>> triangle = [2, 2, 2]
     >>> thinned_degree_law(triangle, 3).tolist()  # every node alone
     [1.0, 0.0, 0.0]
+    >>> thinned_degree_law(triangle, 3, hubs=[0, 1, 1]).round(3).tolist()  # but for a hub, which meets all
+    [0.333, 0.667, 0.0]
     """
     degrees = np.asarray(degrees, np.int64)
     nodes = len(degrees)
-    values, counts = np.unique(degrees, return_counts=True)
+    pairs = np.stack([degrees, np.broadcast_to(np.asarray(hubs, np.int64), degrees.shape)])
+    values, counts = np.unique(pairs, axis=1, return_counts=True)
     sizes, blocks = np.unique(block_sizes(nodes, parts), return_counts=True)
-    out = np.zeros(int(values[-1]) + 1)
+    out = np.zeros(int(degrees.max()) + 1)
     for size, times in zip(sizes, blocks, strict=True):
         share = size * times / nodes
-        for degree, count in zip(values, counts, strict=True):
-            out[: degree + 1] += share * count / nodes * hypergeometric(nodes, int(size), int(degree))
+        for degree, kept, count in zip(*values.tolist(), counts, strict=True):
+            out[kept : degree + 1] += share * count / nodes * hypergeometric(nodes, int(size), degree - kept)
     return out
 
 

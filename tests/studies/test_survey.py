@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from graphs import make_graph
+from handful import Experiment
+from handful.errors import DatasetError
+from handful.finding import Finding
+from handful.studies import Request, run_study
+from handful.studies.jobs import Outcome
+from handful.studies.survey import OURS, STEPS, Plan, planned, samplers_for, survey_finding
+from handful.vocabulary import METHODS, PAPER_SEEDS
+from studies.smoke import check, smoke, trained_here
+
+ANY = Experiment("synthetic?nodes=50&degree=4", seeds=(1,))
+
+
+def made(tests: dict[str, dict[str, list[float] | None]], missing: dict[str, str] | None = None) -> Finding:
+    """The finding of made-up tests by graph, method and seed; ``None`` where a job failed."""
+    graphs = {g: {"metric": "accuracy", "nodes": 1, "edges": 1, "graph": g, "split": None} for g in tests}
+    places, outcomes = {}, []
+    for graph, methods in tests.items():
+        for method, seeds in methods.items():
+            name = f"{graph}-{method}"
+            places[name] = graph, method
+            summary = None if seeds is None else {
+                "test": {"mean": float(np.mean(seeds)), "ci95": 0.01},
+                "epoch_seconds": {"mean": 2.0 if method == OURS else 1.0},
+                "peak_memory_bytes": {"ram": 2**30, "gpu": None},
+                "runs": [{"test": value} for value in seeds],
+                "sampler": method,
+            }  # fmt: skip
+            outcomes.append(Outcome(name, ANY, Path("nowhere"), summary, None if seeds else "out of memory"))
+    return survey_finding(Request(budget="smoke", seeds=(1, 2, 3)), Plan({}, places, graphs, missing or {}), outcomes)
+
+
+FOUR = {
+    f"g{i}": {
+        "full": [0.70 + 0.01 * i + noise for noise in (0.0, 0.011, -0.008)],
+        "saint": [0.72 + noise for noise in (0.0, 0.01, -0.01)],
+        "rns": [0.60 + 0.02 * i + noise for noise in (0.003, 0.0, -0.01)],
+        OURS: [0.75 + noise for noise in (0.001, 0.01, -0.01)],
+    }
+    for i in range(5)
+}
+
+
+def test_every_sampler_has_about_four_batches() -> None:
+    graph = make_graph(200)
+    for method, sampler in samplers_for(graph, layers=2).items():
+        assert sampler.method == method
+        steps = sum(1 for _ in sampler.sample(graph, 0, 0))
+        assert steps == (1 if method == "full" else STEPS), method
+
+
+def test_ranks_and_tests_over_graphs(tmp_path: Path) -> None:
+    found = made(FOUR, {"far": "not here"})
+    check(found, tmp_path)
+    means = np.array([[np.mean(FOUR[g][m]) for m in ("full", "saint", "rns", OURS)] for g in FOUR])
+    by_hand = np.mean([rankdata(-row) for row in means], axis=0)
+    ranks = found.payload["ranks"]
+    assert [ranks["mean"][m] for m in ("full", "saint", "rns", OURS)] == pytest.approx(by_hand.tolist())
+    assert ranks["critical_difference"] == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 5)), rel=1e-3)
+    assert found.tables[0].rows[-1][0].text == "mean rank"
+    against = {row["method"]: row for row in found.payload["against"]}
+    assert against["saint"]["points"] == pytest.approx(3.0, abs=0.05)
+    assert (against["saint"]["better"], against["saint"]["worse"]) == (5, 0)
+    assert all(row["p"] <= row["p_holm"] <= 1 for row in against.values())
+    assert found.facts["left out"] == "far: not here"
+    assert "RNS + hubs has the best mean rank" in found.words
+    ranked = found.charts[0].views[0].series
+    assert ranked[0].name == METHODS[OURS]
+    assert ranked[0].high[0] - ranked[0].low[0] == pytest.approx(ranks["critical_difference"])
+
+
+def test_where_it_loses_it_is_said() -> None:
+    worse = {g: {**methods, OURS: [v - 0.2 for v in methods[OURS]]} for g, methods in FOUR.items()}
+    assert (
+        "RNS + hubs loses more graphs than it wins against some: 5 to Full graph, 5 to GraphSAINT" in made(worse).words
+    )
+
+
+def test_a_failure_costs_its_graph_the_ranks_alone() -> None:
+    found = made({**FOUR, "g9": {**FOUR["g0"], "saint": None}})
+    assert found.failed == ("g9-saint",)
+    assert found.payload["ranks"]["graphs"] == list(FOUR)
+    assert found.tables[0].rows[5][2].text == "failed"
+    assert made({"g0": FOUR["g0"]}).words == "Ranks need two graphs that every method finished."
+
+
+def test_every_sampler_on_two_small_graphs(tmp_path: Path) -> None:
+    plan = planned(Request(budget="smoke"))
+    trained_here(plan.jobs, tmp_path)
+    found = smoke("survey", tmp_path, graph=None)
+    assert [list(graph["methods"]) for graph in found.payload["graphs"]] == [list(METHODS)] * 2
+    assert len(plan.jobs) == 2 * len(METHODS)
+    assert {job.settings for job in plan.jobs.values()} == {next(iter(plan.jobs.values())).settings}  # one budget
+
+
+def test_graphs_that_are_not_found(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="none of the graphs of the survey is found"):
+        run_study("survey", Request("nowhere.npz", budget="smoke", out=tmp_path))
+
+
+def test_seeds_that_were_named() -> None:
+    assert not Request().seeds_given
+    assert Request(seeds=PAPER_SEEDS[:3]).seeds_given
