@@ -279,7 +279,7 @@ def test_each_kind_of_broken_npz_is_one_line_and_exit_2(tmp_path: Path, key: str
         (("debian", "--model", "sgae"), "did you mean sage"),
         (("debian", "--seeds", "a,b"), "--seeds takes whole numbers"),
         (("debian", "--resume"), "--resume needs --out"),
-        (("debian", "--split", "rj"), "did you mean r"),
+        (("debian", "--split", "rj"), "choose from rh, rl"),
     ],
 )
 def test_a_mistake_is_answered_with_what_is_right(args: tuple[str, ...], words: str, tmp_path: Path) -> None:

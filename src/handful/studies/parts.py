@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, percent, points
 from handful.samplers import RandomNodes
-from handful.statistics import mean_ci95
+from handful.statistics import mean_ci95, student_t
 from handful.studies.budget import Scale, benchmark, train_jobs
 from handful.studies.jobs import Progress, run_jobs
 from handful.studies.request import Request
@@ -61,7 +60,7 @@ def better(new: Sequence[float], old: Sequence[float]) -> bool:
     (True, False)
     """
     d = np.asarray(new, float) - np.asarray(old, float)
-    return bool(d.mean() - stdtrit(len(d) - 1, 0.95) * d.std(ddof=1) / np.sqrt(len(d)) > 0)
+    return bool(d.mean() - student_t(0.95, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d)) > 0)
 
 
 def recommend(
