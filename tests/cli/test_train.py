@@ -51,6 +51,8 @@ def test_the_table_for_people_and_a_second_run_that_only_reads(npz: Path, tmp_pa
     args = ("train", npz, *SMALL, "--sampler", "full", "--seeds", "1", "--out", tmp_path / "run")
     first = handful(*args)
     assert "Test accuracy" in first.stdout
+    for line in (f"handful predict {tmp_path / 'run'} --out predictions.csv", f"handful compare {npz}"):
+        assert f"  {line}   " in first.stdout
     again = handful(*args)
     assert again.code == 2
     assert "already holds a run" in again.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -124,4 +125,16 @@ def train(
         summary = asked.run(folder, resume=resume, callbacks=[progress, *trackers])
     found = summary_finding(summary, folder)
     page = publish(found, folder)
-    emit(summary.to_json(), as_json, found.tables, found.words, f"records: {folder}", f"report: {page.path}")
+    again = f"handful compare {quote(graph)}" + (f" --split {quote(split)}" if split else "")
+    emit(
+        summary.to_json(),
+        as_json,
+        found.tables,
+        found.words,
+        f"records: {folder}",
+        f"report: {page.path}",
+        "next:",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   classes and probabilities of the nodes",
+        f"  {again}   the same by every other sampler",
+        f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
+    )

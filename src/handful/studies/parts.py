@@ -133,6 +133,8 @@ def chosen_parts(
     tried = ", ".join(str(point.m) for point in curve)
     others = ", ".join(str(point.m) for point in curve if point.m != chosen)
     words = f"Take m = {chosen}: no other m that was tried ({others}) is better by more than the noise between seeds."
+    if chosen == max(point.m for point in curve):
+        words += " More parts were not tried, and may be better still."
     if chosen is None:
         words = f"None of m = {tried} could be trained in the memory given: allow more parts, or a smaller model."
     heading = f"{graph.name} · {experiment.model} · {how}"

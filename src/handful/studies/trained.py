@@ -16,6 +16,7 @@ from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, bes
 from handful.runs import run_folders
 from handful.statistics import mean_ci95
 from handful.studies.jobs import Outcome
+from handful.studies.verdict import few_seeds
 from handful.training.metrics import METRICS
 from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, hues, spaced, title, words
@@ -237,8 +238,12 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     skipped = sum(run.skipped for run in summary.runs)
     if skipped:
         said += f" {skipped} batches had no training node and made no step."
+    said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
     facts, details = configurations([] if trained is None else [trained])
-    heading = f"{summary.graph} · {summary.experiment.model} · {summary.experiment.sampler}"
+    made = summary.experiment
+    shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
+    options = str(made.sampler).removeprefix(name).removesuffix("()")
+    heading = f"{summary.graph} · {shape} · {title(name)} {options}".rstrip()
     return Finding(
         "train",
         heading,
@@ -266,6 +271,7 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     head = ["Run", f"Test {spaced(metric)} (%)", "Validation (%)", "Seconds", "Seconds per epoch", "RAM (GiB)", "Seeds"]
     said = [f"{one.label}: test {spaced(metric)} {percent(one.test)} %." for one in done[:1] if len(done) == 1]
     said += [f"Not ended: {', '.join(going)}."] if going else []
+    said += [few_seeds(2)] if any(len(one.results) == 2 for one in done) else []
     return Finding(
         "runs",
         f"{runs[0].graph} · training",
