@@ -145,15 +145,33 @@ def _telling(batches: Callable[[int], Batch]) -> tuple[int, Batch]:
     return first
 
 
-def _fullest(batches: Callable[[int], Batch]) -> Batch:
-    """Of many draws the one with most nodes, and then with most edges: its hops or layers can be seen."""
-    return max(map(batches, range(50)), key=lambda batch: (batch.num_nodes, batch.num_edges))
+TARGETS = 3
+"""Of neighbour sampling and of LADIES: the same, so that what differs is what each draws for them."""
+
+
+def _two_ways(graph: Graph, seed: int) -> tuple[Neighbors, Batch, Ladies, Batch]:
+    """Neighbour sampling and LADIES for the same targets, in the draw of many that tells them apart best.
+
+    Neighbour sampling draws for every node its own helpers, LADIES as many for all targets together: the more nodes
+    the first has and the second has not, the better it shows.
+    """
+    neighbors = Neighbors(fanout=(2, 2), batch_size=TARGETS)
+    ladies = Ladies(budget=(TARGETS, TARGETS), batch_size=TARGETS)
+    pairs = [(next(neighbors.epoch(graph, seed, k)), next(ladies.epoch(graph, seed, k))) for k in range(50)]
+
+    def telling(pair: tuple[Batch, Batch]) -> tuple[bool, int]:
+        own, common = (set(batch.nodes.tolist()) for batch in pair)
+        targets = [set(batch.nodes[batch.targets].tolist()) for batch in pair]
+        return targets[0] == targets[1], len(own - common) + min(len(common), 3 * TARGETS)
+
+    own, common = max(pairs, key=telling)
+    return neighbors, own, ladies, common
 
 
 def _neighbor(graph: Graph, seed: int) -> Panel:
-    sampler = Neighbors(fanout=(2, 2), batch_size=2)
-    batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel(graph, "Neighbour sampling", "2 targets, 2 neighbours of each node, 2 hops", sampler, batch)
+    sampler, batch, _, _ = _two_ways(graph, seed)
+    subtitle = f"{TARGETS} targets, 2 neighbours of each node, 2 hops"
+    return _panel(graph, "Neighbour sampling", subtitle, sampler, batch)
 
 
 def _cluster(graph: Graph, seed: int) -> Panel:
@@ -178,11 +196,10 @@ def _saint(graph: Graph, seed: int) -> Panel:
 
 
 def _ladies(graph: Graph, seed: int) -> Panel:
-    sampler = Ladies(budget=(4, 4), batch_size=4)
-    batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
+    _, _, sampler, batch = _two_ways(graph, seed)
     ends = [len(batch.targets), *(layer.num_sources for layer in reversed(batch.layers))]
     layers = [batch.nodes[first:last].numpy() for first, last in pairwise(ends)]
-    subtitle = "4 targets, 2 layers of 4 nodes for all"
+    subtitle = f"{TARGETS} targets, 2 layers of {TARGETS} nodes for all together"
     return _panel(graph, "LADIES", subtitle, sampler, batch, groups=[layer for layer in layers if len(layer)])
 
 

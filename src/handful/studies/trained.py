@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from handful.studies.jobs import Outcome
 from handful.studies.verdict import few_seeds
 from handful.training.metrics import METRICS
 from handful.training.record import Run, read_config
-from handful.vocabulary import METHODS, hues, spaced, title, words
+from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 UNSHOWN = ("checkpoint_seconds",)
+MOST_LINES = 6
+"""More lines than these become facets, where their names say by what."""
 
 
 @dataclass(frozen=True)
@@ -159,12 +161,35 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
             ("epochs", "epoch", Axis("epoch", whole=True), "val", metric),
             ("loss", "epoch", Axis("epoch", whole=True), "loss", "training loss"),
         ]
+        name = "curves" if number == 0 else f"curves-{number}"
+        facets = _facets(members)
         views = [
-            View(name, "line", axis, Axis(label), _curves(members, against, measure))
-            for name, against, axis, measure, label in looks
+            View(look, "line", axis, Axis(label), _curves(members, against, measure))
+            for look, against, axis, measure, label in looks
         ]
-        charts.append(Chart("curves" if number == 0 else f"curves-{number}", f"{graph}: through training", views))
+        if not facets:
+            charts.append(Chart(name, f"{graph}: through training, best marked", views))
+        for i, (look, against, axis, measure, label) in enumerate(looks if facets else []):
+            panels = [View(f, "line", axis, Axis(label), _curves(runs, against, measure)) for f, runs in facets.items()]
+            charts.append(Chart(f"{name}-{look}" if i else name, f"{graph}: {label} by {axis.label}", panels, True))
     return charts
+
+
+def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
+    """Many runs whose labels are of the form "this, that", by the one that is no method; nothing where they are few."""
+    pairs = [one.label.rpartition(", ") for one in runs]
+    if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
+        return {}
+    found: dict[str, list[Trained]] = {}
+    for one, (first, _, last) in zip(runs, pairs, strict=True):
+        by, line = (first, last) if last in METHODS.values() else (last, first)
+        found.setdefault(by, []).append(replace(one, name=_key(line), label=line))
+    return found
+
+
+def _key(label: str) -> str:
+    """The name that a label stands for: a method has its colour by it."""
+    return next((name for name, told in {**REGIMES, **METHODS}.items() if told == label), label)
 
 
 def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]:
@@ -174,8 +199,11 @@ def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]
         if len(x):
             ends = (100 if measure == "val" else 1) * np.stack([values.mean(0), values.min(0), values.max(0)])
             mean, low, high = ends.tolist()
-            several = len(values) > 1
-            series.append(Series(one.label, x.tolist(), mean, low if several else [], high if several else [], color))
+            band = (low, high) if len(values) > 1 else ([], [])
+            best = None
+            if measure == "val":
+                best = int((np.argmax if METRICS[one.metric].higher_is_better else np.argmin)(mean))
+            series.append(Series(one.label, x.tolist(), mean, *band, color, best=best))
     return series
 
 
