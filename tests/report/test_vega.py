@@ -109,6 +109,9 @@ def test_a_name_stands_in_the_legend_once() -> None:
     two = Series("m = 2", [1, 2], [2.0, 3.0], color=1)
     one = View("v", "line", Axis("x"), Axis("y"), [line, replace(line, mark="dot"), two])
     assert [name for name, _, _ in legend_of(one)] == ["m = 1", "m = 2"]
+    for layer in spec(one)["layer"]:
+        scale = layer["layer"][1 if "line" in str(layer["layer"][0]["mark"]) else 0]["encoding"]["stroke"]["scale"]
+        assert scale == {"domain": ["m = 1", "m = 2"], "range": PALETTE[:2]}
 
 
 def test_nothing_below_zero_is_invented_on_a_log_scale() -> None:

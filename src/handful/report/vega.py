@@ -211,11 +211,12 @@ def _layers(
             {"transform": [{"filter": known}], "mark": cap, "encoding": {"y": y | {"field": end}, "fill": color}}
             for end, known in known_end.items()
         ]
-    names = [one.name for one in view.series]
-    strokes = {"domain": names, "range": [_color(one) for one in view.series]}
-    fills = {"domain": names, "range": [CARD if one.paper else _color(one) for one in view.series]}
+    unique = {one.name: one for one in view.series}
+    names = list(unique)
+    strokes = {"domain": names, "range": [_color(one) for one in unique.values()]}
+    fills = {"domain": names, "range": [CARD if one.paper else _color(one) for one in unique.values()]}
     named = {"field": "name", "type": "nominal", "legend": legend}
-    dashes = {"domain": names, "range": [[3, 2] if one.paper else [1, 0] for one in view.series]}
+    dashes = {"domain": names, "range": [[3, 2] if one.paper else [1, 0] for one in unique.values()]}
     dash = {"strokeDash": named | {"scale": dashes}} if any(one.paper for one in view.series) else {}
     main = {"stroke": named | {"scale": strokes}, "fill": named | {"scale": fills}, "tooltip": _tooltip(view)}
     if mark == "line":
