@@ -1,4 +1,4 @@
-"""A hook of MkDocs: the commands' own help in the place of ``[commands]`` on the page of commands."""
+"""A hook of MkDocs: the commands' own help in the place of a comment on the page of commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from handful import cli
 
-MARK = "[commands]"
+MARK = "<!-- commands -->"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -42,7 +42,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
     commands = hook("commands")
-    text = commands.on_page_markdown("before [commands] after")
+    text = commands.on_page_markdown("before <!-- commands --> after")
     for path in Path(cli.__file__).parent.glob("[a-z]*.py"):
         name = path.stem.rstrip("_")
         if path.stem not in cli.SHARED:
@@ -54,7 +54,7 @@ def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
         "`--residual`, `--no-residual`",
     ):
         assert part in text
-    assert commands.on_page_markdown("another page") == "another page"
+    assert commands.on_page_markdown("see [commands](a.md)") == "see [commands](a.md)"
 
 
 def test_examples_of_docstrings_become_code() -> None:

@@ -199,11 +199,11 @@ def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]
         if len(x):
             ends = (100 if measure == "val" else 1) * np.stack([values.mean(0), values.min(0), values.max(0)])
             mean, low, high = ends.tolist()
-            band = (low, high) if len(values) > 1 else ([], [])
+            low, high = (low, high) if len(values) > 1 else ([], [])
             best = None
             if measure == "val":
                 best = int((np.argmax if METRICS[one.metric].higher_is_better else np.argmin)(mean))
-            series.append(Series(one.label, x.tolist(), mean, *band, color, best=best))
+            series.append(Series(one.label, x.tolist(), mean, low, high, color, best=best))
     return series
 
 
