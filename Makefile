@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-all test-browser lint types format bench clean
+.PHONY: setup demo test test-all test-browser docs lint types format bench clean
 
 setup: $(STAMP)
 
@@ -38,5 +38,8 @@ test-browser: setup
 	command -v chromium >/dev/null || apt-get install -y chromium
 	$(BIN)/pytest -m slow tests/report/test_browser.py
 
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs site

@@ -15,7 +15,12 @@ def test_one_except_catches_all(kind: type[HandfulError]) -> None:
 
 
 def test_near_names_are_proposed_and_else_all_are_listed() -> None:
-    assert unknown("norm", "bm", ["ln", "bn"]) == "there is no norm 'bm': did you mean bn?"
+    samplers = ["rns", "saint", "cluster"]
+    for word, near in (("rsn", "rns"), ("RNS", "rns"), ("Cluser", "cluster"), ("clus", "cluster")):
+        assert unknown("sampler", word, samplers) == f"there is no sampler '{word}': did you mean {near}?"
+    assert unknown("sampler", "walks", samplers).endswith("choose from cluster, rns, saint")
+    many = unknown("data set", "x", [f"name-{i:02}" for i in range(30)])
+    assert many.endswith("name-19, … (30 in all)")
     assert unknown("norm", "xyz", ["ln", "bn"]) == "there is no norm 'xyz': choose from bn, ln"
     many = unknown("option", "sise", ["size", "side", "rise", "sine"])
     assert many.count(" or ") == 2

@@ -8,7 +8,9 @@ import sys
 import warnings
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -39,3 +41,22 @@ def test_examples_run(
         warnings.simplefilter("ignore")
         runpy.run_path(str(EXAMPLES / f"{name}.py"))
     assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("first_steps", ["random nodes: test ", "m = 4: 500 nodes, "]),
+        pytest.param("pyg_loader", ["test accuracy ", "True"], marks=pytest.mark.slow),
+    ],
+)
+def test_notebooks_run(name: str, says: list[str], tmp_path: Path) -> None:
+    book = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
+    cells = [cell for cell in book.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)  # kept without what they print
+    NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = "".join(
+        out.get("text", "") or out.get("data", {}).get("text/plain", "") for c in cells for out in c.outputs
+    )
+    for words in says:
+        assert words in shown

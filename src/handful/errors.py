@@ -38,6 +38,10 @@ class DivergedError(HandfulError):
     """Training whose loss is no longer finite."""
 
 
+MANY = 20
+"""More names than this are not listed."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence for a name that does not exist, with the nearest names that do.
 
@@ -50,6 +54,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     "there is no sampler 'cluter': did you mean cluster?"
     """
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(names)}"
+    lower, wanted = {one.lower(): one for one in names}, str(name).lower()
+    close = get_close_matches(wanted, lower, n=3, cutoff=0.66) or [n for n in lower if wanted and n.startswith(wanted)]
+    near = [lower[one] for one in close]
+    shown = names if len(names) <= MANY else [*names[:MANY], f"… ({len(names)} in all)"]
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(shown)}"
     return f"there is no {kind} '{name}': {hint}"

@@ -81,6 +81,7 @@ class Series:
         color: its place in the palette of the report; see ``handful.vocabulary.hues``.
         paper: whether the numbers are those that the paper prints.
         mark: where it differs from that of the view.
+        best: which of the points to mark as the best.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Series:
     color: int = 0
     paper: bool = False
     mark: Mark | None = None
+    best: int | None = None
 
 
 @dataclass(frozen=True)

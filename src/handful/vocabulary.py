@@ -6,6 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 PAPER_SEEDS = (42, 123, 456, 789, 101112)
+DATASETS = (
+    "debian",
+    "synthetic",
+    "ogbn-arxiv",
+    "ogbn-products",
+    "ogbn-papers100M",
+    "pokec",
+    "hm-categories",
+    "pokec-regions",
+    "web-topics",
+    "tolokers-2",
+    "city-reviews",
+    "artnet-exp",
+    "web-fraud",
+    "pyg:…",
+)
+"""What can be loaded by name; a name that ends in ``:…`` is of a family."""
 METHODS = {
     "full": "Full graph",
     "neighbor": "Neighbour sampling",

@@ -18,6 +18,7 @@ from handful.cli.app import emit, emit_json, given, integers
 from handful.errors import HandfulError
 from handful.finding import Cell, Table
 from handful.kernels.threads import get_threads
+from handful.version import __version__
 
 
 def test_only_what_was_given_is_passed_on() -> None:
@@ -70,3 +71,60 @@ def test_in_a_real_process_a_mistake_is_one_line_and_exit_2() -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
     assert "no[such]graph" in line
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("train debain", "did you mean debian?"),
+        ("train pyh:Planetoid/Cora", "no data set or file"),
+        ("train debian --sampler rsn", "there is no sampler 'rsn': did you mean rns?"),
+        ("compare debian --samplers full,rsn", "there is no sampler 'rsn': did you mean rns?"),
+        ("train debian --model sag", "did you mean sage?"),
+        ("train debian --epochs 0", "epochs must be at least 1"),
+        ("train debian --optimizer adma", "optimizer must be adam, adamw, sgd or sgdm"),
+        ("train debian --seeds one", "--seeds takes whole numbers"),
+        ("train debian --epoch 3", "No such option: --epoch: did you mean --epochs?"),
+        ("train debian --epochs many", "'--epochs'"),
+        ("train", "Missing argument 'GRAPH': see handful train -h"),
+        ("trian debian", "Did you mean 'train'?"),
+        ("walk", "No such command 'walk': see handful -h"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line_before_torch_is_imported(line: str, says: str) -> None:
+    code = f"import sys; sys.argv[1:] = {line.split()!r}\nfrom handful.cli import main\n"
+    code += "try: main()\nfinally: print('torch' in sys.modules or 'numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
+    assert (done.returncode, done.stdout) == (2, "False\n")
+    (told,) = done.stderr.splitlines()
+    assert told.startswith("error: ")
+    assert says in told
+
+
+def test_without_a_command_there_is_the_help() -> None:
+    result = handful()
+    assert "Usage: handful" in result.stdout
+    assert "error" not in result.stderr
+
+
+def test_the_version() -> None:
+    result = handful("--version")
+    assert (result.code, result.stdout) == (0, f"handful {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("handful tr", ["train"]),
+        ("handful train ogbn-p", ["ogbn-products", "ogbn-papers100M"]),
+        ("handful train debian --model s", ["sage", "sgformer"]),
+        ("handful train debian --sampler c", ["cluster"]),
+    ],
+)
+def test_a_shell_completes_commands_and_names(
+    monkeypatch: pytest.MonkeyPatch, words: str, completed: list[str]
+) -> None:
+    monkeypatch.setenv("_HANDFUL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert handful().stdout.split() == completed

@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
 from handful import Experiment
 from handful.cli.progress import Bar, EpochProgress
 
@@ -22,6 +28,18 @@ def test_a_bar_counts_what_all_jobs_have_done() -> None:
     assert bar.bar.finished or not bar.bar.live.is_started
 
 
+@pytest.mark.parametrize("word", ["seed 101112 · best val 77.70 at 1000", "neighbor: seed 101112, val 77.70", "x" * 90])
+def test_a_bar_is_one_line_of_at_most_80_columns(word: str) -> None:
+    bar = Bar("epochs", 5000, word)
+    bar.at(1234, 5000, word)
+    terminal = Console(width=80, file=StringIO(), force_terminal=True)
+    terminal.print(bar.bar.get_renderable())
+    (line,) = Text.from_ansi(terminal.file.getvalue()).plain.splitlines()
+    assert len(line.rstrip()) <= 80
+    assert line.startswith(word[:30])
+    assert "1234/5000 epochs" in line
+
+
 def test_epochs_of_all_seeds_are_counted_though_one_stops_early() -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, lr=1e-9, epochs=6, patience=1, seeds=(1, 2, 3))
     with EpochProgress(6, 3) as progress:
@@ -30,5 +48,5 @@ def test_epochs_of_all_seeds_are_counted_though_one_stops_early() -> None:
         assert any(run.epochs < 6 for run in summary.runs)
         assert (task.completed, task.total) == (18, 18)
         last = summary.runs[-1]
-        assert f"val {100 * last.val:.2f} test {100 * last.test:.2f} at {last.best_epoch}" in task.description
+        assert f"val {100 * last.val:.2f} at {last.best_epoch}" in task.description
         assert task.description.startswith("seed 3")

@@ -43,7 +43,7 @@ def test_one_page_for_all_that_is_recorded(tmp_path: Path) -> None:
     assert result.code == 0, result.stderr
     assert result.json == {"path": str(tmp_path / "report.html"), "records": 3, "tables": 3, "charts": 4}
     page = (tmp_path / "report.html").read_text()
-    for word in ("broken/finding.json", "format 1", "old", "made by handful 0.1", "3 findings", "rns(parts=4)"):
+    for word in ("broken/finding.json", "format 1", "old", "made by handful 0.1", "3 findings", "RNS (parts=4)"):
         assert word in page
     people = handful("report", tmp_path, "--out", tmp_path / "other.html")
     assert "3 records, 3 tables, 4 charts" in people.stdout

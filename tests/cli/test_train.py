@@ -52,6 +52,8 @@ def test_the_table_for_people_and_a_second_run_that_only_reads(npz: Path, tmp_pa
     args = ("train", npz, *SMALL, "--sampler", "full", "--seeds", "1", "--out", tmp_path / "run")
     first = handful(*args)
     assert "Test accuracy" in first.stdout
+    for line in (f"handful predict {tmp_path / 'run'} --out predictions.csv", f"handful compare {npz}"):
+        assert f"  {line}   " in first.stdout
     again = handful(*args)
     assert again.code == 2
     assert "already holds a run" in again.stderr
@@ -290,7 +292,7 @@ def test_each_kind_of_broken_npz_is_one_line_and_exit_2(tmp_path: Path, key: str
         (("debian", "--model", "sgae"), "did you mean sage"),
         (("debian", "--seeds", "a,b"), "--seeds takes whole numbers"),
         (("debian", "--resume"), "--resume needs --out"),
-        (("debian", "--split", "rj"), "did you mean r"),
+        (("debian", "--split", "rj"), "choose from rh, rl"),
     ],
 )
 def test_a_mistake_is_answered_with_what_is_right(args: tuple[str, ...], words: str, tmp_path: Path) -> None:

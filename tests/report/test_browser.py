@@ -86,6 +86,38 @@ def test_every_chart_is_drawn_and_nothing_overflows(
     assert all(hints)
 
 
+def test_what_a_person_sees_first(browser: Browser, page: Path) -> None:
+    open_page(browser, page, 400)
+    shoot(browser, "400")
+    top = "(e => e.getBoundingClientRect().top)"
+    first = "document.querySelector('#finding-1')"
+    assert browser.ask(f"{top}({first}.querySelector('.words')) < {top}({first}.querySelector('table'))")
+    smoke = "document.querySelector('#finding-2')"
+    assert browser.ask(f"{top}({smoke}.querySelector('.banner')) < {top}({smoke}.querySelector('.words'))")
+    folded = "[...document.querySelectorAll('details.how')]"
+    assert browser.ask(f"{folded}.length") >= 2
+    assert browser.ask(f"{folded}.every(d => !d.open && !d.querySelector('dl').checkVisibility())")
+    wide = f"[...{first}.querySelectorAll('.card')].find(c => c.querySelector('.scroll').scrollWidth > 500)"
+    assert browser.ask(f"getComputedStyle({wide}.querySelector('.hint')).visibility") == "visible"
+    titles = browser.ask("[...document.querySelectorAll('h1, h2, h3, figcaption')].map(e => e.textContent)")
+    assert len(set(titles)) == len(titles)  # each once
+
+
+def test_names_beside_points_cover_no_other(browser: Browser, page: Path) -> None:
+    for width in (400, 1100):
+        open_page(browser, page, width)
+        costs = "[...document.querySelectorAll('figure')].find(f => f.textContent.includes('what accuracy costs'))"
+        boxes = browser.ask(
+            f"[...{costs}.querySelectorAll('.view:not([hidden]) .mark-text.role-mark text')]"
+            ".map(t => t.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
+        )
+        assert len(boxes) == 6
+        for i, a in enumerate(boxes):
+            for b in boxes[:i]:
+                across, down = (min(a[k + 2], b[k + 2]) - max(a[k], b[k]) for k in (0, 1))
+                assert across <= 2 or down <= 4  # the boxes of texts have some air above and below
+
+
 def test_print_is_light_without_buttons(browser: Browser, page: Path) -> None:
     open_page(browser, page, 800, dark=True, media="print")
     if SHOTS:

@@ -73,6 +73,7 @@ def test_a_smoke_run_and_what_failed_are_said() -> None:
     text = render([samplers(facts={"budget": "smoke"}, failed=("gat: no memory",))], "")
     assert "A smoke run: it shows that the study works, its numbers mean nothing." in text
     assert "gat: no memory" in text
+    assert text.index("A smoke run") < text.index('class="words"')  # before anybody reads a number
 
 
 def test_what_all_were_made_with_stands_once() -> None:

@@ -79,6 +79,41 @@ def test_a_log_axis_says_so() -> None:
     assert drawn["layer"][0]["encoding"]["y"]["axis"]["title"] == ["loss (log)"]
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.004, 2.0), (3e-7, 1.0), (2.0, 8e5), (1e-9, 1e9)])
+def test_ticks_of_a_log_axis_are_round_and_few(low: float, high: float) -> None:
+    one = view([low, high], y=Axis("", log=True))
+    ticks = spec(one)["layer"][0]["encoding"]["y"]["axis"]["values"]
+    assert 2 <= len(ticks) <= 7
+    assert all(f"{tick:e}"[0] in "125" and float(f"{tick:.0e}") == tick for tick in ticks)
+
+
+def test_the_best_point_has_a_ring() -> None:
+    one = view([1.0, 3.0, 2.0], best=1)
+    drawn = spec(one)
+    assert [row.get("best", False) for row in rows(drawn)] == [False, True, False]
+    assert any(part.get("transform") == [{"filter": "datum.best"}] for part in drawn["layer"][0]["layer"])
+    assert "datum.best" not in json.dumps(spec(view([1.0, 3.0])))
+
+
+def test_panels_of_one_measure_share_its_scale_and_others_do_not() -> None:
+    low, high = view([1.0, 2.0]), view([8.0, 9.0])
+    for label, same in (("validation (%)", True), ("", False)):
+        panels = [replace(one, y=Axis(label)) for one in (low, high)]
+        drawn = spec(Chart("c", "t", panels, together=True))["concat"]
+        ends = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in drawn]
+        assert (ends[0] == ends[1]) == same
+
+
+def test_a_name_stands_in_the_legend_once() -> None:
+    line = Series("m = 1", [1, 2], [1.0, 2.0])
+    two = Series("m = 2", [1, 2], [2.0, 3.0], color=1)
+    one = View("v", "line", Axis("x"), Axis("y"), [line, replace(line, mark="dot"), two])
+    assert [name for name, _, _ in legend_of(one)] == ["m = 1", "m = 2"]
+    for layer in spec(one)["layer"]:
+        scale = layer["layer"][1 if "line" in str(layer["layer"][0]["mark"]) else 0]["encoding"]["stroke"]["scale"]
+        assert scale == {"domain": ["m = 1", "m = 2"], "range": PALETTE[:2]}
+
+
 def test_nothing_below_zero_is_invented_on_a_log_scale() -> None:
     one = view(
         [1.0, 0.0, None, 2.0], "dot", Axis("", log=True), low=[-0.5, None, None, 1.0], high=[2.0, 1.0, None, 3.0]

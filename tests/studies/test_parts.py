@@ -110,6 +110,7 @@ def test_m_is_chosen_by_runs_that_are_kept(tmp_path: Path) -> None:
     for point in found.payload["curve"]:
         assert point["val"]["mean"] == pytest.approx(np.mean(vals[point["m"]]))
     assert found.payload["recommended"] == (1 if better(vals[1], vals[2]) else 2)
+    assert ("More parts were not tried" in found.words) == (found.payload["recommended"] == 2)
     nothing = chosen_parts(experiment, tmp_path, most=2, memory=1)
     assert nothing.payload["recommended"] is None
     assert "None of m = 2 could be trained" in nothing.words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from handful.studies.trained import (
     trained_finding,
 )
 from handful.training.record import RunFolder
+from handful.vocabulary import REGIMES, hues
 from studies.smoke import GRAPH, check
 
 SMALL = Experiment(GRAPH, hidden=8, layers=1, epochs=3, lr=0.01, seeds=(1, 2))
@@ -81,6 +83,32 @@ def test_a_chart_has_a_band_where_there_are_several_seeds(tmp_path: Path) -> Non
     assert (band.name, band.color, plain.name, plain.color) == ("RNS", 0, "Full graph", 1)
     losses = [entry["loss"] for entry in one.histories[0]]
     assert chart.views[2].series[1].y == pytest.approx(losses)
+
+
+def test_the_best_evaluation_is_marked(tmp_path: Path) -> None:
+    Experiment(GRAPH, hidden=4, layers=1, epochs=4, seeds=(1,)).run(tmp_path)
+    run = read(tmp_path)
+    values = [line["val"] for line in run.histories[0]]
+    seconds, epochs, loss = curve_charts([run])[0].views
+    assert seconds.series[0].best == epochs.series[0].best == values.index(max(values))
+    assert loss.series[0].best is None
+
+
+def test_nine_lines_become_facets_with_a_colour_for_each_regime(tmp_path: Path) -> None:
+    Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1,)).run(tmp_path)
+    run = read(tmp_path)
+    optimizers = ("SGD", "SGD+M", "Adam")
+    nine = [replace(run, name=f"{r}-{o}", label=f"{REGIMES[r]}, {o}") for r in REGIMES for o in optimizers]
+    charts = curve_charts(nine)
+    assert [chart.name for chart in charts] == ["curves", "curves-epochs", "curves-loss"]
+    for chart in charts:
+        assert chart.together
+        assert [view.name for view in chart.views] == [*optimizers]
+        for view in chart.views:
+            assert [series.name for series in view.series] == list(REGIMES.values())
+            assert [series.color for series in view.series] == hues(list(REGIMES))
+    ten = [replace(run, label=f"{model}, {how}") for model in "abcde" for how in ("Full graph", "RNS")]
+    assert [view.name for view in curve_charts(ten)[0].views] == [*"abcde"]
 
 
 def test_graphs_of_several_names_have_charts_of_their_own(tmp_path: Path) -> None:

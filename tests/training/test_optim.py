@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -55,6 +58,21 @@ def test_biases_and_norms_may_be_spared_the_decay(make: Any) -> None:
         spared = name.endswith("bias") or "norm" in name or name.startswith("output.0")
         torch.testing.assert_close(p.detach(), before[name] * (1.0 if spared else 1 - 0.1 * 0.5), msg=name)
     assert len({id(p) for group in optimizer.param_groups for p in group["params"]}) == len(before)
+
+
+def test_named_optimisers_do_not_wait_for_torchs_compiler() -> None:
+    code = """
+import sys, torch, handful as hf
+graph = hf.load("synthetic?nodes=60&degree=4&features=4&classes=2")
+for name in ("adam", "adamw", "sgdm"):
+    hf.fit(hf.SAGE(4, 2, hidden=4, layers=2), graph, hf.RandomNodes(2), epochs=2, optimizer=name, scheduler="cosine")
+assert "torch._dynamo" not in sys.modules
+compiled = torch.compile(torch.nn.Linear(2, 1), backend="eager")
+torch.optim.Adam(compiled.parameters()).zero_grad()
+assert compiled(torch.zeros(1, 2)).shape == (1, 1)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def own_sgd(parameters: Any, lr: float, weight_decay: float) -> Optimizer:

@@ -6,6 +6,8 @@ import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
+import typer
+
 from handful.cli.app import app, console
 
 SHARED = {"app", "options", "params", "progress"}
@@ -20,7 +22,11 @@ def main() -> None:
     from handful.errors import HandfulError
 
     try:
-        app()
+        sys.exit(app(prog_name="handful", standalone_mode=False) or 0)
+    except typer.TyperException as error:
+        if error.format_message():  # without a command there is only the help, which is shown by now
+            console.print(f"[bold red]error:[/] {_escaped(_usage(error))}", soft_wrap=True)
+        sys.exit(2)
     except HandfulError as error:
         console.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
         sys.exit(2)
@@ -31,6 +37,15 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print("interrupted")
         sys.exit(130)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """A command line that cannot be read, in one line: what is wrong, and what to do next."""
+    near = getattr(error, "possibilities", None)
+    if near:
+        return f"{error.message}: did you mean {' or '.join(near)}?"
+    said, place = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    return said if place is None or said.endswith("?") else f"{said}: see {place.command_path} -h"
 
 
 def _escaped(text: str) -> str:

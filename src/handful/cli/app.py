@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from handful.files import plain
+from handful.version import __version__
 
 if TYPE_CHECKING:
     from handful.finding import Table
 
 app = typer.Typer(
     name="handful",
-    help="Train graph neural networks a handful of nodes at a time.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"handful {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def handful(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Train graph neural networks a handful of nodes at a time."""
+
+
 bench = typer.Typer(help="Measure against PyG in the same process, as ratios.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 

@@ -10,6 +10,8 @@ from handful.cli import params as p
 from handful.cli.app import app, console, emit
 from handful.vocabulary import METHODS
 
+ALL = ",".join(METHODS)
+
 
 @app.command()
 def compare(
@@ -17,7 +19,7 @@ def compare(
     graph: p.Graph,
     split: p.Split = None,
     root: p.Root = None,
-    samplers: Annotated[str, typer.Option(help="Which samplers, separated by commas.")] = ",".join(METHODS),
+    samplers: p.Samplers = ALL,
     option: p.SamplerOptions = None,
     model: p.Model = None,
     hidden: p.Hidden = None,

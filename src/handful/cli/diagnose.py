@@ -17,9 +17,7 @@ def diagnose(
     graph: p.Graph,
     split: p.Split = None,
     root: p.Root = None,
-    samplers: Annotated[
-        str, typer.Option(help="Which samplers, separated by commas.")
-    ] = "rns,rns-hubs,neighbor,cluster,saint",
+    samplers: p.Samplers = "rns,rns-hubs,neighbor,cluster,saint",
     option: p.SamplerOptions = None,
     batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,

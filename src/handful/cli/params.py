@@ -1,18 +1,71 @@
 """The parameters that commands share, as types: ``split: p.Split = None``.
 
-A parameter that is not given has the default of the experiment, the model or the settings that it is for.
+A parameter that is not given has the default of the experiment, the model or the settings that it is for. What can be
+checked without torch is checked here, while the command line is read: importing torch takes longer than to be told.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, get_args, get_type_hints
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from handful.cli.app import integers
+from handful.errors import DatasetError, HandfulError, unknown
 from handful.settings import Settings
-from handful.vocabulary import PAPER_SEEDS
+from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS
 
 DEFAULT = Settings()
+
+
+def known_graph(text: str | None) -> str | None:
+    """Refuse what is neither the name of a data set nor a path."""
+    name, colon, _ = (text or "").partition("?")[0].partition(":")
+    named = f"{name}:…" in DATASETS if colon else name in DATASETS
+    if text is not None and not (named or Path(text).expanduser().exists()):
+        raise DatasetError(unknown("data set or file", text, DATASETS))
+    return text
+
+
+def known(kind: str, names: Iterable[str]) -> Callable[[str | None], str | None]:
+    """A check that refuses what is none of ``names``, one or several separated by commas."""
+
+    def check(text: str | None) -> str | None:
+        for one in (text or "").split(","):
+            # Where samplers are imported already, others may have been registered: whoever makes one knows them.
+            if one.strip() and one.strip() not in names and "handful.samplers" not in sys.modules:
+                raise HandfulError(unknown(kind, one.strip(), names))
+        return text
+
+    return check
+
+
+def setting(param: typer.CallbackParam, value: Any) -> Any:
+    """Refuse what the setting of this name does not take."""
+    if value is not None:
+        Settings(**{str(param.name): value})
+    return value
+
+
+def _seeds(text: str | None) -> str | None:
+    if text is not None:
+        integers(text, "--seeds")
+    return text
+
+
+def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """For shells: the names that begin with what is typed."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name.removesuffix("…") for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+known_model, known_samplers = known("model", MODELS), known("sampler", METHODS)
 
 
 def _use_threads(threads: int | None) -> int | None:
@@ -30,15 +83,43 @@ def choices(setting: str) -> str:
 
 
 GRAPH_HELP = "A dataset name (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
-Graph = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP, show_default=False)]
+Graph = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help=GRAPH_HELP,
+        show_default=False,
+        callback=known_graph,
+        autocompletion=_beginning(DATASETS),
+    ),
+]
 Split = Annotated[str | None, typer.Option(help="Which split of the graph, where it has several.")]
 Root = Annotated[str | None, typer.Option(help="Where data sets are kept (else $HANDFUL_HOME, else the user's cache).")]
 Seeds = Annotated[
-    str | None, typer.Option(help=f"Seeds, separated by commas (else the paper's: {', '.join(map(str, PAPER_SEEDS))}).")
+    str | None,
+    typer.Option(
+        help=f"Seeds, separated by commas (else the paper's: {', '.join(map(str, PAPER_SEEDS))}).", callback=_seeds
+    ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, … (else cpu).")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, callback=_use_threads)]
-Model = Annotated[str | None, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage (else sage).")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="gcn, sage, gat, sgformer or graphland-sage (else sage).",
+        callback=known_model,
+        autocompletion=_beginning(MODELS),
+    ),
+]
+Sampler = Annotated[
+    str,
+    typer.Option(
+        help=f"Where batches come from: {', '.join(METHODS)}.",
+        callback=known_samplers,
+        autocompletion=_beginning(METHODS),
+    ),
+]
+Samplers = Annotated[str, typer.Option(help="Which samplers, separated by commas.", callback=known_samplers)]
 Hidden = Annotated[int | None, typer.Option(help="Width of the layers (else the model's own default).")]
 Layers = Annotated[int | None, typer.Option(help="Number of layers (else the model's own default).")]
 Norm = Annotated[str | None, typer.Option(help="bn, ln or none (else bn, where the model has a choice).")]
@@ -46,11 +127,17 @@ Residual = Annotated[
     bool | None, typer.Option(help="Add a Linear of each layer's input to its output (else the model's own default).")
 ]
 Dropout = Annotated[float | None, typer.Option(help="Share of activations dropped in training.")]
-Epochs = Annotated[int | None, typer.Option(help=f"Passes over the batches (else {DEFAULT.epochs}).")]
-Lr = Annotated[float | None, typer.Option(help=f"Learning rate (else {DEFAULT.lr}).")]
-WeightDecay = Annotated[float | None, typer.Option(help=f"Weight decay (else {DEFAULT.weight_decay:g}).")]
-Optimizer = Annotated[str | None, typer.Option(help=f"{choices('optimizer')} (else {DEFAULT.optimizer}).")]
-TwentyEvaluations = Annotated[int | None, typer.Option(help="Epochs between evaluations (else 20 in all).")]
+Epochs = Annotated[int | None, typer.Option(help=f"Passes over the batches (else {DEFAULT.epochs}).", callback=setting)]
+Lr = Annotated[float | None, typer.Option(help=f"Learning rate (else {DEFAULT.lr}).", callback=setting)]
+WeightDecay = Annotated[
+    float | None, typer.Option(help=f"Weight decay (else {DEFAULT.weight_decay:g}).", callback=setting)
+]
+Optimizer = Annotated[
+    str | None, typer.Option(help=f"{choices('optimizer')} (else {DEFAULT.optimizer}).", callback=setting)
+]
+TwentyEvaluations = Annotated[
+    int | None, typer.Option("--evaluate-every", help="Epochs between evaluations (else 20 in all).", callback=setting)
+]
 SamplerOptions = Annotated[
     list[str] | None,
     typer.Option("--option", "-s", help="An option of one sampler, as sampler.name=value (rns.parts=8)."),

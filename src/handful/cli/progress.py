@@ -6,10 +6,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from handful.cli.app import console
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
+
+WORD = 36
+"""Columns for what is being done: what a terminal of 80 leaves."""
 
 
 class Bar:
@@ -17,9 +21,9 @@ class Bar:
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
         self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} " + unit),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=WORD)),
+            BarColumn(bar_width=10),
+            TextColumn("{task.completed}/{task.total} " + unit, table_column=Column(no_wrap=True)),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
@@ -69,9 +73,8 @@ class EpochProgress(Bar, Callback):
         self.bar.update(self.task, completed=self.done + loop.epoch)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        val, test = loop.metric.text(loop.best_val), loop.metric.text(loop.best_test)
-        best = f"val {val} test {test} at {loop.best_epoch}"
-        self.bar.update(self.task, description=f"seed {loop.seed} · loss {loop.loss:.3f} · best {best}")
+        best = f"best val {loop.metric.text(loop.best_val)} at {loop.best_epoch}"
+        self.bar.update(self.task, description=f"seed {loop.seed} · {best}")
 
     def on_end(self, loop: Loop) -> None:
         self.done += self.epochs

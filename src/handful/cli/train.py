@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -28,9 +29,7 @@ def train(
     model_option: Annotated[
         list[str] | None, typer.Option("--model-option", help="Any option of the model, as name=value.")
     ] = None,
-    sampler: Annotated[
-        str, typer.Option(help="Where batches come from: rns, full, neighbor, cluster, saint, ladies.")
-    ] = "rns",
+    sampler: p.Sampler = "rns",
     parts: Annotated[
         str | None, typer.Option(help="m, the number of parts of rns; auto tries some first, as `handful parts` does.")
     ] = None,
@@ -48,16 +47,24 @@ def train(
     lr: p.Lr = None,
     weight_decay: p.WeightDecay = None,
     optimizer: p.Optimizer = None,
-    momentum: Annotated[float | None, typer.Option(help=f"Momentum of sgdm (else {p.DEFAULT.momentum}).")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help=f"The learning rate from epoch to epoch: {p.choices('scheduler')}.")
+    momentum: Annotated[
+        float | None, typer.Option(help=f"Momentum of sgdm (else {p.DEFAULT.momentum}).", callback=p.setting)
     ] = None,
-    clip: Annotated[float | None, typer.Option(help="The largest norm of a step's gradient (else no limit).")] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help=f"The learning rate from epoch to epoch: {p.choices('scheduler')}.", callback=p.setting),
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="The largest norm of a step's gradient (else no limit).", callback=p.setting)
+    ] = None,
     class_weight: Annotated[
         str | None, typer.Option(help="balanced: rare classes count as much as frequent ones (else none).")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification, regression or multilabel (else what the labels look like).")
+        str | None,
+        typer.Option(
+            help="classification, regression or multilabel (else what the labels look like).", callback=p.setting
+        ),
     ] = None,
     metric: Annotated[
         str | None,
@@ -72,16 +79,25 @@ def train(
     threshold: Annotated[
         str | None,
         typer.Option(
-            help="f1: take a node for the positive class from the probability with the best validation F1 on."
+            help="f1: take a node for the positive class from the probability with the best validation F1 on.",
+            callback=p.setting,
         ),
     ] = None,
-    update: Annotated[str | None, typer.Option(help="One optimiser step per batch (step) or epoch (epoch).")] = None,
-    precision: Annotated[
-        str | None, typer.Option(help=f"{p.choices('precision')} (else {p.DEFAULT.precision}).")
+    update: Annotated[
+        str | None, typer.Option(help="One optimiser step per batch (step) or epoch (epoch).", callback=p.setting)
     ] = None,
-    evaluate_every: Annotated[int, typer.Option(help="Epochs between evaluations.")] = p.DEFAULT.evaluate_every,
-    evaluation: Annotated[str | None, typer.Option(help="exact (full graph) or sampled (neighbor's own way).")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after this many evaluations without progress.")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help=f"{p.choices('precision')} (else {p.DEFAULT.precision}).", callback=p.setting)
+    ] = None,
+    evaluate_every: Annotated[
+        int, typer.Option(help="Epochs between evaluations.", callback=p.setting)
+    ] = p.DEFAULT.evaluate_every,
+    evaluation: Annotated[
+        str | None, typer.Option(help="exact (full graph) or sampled (neighbor's own way).", callback=p.setting)
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after this many evaluations without progress.", callback=p.setting)
+    ] = None,
     trim: Annotated[
         bool | None, typer.Option(help="Compute only the nodes that a batch's loss can see (not with bn).")
     ] = None,
@@ -159,4 +175,16 @@ def train(
     found = summary_finding(summary, folder)
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
-    emit(found.payload, as_json, short, found.words, f"records: {folder}", f"report: {page.path}")
+    again = f"handful compare {quote(graph)}" + (f" --split {quote(split)}" if split else "")
+    emit(
+        found.payload,
+        as_json,
+        short,
+        found.words,
+        f"records: {folder}",
+        f"report: {page.path}",
+        "next:",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   classes and probabilities of the nodes",
+        f"  {again}   the same by every other sampler",
+        f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
+    )

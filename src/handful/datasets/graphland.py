@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 
 from handful.datasets.download import Remote, fetch, unpack
 from handful.datasets.prepared import Built, is_prepared, prepared
@@ -182,6 +181,8 @@ def normalised(values: np.ndarray) -> np.ndarray:
     A value's quantile is read off 1000 reference quantiles, from below and from above, and the two are averaged, so
     that a value that fills several quantiles gets their middle.
     """
+    from scipy.special import ndtri  # when needed: whoever loads another data set need not wait for it
+
     reference = np.linspace(0, 1, max(1, min(QUANTILES, len(values))))
     known = ~np.isnan(values)
     if not known.any():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from handful.errors import RunError
-from handful.files import write_json, write_text
+from handful.files import home, write_json, write_text
 from handful.finding import Chart, Finding
 from handful.report.tables import csv, latex, markdown
 from handful.report.vega import COLORS, legend_of, panel_columns, shared, slug, view_spec, write_charts
@@ -130,10 +132,19 @@ def _template() -> Any:
     assets = files("handful.report") / "assets"
     for kind in ("css", "js"):
         surroundings.globals[kind] = Markup((assets / f"page.{kind}").read_text(encoding="utf-8"))
-    surroundings.globals["vega"] = Markup(
-        vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
-    )
+    surroundings.globals["vega"] = Markup(_vega().replace("</script", "<\\/script"))
     return surroundings.get_template("page.html.jinja")
+
+
+def _vega() -> str:
+    """What draws charts in a browser: it takes seconds to put together, so it is kept among the data sets."""
+    kept = home() / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    with suppress(OSError):  # a place that cannot be written to costs the seconds again, and nothing else
+        write_text(kept, made)
+    return made
 
 
 def _json(value: Any) -> Markup:

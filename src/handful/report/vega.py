@@ -49,6 +49,7 @@ TICK = (
     "? format(datum.value, ',.6~r') : format(datum.value, '.3~e')"
 )
 """A tick as text."""
+MOST_TICKS = 7
 PANEL_WIDTH, PANEL_HEIGHT = 210, 150
 
 
@@ -105,10 +106,11 @@ def view_spec(view: View, chart: Chart | None = None, width: int = WIDTH) -> dic
         title = {"text": wrap(chart.title, int(width / 7)), "offset": 12}
         if len(chart.views) > 1:
             title["subtitle"] = view.name
-    x, y = _axis(view, "x", width), _axis(view, "y", width)
+    alike = [one for one in panels if one.y == view.y and view.y.label] or [view]
+    x, y = _axis(view, "x", width), _axis(replace(view, series=[s for one in alike for s in one.series]), "y", width)
     if not y["axis"]["title"] and any(one.y.label or one.y.log for one in panels):
         y["axis"]["title"] = [" "]  # so that the titles of a row of panels stand in line
-    names = [series.name for series in view.series]
+    names = list(dict.fromkeys(series.name for series in view.series))
     layers: list[dict[str, Any]] = []
     legend = _legend(view, width) if legend_of(view) else None
     for mark in dict.fromkeys(series.mark or view.mark for series in view.series):
@@ -135,7 +137,7 @@ def legend_of(view: View) -> list[tuple[str, str, bool]]:
     own = all(set(series.x) <= {series.name} for series in view.series)
     if len(view.series) < 2 or own or _labelled(view):
         return []
-    return [(series.name, _color(series), series.paper) for series in view.series]
+    return list(dict.fromkeys((series.name, _color(series), series.paper) for series in view.series))
 
 
 def draw(drawn: Chart | View, path: Path) -> None:
@@ -209,11 +211,12 @@ def _layers(
             {"transform": [{"filter": known}], "mark": cap, "encoding": {"y": y | {"field": end}, "fill": color}}
             for end, known in known_end.items()
         ]
-    names = [one.name for one in view.series]
-    strokes = {"domain": names, "range": [_color(one) for one in view.series]}
-    fills = {"domain": names, "range": [CARD if one.paper else _color(one) for one in view.series]}
+    unique = {one.name: one for one in view.series}
+    names = list(unique)
+    strokes = {"domain": names, "range": [_color(one) for one in unique.values()]}
+    fills = {"domain": names, "range": [CARD if one.paper else _color(one) for one in unique.values()]}
     named = {"field": "name", "type": "nominal", "legend": legend}
-    dashes = {"domain": names, "range": [[3, 2] if one.paper else [1, 0] for one in view.series]}
+    dashes = {"domain": names, "range": [[3, 2] if one.paper else [1, 0] for one in unique.values()]}
     dash = {"strokeDash": named | {"scale": dashes}} if any(one.paper for one in view.series) else {}
     main = {"stroke": named | {"scale": strokes}, "fill": named | {"scale": fills}, "tooltip": _tooltip(view)}
     if mark == "line":
@@ -222,6 +225,9 @@ def _layers(
         layers.append({"mark": line, "encoding": {"detail": detail, "stroke": hue, **dash}})
         few = all(len(one.x) <= FEW for one in series)
         layers.append({"mark": {"type": "point", "size": 34, "opacity": 1 if few else 0}, "encoding": main})
+        if any(one.best is not None for one in series):
+            ring = {"type": "point", "size": 150, "strokeWidth": 2, "filled": False, "opacity": 1, "tooltip": None}
+            layers.append({"transform": [{"filter": "datum.best"}], "mark": ring, "encoding": {"stroke": hue}})
     elif mark == "dot":
         layers += [*bars, {"mark": {"type": "point", "size": 80, "opacity": 1, "strokeWidth": 2}, "encoding": main}]
     else:
@@ -258,6 +264,8 @@ def _rows(view: View, series: Series, gaps: bool) -> list[dict[str, Any]]:
         if _shown(y, view.y.log):
             ends = {"low": series.low[i] if series.low else None, "high": series.high[i] if series.high else None}
             rows.append(row | {"y": y} | {end: value for end, value in ends.items() if value is not None})
+            if i == series.best:
+                rows[-1]["best"] = True
         elif gaps:
             rows.append(row | {"y": None})
     return rows
@@ -379,16 +387,30 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
     low, high = domain(view, which)
     scale = {"type": "log" if axis.log else "linear", "domain": [low, high], "nice": False}
     scale |= {} if axis.log else {"zero": False}
-    decades = math.log10(high / low) if axis.log else 0.0
-    look |= {"tickCount": min(8, int(decades) + 1) if decades >= 2 else 6, "labelExpr": TICK, "labelOverlap": True}
+    look |= {"tickCount": 6, "labelExpr": TICK, "labelOverlap": True}
+    ticks = _log_ticks(low, high) if axis.log else []
     if axis.ticks:
         look["values"] = axis.ticks
     elif axis.whole and high - low < 8:
         look["values"] = list(range(math.ceil(low), math.floor(high) + 1))
-    elif 0.7 <= decades < 2:
-        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-        look["values"] = [tick for p in powers for size in (1, 2, 5) if low <= (tick := float(f"{size}e{p}")) <= high]
+    elif ticks:
+        look["values"] = ticks
     return {"field": which, "type": "quantitative", "scale": scale, "axis": look}
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, with 2 and 5 times them where few lie in the range; nothing where even these are fewer than two.
+
+    >>> _log_ticks(0.03, 4), _log_ticks(3, 2e7), _log_ticks(1.1, 1.9)
+    ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0], [10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0], [])
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for sizes, step in (((1, 2, 5), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
+        ticks = [float(f"{size}e{p}") for p in powers if p % step == 0 for size in sizes]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= MOST_TICKS:
+            break
+    return ticks if len(ticks) > 1 else []
 
 
 def _bands(view: View) -> dict[str, Any]:

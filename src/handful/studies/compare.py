@@ -14,6 +14,7 @@ from handful.samplers.ladies import Ladies
 from handful.studies.beside import paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.studies.trained import graph_and_metric, setting, trained_finding
+from handful.studies.verdict import few_seeds, verdict
 from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import METHODS, hues, spaced, title
 
@@ -66,6 +67,7 @@ def comparison(name: str, jobs: Mapping[str, Experiment], outcomes: Sequence[Out
     """The table and charts of jobs that differ in their sampler."""
     payload = table_json(outcomes)
     head, rows = table_cells(payload)
+    seeds = len(next(iter(jobs.values())).seeds)
     papers = [row["paper"] for row in payload["rows"]]
     if any(papers):
         head = [*head, "Paper (%)"]
@@ -74,7 +76,7 @@ def comparison(name: str, jobs: Mapping[str, Experiment], outcomes: Sequence[Out
         name,
         outcomes,
         title=f"{payload['graph']} · {len(jobs)} way{'s' * (len(jobs) > 1)} to train · {setting(jobs)}",
-        words=in_words(payload),
+        words=" ".join(filter(None, (verdict(payload, seeds), in_words(payload), few_seeds(seeds)))),
         head=head,
         rows=rows,
         payload=payload,
@@ -162,7 +164,8 @@ def cost_chart(result: dict[str, Any]) -> Chart:
 
 
 def in_words(result: dict[str, Any]) -> str:
-    """How far RNS, and RNS with hubs, are from full-graph training and from the best of the others."""
+    """How far RNS, and RNS with hubs, are from full-graph training and from the best of the others; nothing without
+    RNS and another."""
     tests = {row["sampler"]: mean for row in result["rows"] if (mean := mean_of(row.get("test"))) is not None}
     metric = METRICS[result["metric"]]
     others = {name: test for name, test in tests.items() if name not in ("full", *OURS)}
@@ -179,7 +182,7 @@ def in_words(result: dict[str, Any]) -> str:
         if told:
             *others_told, last = told
             said.append(f"{title(ours)} is {', '.join(others_told)}{' and ' if others_told else ''}{last}.")
-    return " ".join(said) or "Without RNS and another method there is nothing to compare."
+    return " ".join(said)
 
 
 def _apart(ours: float, theirs: float, metric: Metric) -> str:

@@ -53,7 +53,7 @@ def run(request: Request) -> Finding:
         Series(title, m_values, [row[key] for row in payload], color=i)
         for i, (key, title) in enumerate({"survival": "exact", "survival_sampled": "sampled"}.items())
     ]
-    share = Axis("share of nodes with degree ≥ k", log=True)
+    share = Axis("share of nodes with degree ≥ k; line: law, dots: sample", log=True)
     views = [
         View("degrees", "line", Axis("degree k", log=True), share, tails),
         View("edges", "line", x, Axis("share of edges that survive", log=True), survival_lines),
@@ -77,5 +77,5 @@ def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list
     at = at[(at < len(seen)) & (seen[np.minimum(at, len(seen) - 1)] > 0)]
     return [
         Series(f"m = {m}", at.tolist(), exact[at].tolist(), color=color),
-        Series(f"m = {m}, sampled", at.tolist(), seen[at].tolist(), color=color, mark="dot"),
+        Series(f"m = {m}", at.tolist(), seen[at].tolist(), color=color, mark="dot"),
     ]

@@ -137,7 +137,8 @@ def term_chart(name: str, found: Sequence[Diagnosis], graph: str) -> Chart:
         means = [mean_ci95(d.values(term)) for d in found]
         series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
         log = all(value["mean"] > 0 for value in means)
-        views.append(View(label, "bar", Axis("", of=names), Axis("", log=log), series))
+        # A bar on a log scale would stand on nothing.
+        views.append(View(label, "dot" if log else "bar", Axis("", of=names), Axis("", log=log), series))
     return Chart(name, f"{graph}: implicit regularisation terms", views, together=True)
 
 

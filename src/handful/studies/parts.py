@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
 from handful.samplers import RandomNodes
-from handful.statistics import mean_ci95
+from handful.statistics import mean_ci95, student_t
 from handful.studies.budget import Scale, benchmark, train_jobs, tuned_each
 from handful.studies.jobs import Progress, run_jobs
 from handful.studies.request import Request
@@ -63,7 +62,7 @@ def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = 
     (True, False)
     """
     d = (np.asarray(new, float) - np.asarray(old, float)) * (1 if higher_is_better else -1)
-    return bool(d.mean() - stdtrit(len(d) - 1, 0.95) * d.std(ddof=1) / np.sqrt(len(d)) > 0)
+    return bool(d.mean() - student_t(0.95, len(d) - 1) * d.std(ddof=1) / np.sqrt(len(d)) > 0)
 
 
 def recommend(
@@ -137,6 +136,8 @@ def chosen_parts(
     tried = ", ".join(str(point.m) for point in curve)
     others = ", ".join(str(point.m) for point in curve if point.m != chosen)
     words = f"Take m = {chosen}: no other m that was tried ({others}) is better by more than the noise between seeds."
+    if chosen == max(point.m for point in curve):
+        words += " More parts were not tried, and may be better still."
     if chosen is None:
         words = f"None of m = {tried} could be trained in the memory given: allow more parts, or a smaller model."
     heading = f"{graph.name} · {experiment.model} · {how}"

@@ -146,15 +146,33 @@ def _telling(batches: Callable[[int], Batch]) -> tuple[int, Batch]:
     return first
 
 
-def _fullest(batches: Callable[[int], Batch]) -> Batch:
-    """Of many draws the one with most nodes, and then with most edges: its hops or layers can be seen."""
-    return max(map(batches, range(50)), key=lambda batch: (batch.num_nodes, batch.num_edges))
+TARGETS = 3
+"""Of neighbour sampling and of LADIES: the same, so that what differs is what each draws for them."""
+
+
+def _two_ways(graph: Graph, seed: int) -> tuple[Neighbors, Batch, Ladies, list[Layer]]:
+    """Neighbour sampling and LADIES for the same targets, in the draw of many that tells them apart best.
+
+    Neighbour sampling draws for every node its own helpers, LADIES as many for all targets together: the more nodes
+    the first has and the second has not, the better it shows.
+    """
+    neighbors = Neighbors(fanout=(2, 2), batch_size=TARGETS)
+    ladies = Ladies(budget=(TARGETS, TARGETS), batch_size=TARGETS)
+    batches = [next(neighbors.epoch(graph, seed, k)) for k in range(50)]
+    pairs = [(batch, ladies.draw(graph, batch.nodes[batch.targets], seed, k, 0)) for k, batch in enumerate(batches)]
+
+    def telling(pair: tuple[Batch, list[Layer]]) -> int:
+        own, common = set(pair[0].nodes.tolist()), {node for layer in pair[1] for node in layer.nodes.tolist()}
+        return len(own - common) + min(len(common), 3 * TARGETS)
+
+    batch, layers = max(pairs, key=telling)
+    return neighbors, batch, ladies, layers
 
 
 def _neighbor(graph: Graph, seed: int) -> Panel:
-    sampler = Neighbors(fanout=(2, 2), batch_size=2)
-    batch = _fullest(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel("Neighbour sampling", "2 targets, 2 neighbours of each node, 2 hops", sampler, batch)
+    sampler, batch, _, _ = _two_ways(graph, seed)
+    subtitle = f"{TARGETS} targets, 2 neighbours of each node, 2 hops"
+    return _panel("Neighbour sampling", subtitle, sampler, batch)
 
 
 def _cluster(graph: Graph, seed: int) -> Panel:
@@ -179,10 +197,8 @@ def _saint(graph: Graph, seed: int) -> Panel:
 
 
 def _ladies(graph: Graph, seed: int) -> Panel:
-    sampler = Ladies(budget=(4, 4), batch_size=4)
-    targets = graph.train_nodes[torch.from_numpy(generator(seed).permutation(len(graph.train_nodes))[:4])]
-    drawn = [sampler.draw(graph, targets, seed, k, 0) for k in range(50)]
-    layers = max(drawn, key=lambda layers: len(np.unique(torch.cat([layer.nodes for layer in layers]).numpy())))
+    _, batch, sampler, layers = _two_ways(graph, seed)
+    targets = batch.nodes[batch.targets]
     met = [targets, *(layer.nodes for layer in layers)]
     ends = [
         np.stack([layer.nodes[layer.indices.long()].numpy(), above[_rows(layer)].numpy()])
@@ -192,7 +208,7 @@ def _ladies(graph: Graph, seed: int) -> Panel:
     new = [np.setdiff1d(nodes, np.concatenate(met[:i])) for i, nodes in enumerate(met) if i]
     return Panel(
         "LADIES",
-        "4 targets, 2 layers of 4 nodes for all",
+        f"{TARGETS} targets, 2 layers of {TARGETS} nodes for all together",
         np.unique(np.concatenate(met)),
         targets.numpy(),
         edges[:, edges[0] != edges[1]],

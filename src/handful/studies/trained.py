@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ from handful.nn.network import Network
 from handful.runs import open_run, run_folders
 from handful.statistics import mean_ci95
 from handful.studies.jobs import Outcome
+from handful.studies.verdict import few_seeds
 from handful.training.assessment import Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
 from handful.training.record import Run, read_config
-from handful.vocabulary import METHODS, hues, spaced, title, words
+from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 UNSHOWN = ("checkpoint_seconds",)
+MOST_LINES = 6
+"""More lines than these become facets, where their names say by what."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +171,35 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
             ("epochs", "epoch", Axis("epoch", whole=True), "val", metric),
             ("loss", "epoch", Axis("epoch", whole=True), "loss", "training loss"),
         ]
+        name = "curves" if number == 0 else f"curves-{number}"
+        facets = _facets(members)
         views = [
-            View(name, "line", axis, Axis(label), _curves(members, against, measure))
-            for name, against, axis, measure, label in looks
+            View(look, "line", axis, Axis(label), _curves(members, against, measure))
+            for look, against, axis, measure, label in looks
         ]
-        charts.append(Chart("curves" if number == 0 else f"curves-{number}", f"{graph}: through training", views))
+        if not facets:
+            charts.append(Chart(name, f"{graph}: through training, best marked", views))
+        for i, (look, against, axis, measure, label) in enumerate(looks if facets else []):
+            panels = [View(f, "line", axis, Axis(label), _curves(runs, against, measure)) for f, runs in facets.items()]
+            charts.append(Chart(f"{name}-{look}" if i else name, f"{graph}: {label} by {axis.label}", panels, True))
     return charts
+
+
+def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
+    """Many runs whose labels are of the form "this, that", by the one that is no method; nothing where they are few."""
+    pairs = [one.label.rpartition(", ") for one in runs]
+    if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
+        return {}
+    found: dict[str, list[Trained]] = {}
+    for one, (first, _, last) in zip(runs, pairs, strict=True):
+        by, line = (first, last) if last in METHODS.values() else (last, first)
+        found.setdefault(by, []).append(replace(one, name=_key(line), label=line))
+    return found
+
+
+def _key(label: str) -> str:
+    """The name that a label stands for: a method has its colour by it."""
+    return next((name for name, told in {**REGIMES, **METHODS}.items() if told == label), label)
 
 
 def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]:
@@ -185,8 +211,11 @@ def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]
                 [values.mean(0), values.min(0), values.max(0)]
             )
             mean, low, high = ends.tolist()
-            several = len(values) > 1
-            series.append(Series(one.label, x.tolist(), mean, low if several else [], high if several else [], color))
+            low, high = (low, high) if len(values) > 1 else ([], [])
+            best = None
+            if measure == "val":
+                best = int((np.argmax if one.judge.higher_is_better else np.argmin)(mean))
+            series.append(Series(one.label, x.tolist(), mean, low, high, color, best=best))
     return series
 
 
@@ -255,12 +284,16 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     if prepared := told["prepare_seconds"]["mean"]:
         said += f" Before the first epoch the clusters took {prepared:.1f} s (METIS; kept, and not in the seconds)."
     facts, details = configurations([] if trained is None else [trained])
-    opened = open_run(folder)
-    graph = summary.experiment.load(opened.result.seed)
-    found = assess(opened.model, graph, 0.5 if opened.result.threshold is None else opened.result.threshold)
-    said += f" {in_words(found)}".rstrip()
+    opened, made = open_run(folder), summary.experiment
+    graph = made.load(opened.result.seed)
+    limit = 0.5 if opened.result.threshold is None else opened.result.threshold
+    found = assess(opened.model, graph, limit, made.sampler)
+    said = f"{said} {in_words(found)}".rstrip()
+    said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
     told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
-    heading = f"{summary.graph} · {summary.experiment.model} · {summary.experiment.sampler}"
+    shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
+    options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
+    heading = f"{summary.graph} · {shape} · {title(name)} {options}".rstrip()
     return Finding(
         "train",
         heading,
@@ -411,6 +444,7 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     head += ["RAM (GiB)", "Seeds"]
     said = [f"{one.label}: test {spaced(metric)} {judge.text(one.test)}{sign}." for one in done[:1] if len(done) == 1]
     said += [f"Not ended: {', '.join(going)}."] if going else []
+    said += [few_seeds(2)] if any(len(one.results) == 2 for one in done) else []
     return Finding(
         "runs",
         f"{runs[0].graph} · training",

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from handful.errors import HandfulError
 from handful.graph import MASKS, METRICS_OF, Graph, Kind
+from handful.samplers.base import Sampler
+from handful.samplers.full import FullGraph
 from handful.training.inference import infer
 from handful.training.metrics import METRICS, by_label, confusion, f1, probabilities, turned
 
@@ -60,13 +62,19 @@ class Assessment:
         return asdict(self)
 
 
-def assess(model: nn.Module, graph: Graph, threshold: float = 0.5) -> Assessment:
+def assess(
+    model: nn.Module,
+    graph: Graph,
+    threshold: float = 0.5,
+    sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+) -> Assessment:
     """Judge ``model`` on ``graph`` by exact inference.
 
     Args:
         model: with its trained weights.
         graph: with features, labels and a split.
         threshold: of two classes, from which probability on a node is taken for the positive one; ``run.threshold``.
+        sampler: that of the training; see ``infer``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=200&degree=4&classes=2")
@@ -77,7 +85,7 @@ def assess(model: nn.Module, graph: Graph, threshold: float = 0.5) -> Assessment
     >>> found.metrics["accuracy"]["test"] == run.test
     True
     """
-    return assessment(infer(model, graph.require_training()), graph, threshold)
+    return assessment(infer(model, graph.require_training(), sampler=sampler), graph, threshold)
 
 
 def assessment(outputs: Tensor, graph: Graph, threshold: float = 0.5) -> Assessment:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
+from inspect import unwrap
 from typing import Any
 
+import torch
 from torch import nn, optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler
 
@@ -49,11 +51,20 @@ def make_optimizer(
             raise HandfulError(f"optimizer {named(make)} must give a torch optimiser, got {made!r}")
         return made
     if settings.optimizer == "adam":
-        return optim.Adam(given, fused=True, **common)
+        return _uncompiled(optim.Adam)(given, fused=True, **common)
     if settings.optimizer == "adamw":
-        return optim.AdamW(given, fused=True, **common)
+        return _uncompiled(optim.AdamW)(given, fused=True, **common)
     beta = settings.momentum if settings.optimizer == "sgdm" else 0.0
-    return optim.SGD(given, momentum=beta, fused=True, **common)
+    return _uncompiled(optim.SGD)(given, momentum=beta, fused=True, **common)
+
+
+@cache
+def _uncompiled(kind: type[optim.Optimizer]) -> MakeOptimizer:
+    """``kind`` without its guards for ``torch.compile``: the first that is called imports all of it, for seconds."""
+    guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    plain = {name: unwrap(getattr(kind, name)) for name in guarded}
+    step = torch.no_grad()(unwrap(kind.step))
+    return type(kind.__name__, (kind,), {**plain, "step": step, "__module__": kind.__module__})
 
 
 def make_scheduler(

@@ -1,0 +1,83 @@
+"""The documentation site: every page is in the navigation, every command on its page, every example is code."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+import handful
+from handful import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+
+
+def hook(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"[\w/-]+\.md", str(yaml.safe_load(text)["nav"]))) == set(PAGES)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        place = ROOT / "docs" / page
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", place.read_text(encoding="utf-8")):
+            assert (place.parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
+    commands = hook("commands")
+    text = commands.on_page_markdown("before <!-- commands --> after")
+    for path in Path(cli.__file__).parent.glob("[a-z]*.py"):
+        name = path.stem.rstrip("_")
+        if path.stem not in cli.SHARED:
+            assert re.search(rf"^## handful {name}\b", text, re.MULTILINE), name
+    for part in (
+        "## handful bench loader",
+        "`--epochs`",
+        "handful train GRAPH [OPTIONS]",
+        "`--residual`, `--no-residual`",
+    ):
+        assert part in text
+    assert commands.on_page_markdown("see [commands](a.md)") == "see [commands](a.md)"
+
+
+def test_examples_of_docstrings_become_code() -> None:
+    fenced = hook("doctests").fenced
+    assert fenced("What.\n\n>>> f()\n[1, 3]\n\nMore.") == "What.\n\n```pycon\n>>> f()\n[1, 3]\n```\n\nMore."
+    assert fenced("What.\n>>> f()\n1") == "What.\n\n```pycon\n>>> f()\n1\n```"
+    assert fenced("No example.") == "No example."
+
+
+def test_the_page_of_python_names_things_that_exist() -> None:
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    names = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    for path in names:
+        module, _, name = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), path
+    documented = {path.rpartition(".")[2] for path in names}
+    assert {"Experiment", "Graph", "fit", "load", "open_run"} <= documented & set(handful.__all__)
+
+
+@pytest.mark.slow
+def test_the_site_builds_strictly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "reference" / "commands" / "index.html").read_text(encoding="utf-8")
+    assert "handful compare" in page
