@@ -34,6 +34,7 @@ SAYS = {
     "statistics": "means and intervals",
     "random": "every draw has a name",
     "files": "never half-written",
+    "signals": "put away first",
     "errors": "what, where, what to do",
     "version": "one place",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -223,8 +224,8 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     rows = [
         [
             Cell(str(run.seed)),
-            Cell(f"{100 * run.val:.2f}"),
-            Cell(f"{100 * run.test:.2f}"),
+            Cell(percent({"mean": run.val, "ci95": None})),
+            Cell(percent({"mean": run.test, "ci95": None})),
             Cell(str(run.best_epoch)),
             Cell(str(run.epochs)),
             Cell(str(run.steps)),
@@ -233,10 +234,17 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
         ]
         for run in summary.runs
     ]
-    said = f"Test {metric} {percent(test)} % (validation {100 * val['mean']:.2f} %)."
+    measured = {"Test": test, "Validation": {**val, "ci95": None}}
+    said = " ".join(
+        f"There are no {name.lower()} nodes." if math.isnan(value["mean"]) else f"{name} {metric} {percent(value)} %."
+        for name, value in measured.items()
+    )
     skipped = sum(run.skipped for run in summary.runs)
     if skipped:
         said += f" {skipped} batches had no training node and made no step."
+    for run in summary.runs:
+        if run.diverged is not None:
+            said += f" Seed {run.seed} diverged in epoch {run.diverged}; its best epoch, {run.best_epoch}, stands."
     facts, details = configurations([] if trained is None else [trained])
     heading = f"{summary.graph} · {summary.experiment.model} · {summary.experiment.sampler}"
     return Finding(
@@ -306,7 +314,7 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
                 groups.setdefault((one.graph, one.metric), []).append(one)
         except HandfulError as error:
             unreadable[place] = str(error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OSError, OverflowError) as error:
             unreadable[place] = f"its records are not those of a run ({error!r})"
     return [training_finding(folder, runs) for runs in groups.values()], unreadable
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from handful.errors import HandfulError
-from handful.files import write_json
+from handful.files import sealed, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn.network import Network
@@ -101,11 +101,11 @@ def fit(
                 refuse_run(folder.path)
             stack.enter_context(folder.held())
             stack.enter_context(begun(folder.path, _config(loop, device, record, own)))
-            if resume and folder.result.exists():
-                load_weights(loop.model, folder.model)
-                return folder.run()
-            if resume and folder.checkpoint.exists():
+            if folder.result.exists():
+                return _ended(loop, folder)
+            if folder.checkpoint.exists():
                 restore_checkpoint(loop, folder)
+            folder.rewind(loop.history)
         train(loop, folder)
         return _finish(loop, folder)
 
@@ -198,6 +198,17 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
     return {**(record or seen), **({"own": given} if own else {}), "data": loop.graph.identity()}
 
 
+def _ended(loop: Loop, folder: RunFolder) -> Run:
+    """A run that has ended: what it came to, with the best weights in the model."""
+    run = folder.run()
+    if not folder.model.exists() and folder.checkpoint.exists():
+        restore_checkpoint(loop, folder)
+        loop.model.load_state_dict(loop.best_weights)
+        save_model(loop.model, folder.model)
+    load_weights(loop.model, folder.model)
+    return run
+
+
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     peaks = [peak for device in devices_of(loop) if (peak := peak_gpu(device)) is not None]
     run = Run(
@@ -213,6 +224,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
         seed=loop.seed,
+        diverged=loop.diverged,
         history=loop.history,
         dir=None if folder is None else str(folder.path),
     )
@@ -220,6 +232,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         save_checkpoint(loop, folder)
     loop.model.load_state_dict(loop.best_weights)
     if folder is not None:
-        save_model(loop.model, folder.model)
-        write_json(folder.result, run.to_json())
+        with folder.written("the result"):
+            save_model(loop.model, folder.model)
+            write_json(folder.result, sealed(run.to_json()))
     return run
