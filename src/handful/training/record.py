@@ -204,7 +204,9 @@ def begun(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
     except HandfulError:
         if fresh and not any(folder.rglob("metrics.jsonl")):
             path.unlink()
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
+                for name in ("lock.pid", "lock"):
+                    (folder / name).unlink(missing_ok=True)
                 folder.rmdir()
         raise
 
