@@ -35,6 +35,7 @@ SAYS = {
     "random": "every draw has a name",
     "files": "never half-written",
     "notebook": "tables for notebooks",
+    "signals": "put away first",
     "errors": "what, where, what to do",
     "version": "one place",
 }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphs import make_graph
 from handful.errors import GraphError
 from handful.graph import MASKS, Graph
 
@@ -298,3 +300,14 @@ def test_many_features_are_checked_to_the_last() -> None:
     x[-1] = np.nan
     with pytest.raises(GraphError, match=r"x\[69999, 0\] is nan"):
         Graph.from_edge_index(np.empty((2, 0), int), x=x)
+
+
+def test_every_array_has_a_part_in_the_identity() -> None:
+    graph = make_graph(60)
+    graph = graph.replace(edge_weight=torch.ones(graph.num_edges), undirected=None)
+    arrays = [f.name for f in dataclasses.fields(graph) if isinstance(getattr(graph, f.name), torch.Tensor)]
+    assert set(arrays) >= {"indptr", "indices", "x", "y", "train_mask", "val_mask", "test_mask", "edge_weight"}
+    for name in arrays:
+        value = getattr(graph, name).clone()
+        value[-1] = ~value[-1] if value.dtype == torch.bool else value[-1] + 1
+        assert dataclasses.replace(graph, **{name: value}).identity() != graph.identity(), name

@@ -117,14 +117,14 @@ def test_a_copied_folder_is_verified_once(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_folder_that_cannot_be_written_to_is_still_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(a_graph(), tmp_path / "g")
-    (path / storage.STAMP).unlink()
+    storage._stamp_file(path).unlink()
 
     def refuse(*args: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "replace", refuse)
     assert_same(open_graph(path), a_graph())
-    assert storage.STAMP not in os.listdir(path)
+    assert not storage._stamp_file(path).exists()
     assert not [name for name in os.listdir(path) if name.startswith(".")]
 
 

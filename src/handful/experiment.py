@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -15,7 +15,7 @@ import torch
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
-from handful.files import write_json
+from handful.files import sealed, write_json
 from handful.graph import Graph
 from handful.nn import make_model, model_options
 from handful.nn.activation import Norm
@@ -28,7 +28,7 @@ from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.fit import fitted, judged, seeded_model
 from handful.training.loop import Loop
-from handful.training.record import Run, begun, refuse_run
+from handful.training.record import Run, RunFolder, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 
 SUMMARY = "summary.json"
@@ -260,7 +260,10 @@ class Experiment:
         if folder is not None and not resume:
             refuse_run(folder)
         runs: list[Run] = []
-        with nullcontext() if folder is None else begun(folder, self.to_json()):
+        with ExitStack() as stack:
+            if folder is not None:
+                stack.enter_context(RunFolder(folder).held())
+                stack.enter_context(begun(folder, self.to_json()))
             for seed in self.seeds:
                 graph = self.load(seed)
                 run = self.fit(
@@ -275,7 +278,8 @@ class Experiment:
                 runs.append(run if folder is None else replace(run, model=None))
         summary = Summary(self, graph.name, runs)
         if folder is not None:
-            write_json(folder / SUMMARY, summary.to_json())
+            with RunFolder(folder).written("the summary"):
+                write_json(folder / SUMMARY, sealed(summary.to_json()))
         return summary
 
 
@@ -306,8 +310,8 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Means over the seeds, and what each came to."""
         gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
-        kept = ["seed", "best_epoch", "epochs", "steps", "skipped", "val", "test", "seconds", "prepare_seconds"]
-        kept += ["peak_ram_bytes", "dir"]
+        kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "diverged")
+        measured = ("val", "test", "seconds", "prepare_seconds", "peak_ram_bytes", "dir")
         return {
             "graph": self.graph,
             "metric": self.metric,
@@ -322,7 +326,7 @@ class Summary:
                 "ram": max(run.peak_ram_bytes for run in self.runs),
                 "gpu": max(gpu) if gpu else None,
             },
-            "runs": [{name: getattr(run, name) for name in kept} for run in self.runs],
+            "runs": [{name: getattr(run, name) for name in (*kept, *measured)} for run in self.runs],
         }
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
+import secrets
+import stat
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,28 @@ def home(root: str | os.PathLike[str] | None = None) -> Path:
     return Path(chosen).expanduser() if chosen else user_cache_path("handful", appauthor=False, opinion=False)
 
 
+def private(name: str) -> Path:
+    """A folder in the user's own cache, whatever ``$HANDFUL_HOME`` says: for what no one else may write.
+
+    >>> private("verified").name
+    'verified'
+    """
+    return user_cache_path("handful", appauthor=False, opinion=False) / name
+
+
+def read_bytes(path: Path) -> bytes:
+    """What the file holds. A pipe or a device, which might never end, is an ``OSError``.
+
+    >>> read_bytes(Path("/dev/zero"))
+    Traceback (most recent call last):
+        ...
+    OSError: /dev/zero is not a plain file
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path} is not a plain file")
+    return path.read_bytes()
+
+
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file beside ``path``, then rename it; a failure leaves ``path`` as it was.
 
@@ -36,9 +61,11 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
     b'abc'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         write(aside)
+        with aside.open("rb+") as file:  # on the disk before its name: a power failure leaves the old file or this one
+            os.fsync(file.fileno())
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
@@ -68,6 +95,34 @@ def write_json(path: Path, value: Any) -> None:
     }
     """
     write_text(path, json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as JSON has it, with a checksum of the rest under ``crc32``.
+
+    >>> unsealed(sealed({"epoch": 1, "loss": math.nan}))
+    {'epoch': 1, 'loss': None}
+    """
+    value = plain(dict(record))
+    return {**value, "crc32": _crc32(value)}
+
+
+def unsealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``sealed`` was given. A record that has no checksum is one that was made by hand: it is taken as it is.
+
+    >>> unsealed({**sealed({"epoch": 1}), "epoch": 2})
+    Traceback (most recent call last):
+        ...
+    ValueError: it has changed since it was written: its checksum differs
+    """
+    value = {name: one for name, one in record.items() if name != "crc32"}
+    if "crc32" in record and record["crc32"] != _crc32(value):
+        raise ValueError("it has changed since it was written: its checksum differs")
+    return value
+
+
+def _crc32(value: Any) -> str:
+    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 
 def plain(value: Any) -> Any:

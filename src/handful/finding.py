@@ -259,6 +259,8 @@ def percent(value: Mapping[str, float | None]) -> str:
     ('72.51 ± 0.19', '50.00')
     """
     mean, half = (math.nan if number is None else number for number in (value["mean"], value["ci95"]))
+    if math.isnan(mean):  # there were no nodes to measure on
+        return "–"
     return f"{100 * mean:.2f}" + ("" if math.isnan(half) else f" ± {100 * half:.2f}")
 
 

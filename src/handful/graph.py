@@ -7,10 +7,13 @@ that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` remove t
 
 from __future__ import annotations
 
+import copyreg
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -192,9 +195,11 @@ class Graph:
         """
         return bool(csr.has_loops(*self.topology))
 
-    @cached_property
+    @property
     def topology(self) -> tuple[np.ndarray, np.ndarray]:
         """``indptr`` ``(N + 1,)`` and ``indices`` ``(E,)`` as numpy arrays on the CPU, for the kernels.
+
+        They are views, made anew at each call and not to be kept: ``share_memory_`` frees what a view points to.
 
         >>> indptr, indices = Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).topology
         >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1
@@ -344,6 +349,21 @@ class Graph:
         moved = {n: t.to(device) for n in names if (t := getattr(self, n)) is not None}
         return replace(self, **moved)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle holds: the fields, and nothing that can be made from them."""
+        return {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
+
+    def _sent(self) -> tuple[Any, ...]:
+        """How ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
+
+        torch would move the graph's own storages there and free what running kernels still read. Copies take their
+        place instead; what is in use lives on until its last view is gone.
+        """
+        for name, value in self.__getstate__().items():
+            if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
+                object.__setattr__(self, name, value.clone().share_memory_())  # type: ignore[no-untyped-call]
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
+
     # -- edges --------------------------------------------------------------------------------------------------
 
     @property
@@ -432,6 +452,9 @@ class Graph:
             hint = ": name a split to draw, such as stratified:60/20/20" if set(missing) <= set(MASKS) else ""
             raise GraphError(f"graph '{self.name}' cannot be trained on: it has no {', '.join(missing)}{hint}")
         return self
+
+
+ForkingPickler.register(Graph, Graph._sent)
 
 
 def fingerprint(*arrays: Tensor) -> str:

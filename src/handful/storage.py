@@ -1,15 +1,18 @@
 """A graph on disk: a folder of ``.npy`` files under a JSON header with checksums, opened by memory map.
 
 Opening reads no array. A folder is verified in full (sizes, checksums, and all that ``Graph`` checks) the first time
-it is seen, and a stamp of its files' sizes and times is left beside them; while the stamp fits, it is opened at once.
+that a user opens it, and a stamp of its files' sizes and times is kept in the cache of this user, where no one else can
+write; while the stamp fits, the folder is opened at once.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
 import shutil
+import stat
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +23,12 @@ import torch
 from torch import Tensor
 
 from handful.errors import DatasetError, GraphError
-from handful.files import write_text
+from handful.files import private, write_text
 from handful.graph import MASKS, Graph
 
 FORMAT = "handful-graph"
 VERSION = 1
 HEADER = "graph.json"
-STAMP = "verified.json"
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "task", "positive")
 
@@ -69,8 +71,8 @@ def save(graph: Graph, path: str | Path) -> Path:
         arrays = {n: _write(aside, n, t) for n in ARRAYS if (t := getattr(graph, n)) is not None}
         header = {"format": FORMAT, "version": VERSION, **{n: getattr(graph, n) for n in FIELDS}, "arrays": arrays}
         (aside / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=1), encoding="utf-8")
-        _write_stamp(aside, _stamp(aside, header))
         _swap_in(aside, path)
+        _write_stamp(path, _stamp(path, header))
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return path
@@ -96,16 +98,27 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     """
     path = Path(path)
     header = _read_header(path)
-    fields: dict[str, Any] = {n: header.get(n) for n in FIELDS}
-    if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
-        fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
-    if fields["class_names"] is not None:
-        fields["class_names"] = tuple(fields["class_names"])
+    try:
+        return _opened(path, header, verify)
+    except (DatasetError, GraphError):
+        if header == _read_header(path):
+            raise
+    return open_graph(path, verify)  # the folder was replaced meanwhile
+
+
+def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
+    for name in header["arrays"]:
+        _refuse_odd(path / f"{name}.npy")
     stamp = _stamp(path, header)
     trusted = not verify and stamp is not None and stamp == _read_stamp(path)
     if not trusted:
         for name, entry in header["arrays"].items():
             _verify(path / f"{name}.npy", entry)
+    fields: dict[str, Any] = {n: header.get(n) for n in FIELDS}
+    if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
+        fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
+    if fields["class_names"] is not None:
+        fields["class_names"] = tuple(fields["class_names"])
     fields |= {name: _map(path / f"{name}.npy", entry) for name, entry in header["arrays"].items()}
     try:
         graph = Graph(**fields, checked=trusted)
@@ -137,17 +150,20 @@ def _sibling(path: Path) -> Path:
 
 def _swap_in(aside: Path, path: Path) -> None:
     """Rename ``aside`` to ``path``. An older folder there is removed only after the new one has taken its place."""
-    if not path.exists():
-        aside.rename(path)
-        return
-    old = _sibling(path)
-    path.rename(old)
+    old: Path | None = None
+    with suppress(FileNotFoundError):
+        old = path.rename(_sibling(path))
     try:
         aside.rename(path)
     except OSError:
-        old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        if is_saved(path):  # another process has just put its own there: ours replaces it in turn
+            _swap_in(aside, path)
+        else:
+            if old is not None:
+                old.rename(path)
+            raise
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
@@ -156,6 +172,7 @@ def _swap_in(aside: Path, path: Path) -> None:
 def _read_header(path: Path) -> dict[str, Any]:
     if not is_saved(path):
         raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
+    _refuse_odd(path / HEADER)
     try:
         header = json.loads((path / HEADER).read_text(encoding="utf-8"))
         if header["format"] != FORMAT:
@@ -167,12 +184,23 @@ def _read_header(path: Path) -> dict[str, Any]:
             )
         unknown = set(header["arrays"]) - set(ARRAYS)
         missing = {"indptr", "indices"} - set(header["arrays"])
-        shaped = all({"dtype", "shape", "bytes", "crc32"} <= set(entry) for entry in header["arrays"].values())
-        if unknown or missing or not shaped:
+        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str}
+        shaped = all(type(one[key]) is kind for one in header["arrays"].values() for key, kind in kinds.items())
+        names, classes = header.get("class_names"), header.get("num_classes")
+        odd = not isinstance(header.get("name"), str) or type(classes) not in (int, type(None))
+        if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
             raise KeyError("arrays")
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         raise DatasetError(f"{path / HEADER} is not the header of a saved graph: save the graph again") from None
     return header  # type: ignore[no-any-return]
+
+
+def _refuse_odd(path: Path) -> None:
+    """Refuse what is no plain file: a link may lead anywhere, and reading a pipe or a device may never end."""
+    mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
+        raise DatasetError(f"{path} is {kind}: copy the files themselves, or save the graph again")
 
 
 def _verify(path: Path, entry: dict[str, Any]) -> None:
@@ -214,22 +242,26 @@ def _crc32(path: Path) -> str:
 
 
 def _stamp(path: Path, header: dict[str, Any]) -> dict[str, list[int]] | None:
-    """Size and times of every file. Only the kernel sets the change time, so a stamp that was copied never fits."""
+    """Number, size and times of every file. Only the kernel sets the time of change: another file never fits."""
     names = [HEADER, *(f"{name}.npy" for name in header["arrays"])]
     try:
-        stats = {name: (path / name).stat() for name in names}
+        stats = {name: (path / name).lstat() for name in names}
     except OSError:
         return None
-    return {name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()}
+    return {name: [s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()}
+
+
+def _stamp_file(path: Path) -> Path:
+    return private("verified") / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
 
 
 def _read_stamp(path: Path) -> Any:
     try:
-        return json.loads((path / STAMP).read_text(encoding="utf-8"))
+        return json.loads(_stamp_file(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 
 
 def _write_stamp(path: Path, stamp: dict[str, list[int]] | None) -> None:
-    with suppress(OSError):  # A folder that cannot be written to is verified at each opening.
-        write_text(path / STAMP, json.dumps(stamp))
+    with suppress(OSError):  # A user without a cache verifies at each opening.
+        write_text(_stamp_file(path), json.dumps(stamp))

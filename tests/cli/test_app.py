@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -128,3 +129,38 @@ def test_a_shell_completes_commands_and_names(
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
     assert handful().stdout.split() == completed
+
+
+def test_a_bug_of_ours_says_so_and_where_to_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**options: object) -> None:
+        raise ZeroDivisionError("by [nothing]")
+
+    monkeypatch.setattr(cli, "app", broken)
+    result = handful("info", "debian")
+    assert (result.code, result.stdout) == (70, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("bug: ZeroDivisionError: by [nothing] is a mistake in handful")
+    assert "open an issue" in line
+    details = Path(line.split()[-1])
+    assert "ZeroDivisionError: by [nothing]" in details.read_text()
+    details.unlink()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device", "/there"), r"No space left on device \(/there\): make room there"),
+        (PermissionError(13, "Permission denied", "/there"), r"Permission denied \(/there\): use another place"),
+        (MemoryError("9 TiB"), r"there is not enough memory \(9 TiB\)"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "there is not enough memory"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(error: Exception, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", refuse)
+    result = handful("info", "debian")
+    assert (result.code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert re.search(words, line)

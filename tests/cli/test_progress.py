@@ -42,7 +42,7 @@ def test_a_bar_is_one_line_of_at_most_80_columns(word: str) -> None:
 
 def test_epochs_of_all_seeds_are_counted_though_one_stops_early() -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, lr=1e-9, epochs=6, patience=1, seeds=(1, 2, 3))
-    with EpochProgress(6, 3) as progress:
+    with EpochProgress(6, (1, 2, 3)) as progress:
         summary = experiment.run(callbacks=[progress])
         (task,) = progress.bar.tasks
         assert any(run.epochs < 6 for run in summary.runs)

@@ -117,9 +117,42 @@ def test_bf16_is_close_to_fp32_and_keeps_float32_weights(graph: hf.Graph) -> Non
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 
-def test_a_loss_that_is_not_finite_stops_with_a_reason(graph: hf.Graph) -> None:
-    with pytest.raises(hf.DivergedError, match=r"the loss is \S+ in epoch \d+: use a smaller lr"):
-        hf.fit(small_sage(graph, norm="none"), graph, hf.FullGraph(), epochs=50, lr=1e30, optimizer="sgd")
+@pytest.mark.parametrize(("epochs", "every"), [(1, 1), (50, 1), (50, 50)])
+def test_a_run_that_diverges_before_its_first_evaluation_stops_with_a_reason(
+    graph: hf.Graph, epochs: int, every: int
+) -> None:
+    words = r"(the loss is \S+|a weight is not finite|a logit is not finite) in epoch \d+: use a smaller lr"
+    how = {"epochs": epochs, "evaluate_every": every, "lr": 1e30, "optimizer": "sgd"}
+    with pytest.raises(hf.DivergedError, match=words):
+        hf.fit(small_sage(graph, norm="none"), graph, hf.FullGraph(), **how)
+
+
+class Explode(hf.Callback):
+    """From an epoch on, the steps are far too long."""
+
+    def __init__(self, epoch: int) -> None:
+        self.at = epoch
+
+    def on_epoch(self, loop: Loop) -> None:
+        if loop.epoch == self.at:
+            loop.optimizer.param_groups[0]["lr"] = 1e38
+
+
+def test_a_run_that_diverges_later_keeps_its_best_epoch_and_says_so(
+    graph: hf.Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, sgd = small_sage(graph, norm="none"), {"epochs": 9, "optimizer": "sgd", "lr": 0.01}
+    run = hf.fit(model, graph, hf.FullGraph(), callbacks=[Explode(3)], out=tmp_path / "run", **sgd)
+    assert run.diverged in (4, 5)
+    assert run.best_epoch <= 3 < 9
+    assert len(run.history) < 5
+    assert f"in epoch {run.diverged}: use a smaller lr, or another norm; epoch {run.best_epoch}, the best, stands" in (
+        capsys.readouterr().err
+    )
+    assert all(bool(p.isfinite().all()) for p in model.parameters())
+    assert hf.open_run(tmp_path / "run").result.diverged == run.diverged
+    again = hf.fit(small_sage(graph, norm="none"), graph, hf.FullGraph(), out=tmp_path / "run", resume=True, **sgd)
+    assert (again.val, again.diverged) == (run.val, run.diverged)
 
 
 # -- learning rates ---------------------------------------------------------------------------------------------------

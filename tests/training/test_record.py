@@ -118,7 +118,7 @@ def test_a_line_that_a_kill_cut_short_is_forgotten(tmp_path: Path) -> None:
     with folder.metrics.open("a") as file:
         file.write('{"epoch": 2, "va')
     assert folder.lines() == [{"epoch": 1, "val": 0.5}]
-    folder.rewind(1)
+    folder.rewind(folder.lines())
     folder.append({"epoch": 2, "val": 0.6})
     assert [line["epoch"] for line in folder.lines()] == [1, 2]
 

@@ -2,41 +2,94 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 import sys
+import tempfile
+import traceback
+from contextlib import suppress
+from errno import ENOSPC
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import NoReturn
 
 import typer
 
-from handful.cli.app import app, console
+from handful.cli.app import app, console, records
+from handful.signals import terminate
+from handful.version import __version__
 
 SHARED = {"app", "options", "params", "progress"}
 """Every other file beside this one is a command, and adds itself when imported."""
+REPORT = "Please open an issue of the project (see CONTRIBUTING.md) with what is in"
 
 
 def main() -> None:
-    """Run the command; a user's mistake is one line on stderr and exit code 2, never a traceback."""
+    """Run the command; a user's mistake is one line on stderr and exit code 2, never a traceback.
+
+    SIGINT ends it with exit code 130 and SIGTERM with 143, after all that is open was put away. A bug of ours is exit
+    code 70: one line, and a file with the details.
+    """
     for module in iter_modules(__path__):
         if module.name not in SHARED:
             import_module(f"handful.cli.{module.name}")
     from handful.errors import HandfulError
 
+    with suppress(ValueError):  # not on the main thread
+        signal.signal(signal.SIGTERM, terminate)
     try:
         sys.exit(app(prog_name="handful", standalone_mode=False) or 0)
     except typer.TyperException as error:
         if error.format_message():  # without a command there is only the help, which is shown by now
-            console.print(f"[bold red]error:[/] {_escaped(_usage(error))}", soft_wrap=True)
+            _fail(_usage(error))
         sys.exit(2)
     except HandfulError as error:
-        console.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error))
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
-        console.print(f"[bold red]error:[/] {_escaped(f'{error.strerror or error}{place}: use another place')}")
-        sys.exit(2)
+        what_next = "make room there" if error.errno == ENOSPC else "use another place"
+        _fail(f"{error.strerror or error}{place}: {what_next}")
+    except MemoryError as error:
+        _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
     except KeyboardInterrupt:
-        console.print("interrupted")
-        sys.exit(130)
+        _stopped(130)
+    except SystemExit as end:
+        if end.code in (130, 143):
+            _stopped(int(end.code))
+        raise
+    except Exception as error:
+        if "not enough memory" in str(error) or "can't allocate memory" in str(error):  # torch has no class for it
+            _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
+        _confess(error)
+
+
+def _fail(words: str) -> NoReturn:
+    console.print(f"[bold red]error:[/] {_escaped(words)}", soft_wrap=True)
+    sys.exit(2)
+
+
+def _stopped(code: int) -> NoReturn:
+    """Say how to go on with what was being recorded."""
+    again = "; the same command goes on" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
+    if records:
+        given = sys.argv[1:]
+        given += [] if "--out" in given else ["--out", str(records[-1])]
+        given += ["--resume"] if given[0] == "train" and "--resume" not in given else []
+        again = f"; go on with: {shlex.join(['handful', *given])}"
+    console.print(f"stopped by {'SIGINT' if code == 130 else 'SIGTERM'}{_escaped(again)}", soft_wrap=True)
+    sys.exit(code)
+
+
+def _confess(error: Exception) -> NoReturn:
+    """A bug: say so, and where to report it."""
+    with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
+    console.print(
+        f"[bold red]bug:[/] {_escaped(f'{type(error).__name__}: {error}')} is a mistake in handful {__version__}, not "
+        f"yours. {_escaped(REPORT)} {_escaped(file.name)}",
+        soft_wrap=True,
+    )
+    sys.exit(70)
 
 
 def _usage(error: typer.TyperException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +46,9 @@ console = Console(stderr=True, highlight=False)
 """Progress and messages go to stderr, so that stdout holds the result alone."""
 out = Console(highlight=False)
 """The result, for people; with --json, ``emit_json`` writes it instead."""
+
+records: list[Path] = []
+"""Where the command that runs keeps its records: whoever breaks it off is told how to go on."""
 
 
 def given(**options: Any) -> dict[str, Any]:

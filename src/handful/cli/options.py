@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from handful.cli.app import given, integers
+from handful.cli.app import given, integers, records
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment, Fields, ModelFields
 from handful.finding import Finding
@@ -75,10 +75,10 @@ def sampler_options(names: str, pairs: list[str]) -> tuple[list[str], dict[str, 
 
 def run_folder(out: str | None, name: str) -> Path:
     """``out``, or a new folder under ``runs/`` named by the time and by what runs."""
-    if out is not None:
-        return Path(out)
     tidy = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name or name).strip("-")
-    return Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{tidy}"
+    folder = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{tidy}" if out is None else Path(out)
+    records.append(folder)
+    return folder
 
 
 def publish(finding: Finding, folder: Path) -> Written:

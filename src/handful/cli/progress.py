@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -61,12 +62,13 @@ class Bar:
 class EpochProgress(Bar, Callback):
     """A bar over all epochs of all seeds, with the best result so far."""
 
-    def __init__(self, epochs: int, seeds: int) -> None:
-        super().__init__("epochs", epochs * seeds, "training")
-        self.epochs = epochs
-        self.done = 0
+    def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
+        super().__init__("epochs", epochs * len(seeds), "training")
+        self.epochs, self.seeds = epochs, seeds
+        self.done = 0  # the epochs of earlier seeds, also of those that an earlier process has ended
 
     def on_start(self, loop: Loop) -> None:
+        self.done = self.epochs * self.seeds.index(loop.seed)
         self.at(self.done + loop.epoch, None, f"seed {loop.seed}")
 
     def on_epoch(self, loop: Loop) -> None:
@@ -77,5 +79,4 @@ class EpochProgress(Bar, Callback):
         self.bar.update(self.task, description=f"seed {loop.seed} · {best}")
 
     def on_end(self, loop: Loop) -> None:
-        self.done += self.epochs
-        self.bar.update(self.task, completed=self.done)
+        self.bar.update(self.task, completed=self.done + self.epochs)

@@ -170,7 +170,7 @@ def train(
         with Bar("epochs") as trying:
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
-    with EpochProgress(asked.settings.epochs, len(asked.seeds)) as progress:
+    with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
         summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers])
     found = summary_finding(summary, folder)
     page = publish(found, folder)

@@ -52,9 +52,9 @@ class BlockModel:
 
     def __post_init__(self) -> None:
         bounds = {
-            "nodes": (2 * self.classes, 2**31 - 1),
-            "degree": (0, self.nodes / self.classes / 2),
             "classes": (2, 2**15),
+            "nodes": (2 * self.classes, 2**31 - 1),
+            "degree": (0, self.nodes / max(1, self.classes) / 2),
             "homophily": (0, 1),
             "features": (0, 2**20),
             "train": (1 / self.nodes if self.nodes > 0 else 1, 1),

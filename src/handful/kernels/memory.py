@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import platform
 import weakref
 from collections import deque
@@ -82,6 +83,15 @@ def _size(block: np.ndarray) -> int:
 
 
 _pool = Pool()
+
+
+def _renew() -> None:
+    """In a forked child: a lock of its own, since a thread that held it at the fork does not exist there."""
+    _pool._lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_renew)
 
 
 def empty(shape: Sequence[int], like: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 import numba
@@ -23,7 +23,23 @@ import torch
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
 _threads = max(1, torch.get_num_threads())
+_here = local()
 _announced = False
+
+
+def _renew() -> None:
+    """In a forked child: a pool and a lock of its own, since the threads of the parent's do not exist there.
+
+    Neither do those of torch, for which OpenMP would wait for ever: there torch goes on with one, as it does in the
+    workers of its ``DataLoader``.
+    """
+    global _lock, _pool
+    _lock, _pool = Lock(), None
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_renew)
 
 
 def get_threads() -> int:
@@ -37,10 +53,8 @@ def set_threads(count: int) -> None:
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {count}")
     with _lock:
-        if _pool is not None:
-            _pool.shutdown(wait=True)
-            _pool = None
-        _threads = count
+        # The old pool is not shut down: kernels that run now keep it until they have ended, then its threads end too.
+        _pool, _threads = None, count
     torch.set_num_threads(count)
 
 
@@ -48,8 +62,12 @@ def _workers() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(_threads, thread_name_prefix="handful-kernel")
+            _pool = ThreadPoolExecutor(_threads, thread_name_prefix="handful-kernel", initializer=_mark)
         return _pool
+
+
+def _mark() -> None:
+    _here.in_pool = True
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -104,8 +122,11 @@ def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
 
 
 def run(function: Callable[..., Any], ranges: list[tuple[int, int]], *args: Any) -> list[Any]:
-    """Call ``function(lo, hi, *args)`` for every range, the first here and the others on the pool, in order."""
-    if len(ranges) <= 1:
+    """Call ``function(lo, hi, *args)`` for every range, the first here and the others on the pool, in order.
+
+    On a thread of the pool all are called here: threads that wait for the pool that they are of could wait for ever.
+    """
+    if len(ranges) <= 1 or hasattr(_here, "in_pool"):
         return [function(lo, hi, *args) for lo, hi in ranges]
     workers = _workers()
     rest = [workers.submit(function, lo, hi, *args) for lo, hi in ranges[1:]]

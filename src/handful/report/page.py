@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from handful.errors import RunError
-from handful.files import home, write_json, write_text
+from handful.files import home, read_bytes, sealed, unsealed, write_json, write_text
 from handful.finding import Chart, Finding
 from handful.report.tables import csv, latex, markdown
 from handful.report.vega import COLORS, legend_of, panel_columns, shared, slug, view_spec, write_charts
@@ -48,7 +48,7 @@ def write_finding(finding: Finding, folder: Path) -> Written:
     )
     write_charts(finding, folder)
     written = write_page([finding], folder / "report.html")
-    write_json(folder / FINDING, finding.to_json())  # last: where it stands, the others do too
+    write_json(folder / FINDING, sealed(finding.to_json()))  # last: where it stands, the others do too
     return written
 
 
@@ -58,18 +58,18 @@ def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
     for file in sorted(folder.rglob(FINDING)):
         try:
             findings.append(_read(file))
-        except (RunError, OSError, ValueError) as error:
+        except (RunError, OSError, ValueError, RecursionError) as error:
             unreadable[str(file.relative_to(folder))] = str(error)
     return findings, unreadable
 
 
 def _read(file: Path) -> Finding:
-    value = json.loads(file.read_text(encoding="utf-8"))
+    value = json.loads(read_bytes(file))
     if not isinstance(value, dict):
         raise RunError("this is not a finding: run the command that made it again")
-    finding = Finding.from_json(value)
+    finding = Finding.from_json(unsealed(value))
     payload = file.with_name(f"{finding.name}.json")
-    return replace(finding, payload=json.loads(payload.read_text(encoding="utf-8"))) if payload.exists() else finding
+    return replace(finding, payload=json.loads(read_bytes(payload))) if payload.exists() else finding
 
 
 def write_page(

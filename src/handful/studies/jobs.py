@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -75,13 +76,10 @@ def run_jobs(
                     del running[name]
                     if process.returncode != 0:
                         errors[name] = _last_words(folders[name], process.returncode)
-                        if not any(folders[name].rglob("metrics.jsonl")):  # free for the corrected job
-                            (folders[name] / "config.json").unlink(missing_ok=True)
+                        _set_free(folders[name])
             time.sleep(0.1)
     finally:
-        for process in running.values():
-            process.terminate()
-            process.wait()
+        _stop(running.values())
     for name, job in jobs.items():
         if progress is not None:
             progress(name, job.epochs, "done")
@@ -112,13 +110,38 @@ def _runs(job: Experiment, folder: Path) -> dict[int, RunFolder]:
 def _start(folder: Path, threads: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
     with (folder / "stderr.txt").open("w") as errors:
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, text=True, env=os.environ)
+        # In a session of its own: a Ctrl-C in the terminal is for this process, which then tells its jobs.
+        return subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors, text=True, env=os.environ, start_new_session=True
+        )
+
+
+def _stop(running: Collection[subprocess.Popen[str]]) -> None:
+    """Ask for an end, which lets each write its checkpoint; who asks again while we wait does not want to wait."""
+    try:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait()
+    except BaseException:
+        for process in running:
+            process.kill()
+        raise
+
+
+def _set_free(folder: Path) -> None:
+    """Let a folder whose job failed before its first evaluation be used for the corrected one."""
+    with suppress(RunError), RunFolder(folder).held():  # unless another process works in it
+        if not any(folder.rglob("metrics.jsonl")):
+            (folder / "config.json").unlink(missing_ok=True)
 
 
 def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
     done, word = 0, "starting"
     for seed, run in _runs(job, folder).items():
-        lines = run.lines()
+        lines: list[dict[str, Any]] = []
+        with suppress(RunError):  # what is wrong, the job itself will say
+            lines = run.lines()
         if lines:
             done += int(lines[-1]["epoch"])
             word = f"seed {seed}, val {100 * (lines[-1]['val'] or 0.0):.2f}"

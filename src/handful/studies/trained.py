@@ -276,13 +276,21 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
         for run in summary.runs
     ]
     sign = " %" if metric.percent else ""
-    name_of, val = spaced(metric.name), metric.text(told["val"]["mean"])
-    said = f"Test {name_of} {metric.text(told['test'])}{sign} (validation {val}{sign})."
+    name_of, measured = spaced(metric.name), {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
+    said = " ".join(
+        f"There are no {which.lower()} nodes."
+        if math.isnan(value["mean"])
+        else f"{which} {name_of} {metric.text(value)}{sign}."
+        for which, value in measured.items()
+    )
     skipped = sum(run.skipped for run in summary.runs)
     if skipped:
         said += f" {skipped} batches made no step: they had no training node, or too few nodes for batch norm."
     if prepared := told["prepare_seconds"]["mean"]:
         said += f" Before the first epoch the clusters took {prepared:.1f} s (METIS; kept, and not in the seconds)."
+    for run in summary.runs:
+        if run.diverged is not None:
+            said += f" Seed {run.seed} diverged in epoch {run.diverged}; its best epoch, {run.best_epoch}, stands."
     facts, details = configurations([] if trained is None else [trained])
     opened, made = open_run(folder), summary.experiment
     graph = made.load(opened.result.seed)
@@ -486,7 +494,7 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
                 groups.setdefault((one.graph, one.metric), []).append(one)
         except HandfulError as error:
             unreadable[place] = str(error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OSError, OverflowError) as error:
             unreadable[place] = f"its records are not those of a run ({error!r})"
     return [training_finding(folder, runs) for runs in groups.values()], unreadable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ def end_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
-        os._exit(1)
+        os.kill(os.getpid(), signal.SIGTERM)  # a run in training first writes its checkpoint
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -36,6 +37,6 @@ if __name__ == "__main__":
         end_with(int(sys.argv[3]))
     try:
         main(Path(sys.argv[1]), int(sys.argv[2]))
-    except HandfulError as error:
+    except (HandfulError, OSError) as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from handful.convert import from_pyg
 from handful.errors import HandfulError, SamplerError
-from handful.files import write_json
+from handful.files import sealed, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn import make_model, model_name
@@ -136,11 +136,11 @@ def fit(
                 refuse_run(folder.path)
             stack.enter_context(folder.held())
             stack.enter_context(begun(folder.path, _config(loop, device, record, own)))
-            if resume and folder.result.exists():
-                load_weights(loop.model, folder.model)
-                return replace(folder.run(), model=loop.model)
-            if resume and folder.checkpoint.exists():
+            if folder.result.exists():
+                return _ended(loop, folder)
+            if folder.checkpoint.exists():
                 restore_checkpoint(loop, folder)
+            folder.rewind(loop.history)
         train(loop, folder)
         return _finish(loop, folder)
 
@@ -288,6 +288,17 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
     return {**(record or seen), **({"own": given} if own else {}), "data": loop.graph.identity()}
 
 
+def _ended(loop: Loop, folder: RunFolder) -> Run:
+    """A run that has ended: what it came to, with the best weights in the model."""
+    run = folder.run()
+    if not folder.model.exists() and folder.checkpoint.exists():
+        restore_checkpoint(loop, folder)
+        loop.model.load_state_dict(loop.best_weights)
+        save_model(loop.model, folder.model)
+    load_weights(loop.model, folder.model)
+    return replace(run, model=loop.model)
+
+
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     peaks = [peak for device in devices_of(loop) if (peak := peak_gpu(device)) is not None]
     run = Run(
@@ -305,6 +316,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
         seed=loop.seed,
+        diverged=loop.diverged,
         history=loop.history,
         dir=None if folder is None else str(folder.path),
         model=loop.model,
@@ -315,6 +327,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     if loop.graph.kind == "binary":
         run.threshold = 0.5 if loop.settings.threshold == "half" else best_threshold(outputs_of(loop), loop.graph)
     if folder is not None:
-        save_model(loop.model, folder.model)
-        write_json(folder.result, run.to_json())
+        with folder.written("the result"):
+            save_model(loop.model, folder.model)
+            write_json(folder.result, sealed(run.to_json()))
     return run

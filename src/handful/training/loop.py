@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,12 +16,13 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from handful.batch import Batch
-from handful.errors import DivergedError, HandfulError
+from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
+from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
 from handful.training.gather import gathered
 from handful.training.inference import infer, infer_sampled
@@ -68,6 +70,7 @@ class Loop:
     best_epoch: int = 0
     stale: int = 0
     stopped: bool = False
+    diverged: int | None = None
     loss: float = math.nan
     history: list[dict[str, Any]] = field(default_factory=list)
     best_weights: dict[str, Tensor] = field(default_factory=dict)
@@ -83,6 +86,7 @@ class Loop:
         "best_epoch",
         "stale",
         "stopped",
+        "diverged",
     )
 
     def notify(self, hook: str, *args: Any) -> None:
@@ -96,36 +100,60 @@ class Loop:
 
 
 def train(loop: Loop, folder: RunFolder | None = None) -> None:
-    """Train until the last epoch, or until someone stops the loop; checkpoints and evaluations go to ``folder``."""
-    how = loop.settings
+    """Train until the last epoch, or until someone stops the loop; checkpoints and evaluations go to ``folder``.
+
+    With a folder, SIGINT and SIGTERM wait for the end of the epoch, and a checkpoint is written first.
+
+    Raises:
+        DivergedError: weights, loss or logits are not finite, and no evaluated epoch came before. If one did, the run
+            ends with it, and ``loop.diverged`` says when.
+    """
     for device in devices_of(loop):
         reset_peak_memory(device)
     last_checkpoint = time.monotonic()
     loop.prepare_seconds = loop.sampler.prepare(loop.graph)
     loop.notify("on_start")
-    while loop.epoch < how.epochs and not loop.stopped:
-        began = time.perf_counter()
-        train_epoch(loop)
-        loop.train_seconds += time.perf_counter() - began
-        last = loop.epoch == how.epochs or loop.stopped
-        if not last and loop.epoch % how.evaluate_every:
-            loop.seconds += time.perf_counter() - began
-            continue
-        val, test = evaluate(loop)
-        loop.seconds += time.perf_counter() - began
-        line = note(loop, val, test)
-        if folder is not None:
-            folder.append(line)
-            if time.monotonic() - last_checkpoint >= how.checkpoint_seconds:
+    with deferred("after this epoch") if folder is not None else nullcontext(Deferred()) as signals:
+        while loop.epoch < loop.settings.epochs and not loop.stopped:
+            try:
+                line = train_and_evaluate(loop)
+            except DivergedError as error:
+                if not loop.best_weights:
+                    raise
+                loop.diverged = loop.epoch
+                loop.stop()
+                print(f"handful: {error}; epoch {loop.best_epoch}, the best, stands", file=sys.stderr, flush=True)
+                break
+            if line is not None:
+                if folder is not None:
+                    folder.append(line)
+                    if time.monotonic() - last_checkpoint >= loop.settings.checkpoint_seconds:
+                        save_checkpoint(loop, folder)
+                        last_checkpoint = time.monotonic()
+                loop.notify("on_evaluation", line)
+            if folder is not None and signals.received is not None:
                 save_checkpoint(loop, folder)
-                last_checkpoint = time.monotonic()
-        loop.notify("on_evaluation", line)
+                told = f"handful: {signals.received.name} after epoch {loop.epoch} of {loop.settings.epochs}"
+                print(f"{told}: a checkpoint is in {folder.path}; resume goes on", file=sys.stderr, flush=True)
+                signals.deliver()
     if not loop.best_weights:  # stopped before its first epoch
         line = note(loop, *evaluate(loop))
         if folder is not None:
             folder.append(line)
         loop.notify("on_evaluation", line)
     loop.notify("on_end")
+
+
+def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
+    """One epoch and, where it is due, its evaluation: the line that ``metrics.jsonl`` gets."""
+    began = time.perf_counter()
+    train_epoch(loop)
+    loop.train_seconds += time.perf_counter() - began
+    last = loop.epoch == loop.settings.epochs or loop.stopped
+    due = last or loop.epoch % loop.settings.evaluate_every == 0
+    measured = evaluate(loop) if due else None
+    loop.seconds += time.perf_counter() - began
+    return None if measured is None else note(loop, *measured)
 
 
 def train_epoch(loop: Loop) -> None:
@@ -157,7 +185,7 @@ def train_epoch(loop: Loop) -> None:
     if small and not batches:
         raise HandfulError("batch norm needs at least two nodes in a batch: use larger batches, or norm 'ln'")
     if batches and not math.isfinite(total):
-        raise DivergedError(f"the loss is {total} in epoch {loop.epoch}: use a smaller lr, or another norm")
+        raise diverged(loop, f"the loss is {total}")
     loop.loss = total / batches if batches else math.nan
     if loop.scheduler is not None and not isinstance(loop.scheduler, ReduceLROnPlateau):
         loop.scheduler.step()
@@ -192,11 +220,19 @@ def _step(loop: Loop) -> None:
 
 
 def evaluate(loop: Loop) -> tuple[float, float]:
-    """The metric on the validation and on the test nodes, from one inference."""
+    """The metric on the validation and on the test nodes, from one inference.
+
+    Raises:
+        DivergedError: a weight, or a logit of these nodes, is not finite.
+    """
     graph = loop.graph
     assert graph.val_mask is not None
     assert graph.test_mask is not None
+    if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
+        raise diverged(loop, "a weight is not finite")
     outputs = outputs_of(loop)
+    if not bool(outputs[graph.val_mask | graph.test_mask].isfinite().all()):
+        raise diverged(loop, "a logit is not finite")
     return loop.metric.of(outputs, graph, graph.val_mask), loop.metric.of(outputs, graph, graph.test_mask)
 
 
@@ -210,6 +246,11 @@ def outputs_of(loop: Loop) -> Tensor:
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
     samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
     return infer_sampled(loop.model, graph, samples)
+
+
+def diverged(loop: Loop, how: str) -> DivergedError:
+    """The error of a run that has gone astray, and what to do."""
+    return DivergedError(f"{how} in epoch {loop.epoch}: use a smaller lr, or another norm")
 
 
 def note(loop: Loop, val: float, test: float) -> dict[str, Any]:
@@ -255,23 +296,26 @@ def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
     state["groups"] = plain_part([{**group, "params": None} for group in loop.optimizer.param_groups])
     if loop.scheduler is not None:
         state["scheduler"] = plain_part(loop.scheduler.state_dict())
-    save_tensors(folder.checkpoint, tensors, state)
+    state["history"] = loop.history
+    with folder.written(f"the checkpoint of epoch {loop.epoch}"):
+        save_tensors(folder.checkpoint, tensors, state)
 
 
 def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
     """Put ``loop`` where ``save_checkpoint`` left it."""
     tensors, state = load_tensors(folder.checkpoint)
-    loop.model.load_state_dict(unprefixed("model", tensors))
-    restore_optimizer(loop.optimizer, unprefixed("optimizer", tensors))
-    for group, kept in zip(loop.optimizer.param_groups, state["groups"], strict=True):
-        group |= with_plain_part(group, kept)
-    if loop.scheduler is not None:
-        loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
+    try:
+        loop.model.load_state_dict(unprefixed("model", tensors))
+        restore_optimizer(loop.optimizer, unprefixed("optimizer", tensors))
+        for group, kept in zip(loop.optimizer.param_groups, state["groups"], strict=True):
+            group |= with_plain_part(group, kept)
+        if loop.scheduler is not None:
+            loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
+        for name in (*loop.COUNTERS, "history"):
+            setattr(loop, name, state[name])
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise RunError(f"{folder.checkpoint} is not of this run ({error}): use another folder") from None
     loop.best_weights = {k: v.to(loop.graph.device) for k, v in unprefixed("best", tensors).items()}
-    for name in loop.COUNTERS:
-        setattr(loop, name, state[name])
-    folder.rewind(loop.epoch)
-    loop.history = folder.lines()
 
 
 def plain_part(state: Any) -> Any:

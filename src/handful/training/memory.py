@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import resource
 import sys
 from pathlib import Path
 
@@ -38,6 +37,12 @@ def peak_ram() -> int:
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # not on Windows
+
     scale = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 

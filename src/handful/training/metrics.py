@@ -221,6 +221,8 @@ class Metric:
         """
         both = value if isinstance(value, Mapping) else {"mean": value, "ci95": None}
         mean, half = (np.nan if number is None else self.scale * number for number in (both["mean"], both["ci95"]))
+        if np.isnan(mean):  # there were no nodes to measure on
+            return "–"
         form = ".2f" if self.percent else ".4g"
         return f"{mean:{form}}" + ("" if np.isnan(half) else f" ± {half:{form}}")
 

@@ -2,7 +2,7 @@
 
 ``config.json`` says how, ``metrics.jsonl`` has a line per evaluation, ``checkpoint.safetensors`` is where to go on
 from, ``model.safetensors`` has the best weights and what is needed to make the model again, and ``result.json`` is
-there only if the run has ended.
+there only if the run has ended. Each of them, and each line of ``metrics.jsonl``, carries a checksum.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import os
 import platform
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -25,7 +26,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 
 from handful.errors import HandfulError, RunError
-from handful.files import plain, write_aside, write_json, write_text
+from handful.files import plain, read_bytes, sealed, unsealed, write_aside, write_json, write_text
+from handful.graph import fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
@@ -66,6 +68,8 @@ class Run:
     higher_is_better: bool = True
     threshold: float | None = None
     """From which probability on a node is taken for the positive one of two classes; ``None`` for other labels."""
+    diverged: int | None = None
+    """The epoch in which weights or loss were no longer finite; the best epoch is one before it."""
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
     dir: str | None = None
     model: nn.Module | None = field(repr=False, compare=False, default=None)
@@ -122,49 +126,75 @@ class RunFolder:
             raise RunError(f"{self.path} is in use by process {name}: wait for it, or use another folder") from None
         try:
             holder.write_text(str(os.getpid()))
+            for left in self.path.glob(".*.part"):  # by a process that was killed while it wrote
+                left.unlink(missing_ok=True)
             yield
         finally:
             lock.release()
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""
-        with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
+        with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(sealed(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """The evaluations so far; a last line that a kill cut short is not one."""
+        """The evaluations so far; a last line that a kill cut short is not one.
+
+        Raises:
+            RunError: a line is not what was written.
+        """
         if not self.metrics.exists():
             return []
-        out = []
-        for text in self.metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                out.append(json.loads(text))
-            except json.JSONDecodeError:
-                break
-        return out
+        try:
+            *whole, _ = read_bytes(self.metrics).decode("utf-8").split("\n")
+            lines = [json.loads(text) for text in whole]
+            if len({"crc32" in line for line in lines}) > 1:
+                raise ValueError("a line has lost its checksum")
+            return [unsealed(line) for line in lines]
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+            raise RunError(f"{self.metrics} cannot be read ({error}): train again in another folder") from None
 
-    def rewind(self, epoch: int) -> None:
-        """Forget evaluations after ``epoch``: the run goes on from a checkpoint that is older than they are."""
-        kept = [line for line in self.lines() if line["epoch"] <= epoch]
-        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+    def rewind(self, history: list[dict[str, Any]]) -> None:
+        """Let ``metrics.jsonl`` hold ``history`` alone: what the checkpoint knows that the run goes on from."""
+        with self.written("the evaluations"):
+            if history:
+                write_text(self.metrics, "".join(json.dumps(sealed(line)) + "\n" for line in history))
+            else:
+                self.metrics.unlink(missing_ok=True)
+
+    @contextmanager
+    def written(self, what: str) -> Iterator[None]:
+        """Inside, ``what`` is written; where the system refuses (a full disk), the error says what is still there."""
+        try:
+            yield
+        except (OSError, SafetensorError) as error:
+            kept = "the last checkpoint is kept" if self.checkpoint.exists() else "there is no checkpoint yet"
+            raise RunError(
+                f"{what} could not be written to {self.path} ({error}): {kept}; make room there, then resume"
+            ) from None
 
     def run(self) -> Run:
         """What the run came to, once it has ended."""
         result = read_json(self.result)
         result |= {k: math.nan for k in ("val", "test") if result.get(k) is None}
         try:
-            return Run(**result, history=self.lines(), dir=str(self.path))
+            run = Run(**result, history=self.lines(), dir=str(self.path))
         except TypeError as error:
             raise RunError(f"{self.result} is not a result of this version of handful: {error}") from None
+        # An epoch that diverged has no evaluation.
+        last = run.history[-1].get("epoch") if run.history else None
+        if last != run.epochs and run.diverged is None:
+            raise RunError(f"{self.metrics} lacks the last evaluation of the run: train again in another folder")
+        return run
 
 
 # -- configurations ---------------------------------------------------------------------------------------------------
 
 
 def refuse_run(folder: Path) -> None:
-    """Refuse a folder that holds a run, or that is no folder."""
-    if (folder / "config.json").exists():
+    """Refuse a folder that holds a run or parts of one, or that is no folder."""
+    own = RunFolder(folder)
+    if any(file.exists() for file in (own.config, own.metrics, own.checkpoint, own.model, own.result)):
         raise RunError(f"{folder} already holds a run: resume it, or use another folder")
     if folder.exists() and not folder.is_dir():
         raise RunError(f"{folder} is a file: use another place for the run")
@@ -178,7 +208,9 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
     """
     now = json.loads(json.dumps(plain(dict(config))))
     if not path.exists():
-        write_json(path, {"format": FORMAT, **now, "environment": environment()})
+        if RunFolder(path.parent).checkpoint.exists():
+            raise RunError(f"{path.parent} has a checkpoint, but not its config.json: use another folder")
+        write_json(path, sealed({"format": FORMAT, **now, "environment": environment()}))
         return
     was = read_config(path)
     changed = [
@@ -200,7 +232,9 @@ def begun(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
     except HandfulError:
         if fresh and not any(folder.rglob("metrics.jsonl")):
             path.unlink()
-            with suppress(OSError):  # something else is in it
+            with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
+                for name in ("lock.pid", "lock"):
+                    (folder / name).unlink(missing_ok=True)
                 folder.rmdir()
         raise
 
@@ -267,29 +301,50 @@ def environment() -> dict[str, str]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file of a run."""
+    what_next = "delete the run folder, or use another one"
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({error}): delete the run folder, or use another one") from None
-    if not isinstance(value, dict):
-        raise RunError(f"{path} does not hold a JSON object: delete the run folder, or use another one")
-    return value
+        value = json.loads(read_bytes(path).decode("utf-8"))
+        if not isinstance(value, dict):
+            raise RunError(f"{path} does not hold a JSON object: {what_next}")
+        return unsealed(value)
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any] | None = None) -> None:
-    """Tensors and a small JSON ``state`` in one safetensors file."""
+    """Tensors and a small JSON ``state`` in one safetensors file, with a checksum of both."""
     kept = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(state or {})}))
+    told = {**(state or {}), "crc32": _checksum(kept, state or {})}
+    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(told)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What ``save_tensors`` saved."""
+    """What ``save_tensors`` saved.
+
+    Raises:
+        RunError: there is nothing, or it is not what was saved.
+    """
+    what_next = "delete it, and resume its run" if path.exists() else "resume its run, which makes it again"
     try:
+        if not path.is_file():
+            raise OSError("it is not a plain file" if path.exists() else "there is no such file")
         with safe_open(path, framework="pt") as file:
-            state = json.loads((file.metadata() or {}).get("state", "{}"))
-            return {key: file.get_tensor(key) for key in file.keys()}, state  # noqa: SIM118  (not a dict)
-    except (OSError, SafetensorError, ValueError) as error:
-        raise RunError(f"{path} cannot be read ({error}): train again in another folder") from None
+            text = (file.metadata() or {}).get("state")
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a dict)
+        if text is None:  # weights that someone else saved
+            return tensors, {}
+        state: dict[str, Any] = json.loads(text)
+        if state.pop("crc32", None) != _checksum(tensors, state):
+            raise ValueError("it has changed since it was written: its checksum differs")
+        return tensors, state
+    except (OSError, SafetensorError, ValueError, AttributeError, RecursionError) as error:
+        raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
+
+
+def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
+    names = sorted(tensors)
+    told = json.dumps([names, fingerprint(*(tensors[name] for name in names)), state], sort_keys=True)
+    return f"{zlib.crc32(told.encode()):08x}"
 
 
 def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
@@ -365,7 +420,7 @@ def load_model(path: str | Path) -> Network:
         raise RunError(f"{file} does not say how its model is made: make the model, and use load_weights(model, path)")
     try:
         model = make_model(state["model"], state["in_features"], state["out_features"], **state["options"])
-    except TypeError as error:
+    except (TypeError, KeyError) as error:
         raise RunError(f"{file} is not a model of this version of handful: {error}") from None
     load_weights(model, file)
     return model.eval()

@@ -1,0 +1,65 @@
+"""SIGINT and SIGTERM while something runs that must first be put away."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass
+class Deferred:
+    """What ``deferred`` has kept back."""
+
+    received: signal.Signals | None = None
+
+    def deliver(self) -> None:
+        """Let the signal that was kept back, if there was one, do what it usually does; inside ``deferred`` only."""
+        if self.received is not None:
+            signal.raise_signal(self.received)
+
+
+@contextmanager
+def deferred(until: str) -> Iterator[Deferred]:
+    """Inside, the first SIGINT or SIGTERM is kept back and told; the second does at once what it usually does.
+
+    A signal that someone else handles is left to them; and so are all on a thread that is not the main one.
+
+    Args:
+        until: when the program will look at what was kept back, for the message.
+
+    >>> with deferred("after this line") as signals:
+    ...     signals.received is None
+    True
+    """
+    signals = Deferred()
+    before: dict[signal.Signals, Any] = {}
+
+    def keep(number: int, frame: Any) -> None:
+        for one, usual in before.items():
+            signal.signal(one, usual)
+        signals.received = signal.Signals(number)
+        with suppress(RuntimeError):  # the signal came while something else was being written
+            print(f"handful: stopping {until}; the same signal again stops at once", file=sys.stderr, flush=True)
+
+    if threading.current_thread() is threading.main_thread():
+        usual = (signal.SIG_DFL, signal.default_int_handler, terminate)
+        before = {one: signal.getsignal(one) for one in STOPPING if signal.getsignal(one) in usual}
+    try:
+        for one in before:
+            signal.signal(one, keep)
+        yield signals
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def terminate(number: int, frame: Any) -> None:
+    """End as SIGTERM does, but let everything that is open be closed: the handler of the command line."""
+    raise SystemExit(128 + number)

@@ -1,0 +1,82 @@
+"""A full disk, and places that cannot be written to: what is there stays, and one line says what to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from faults.killed import train
+from faults.programs import HERE, finished
+from handful.training.record import RunFolder, load_tensors
+from small import assert_same_end
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+import handful as hf
+from killed import train
+
+class Fill(hf.Callback):
+    '''After some evaluations no file may grow beyond a few bytes: what a full disk does.'''
+    def on_evaluation(self, loop, line):
+        if loop.epoch == 6:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    train(Path(sys.argv[1]), callbacks=[Fill()])
+except hf.RunError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of this kind are of POSIX")
+@pytest.mark.parametrize(("room", "what"), [(100, "the evaluation"), (2000, "the checkpoint of epoch 8")])
+def test_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path: Path, room: int, what: str) -> None:
+    own = RunFolder(tmp_path / "run")
+    out, _ = finished("-c", LIMITED, own.path, room)
+    assert out.startswith(f"{what} could not be written to {own.path} (")
+    assert out.endswith("the last checkpoint is kept; make room there, then resume\n")
+    assert load_tensors(own.checkpoint)[1]["epoch"] == 6
+    assert not list(own.path.glob(".*.part"))
+    train(own.path)
+    train(tmp_path / "whole")
+    assert_same_end(own, RunFolder(tmp_path / "whole"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
+    graph = "synthetic?nodes=300&degree=6&features=8&classes=3"
+    (tmp_path / "run" / "seed-1").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    command = ["-m", "handful", "train", graph, "--hidden", "4", "--epochs", "2", "--seeds", "1", "--out"]
+    _, err = finished(*command, tmp_path / "file" / "run", code=2)
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_no_import_is_of_one_system_alone() -> None:
+    code = """
+import sys, pkgutil, importlib, torch, numba, filelock, multiprocessing.reduction, subprocess, torch.multiprocessing
+import torch_geometric, rich.console, typer, vl_convert, optuna, pandas
+gone = {"resource", "fcntl", "pwd", "grp", "termios", "tty", "pty", "syslog", "posix"}
+class Windows:
+    def find_spec(self, name, path=None, target=None):
+        if name in gone:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Windows())
+for name in gone:
+    sys.modules.pop(name, None)
+import os
+for name in ("register_at_fork", "fork", "getuid"):
+    delattr(os, name)
+import handful
+for module in pkgutil.walk_packages(handful.__path__, "handful."):
+    if module.name != "handful.__main__":
+        importlib.import_module(module.name)
+print("all")
+"""
+    out, _ = finished("-c", code, cwd=HERE.parents[1])
+    assert out == "all\n"
