@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-all test-browser lint types format bench clean
+.PHONY: setup demo test test-all test-browser fuzz lint types format bench clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,9 @@ test-all: lint types
 test-browser: setup
 	command -v chromium >/dev/null || apt-get install -y chromium
 	$(BIN)/pytest -m slow tests/report/test_browser.py
+
+fuzz: setup
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases 10000
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs

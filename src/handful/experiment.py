@@ -13,10 +13,11 @@ from typing import Any, Self, TypedDict, Unpack, get_type_hints
 import torch
 
 from handful.datasets import load
+from handful.datasets.memory import require_memory
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import write_json
 from handful.graph import Graph
-from handful.nn import make_model, model_options
+from handful.nn import make_model, model_options, parameter_count
 from handful.nn.activation import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
@@ -202,7 +203,7 @@ class Experiment:
                 seeds=value["seeds"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"this is not an experiment of this version of handful: {error!r}") from None
+            raise RunError(f"this is not an experiment of this version of handful: {error!r:.200}") from None
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -212,6 +213,10 @@ class Experiment:
 
     def make_model(self, graph: Graph, seed: int) -> Network:
         """The model for ``graph``, with the initial weights of ``seed``."""
+        if self.device == "cpu":
+            with torch.device("meta"):
+                size = parameter_count(make_model(self.model, graph.num_features, graph.num_outputs, **self.options))
+            require_memory(8.0 * size, f"a model with {size:,} parameters and their gradients")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return make_model(self.model, graph.num_features, graph.num_outputs, **self.options)

@@ -37,7 +37,9 @@ Seeds = Annotated[
     str | None, typer.Option(help=f"Seeds, separated by commas (else the paper's: {', '.join(map(str, PAPER_SEEDS))}).")
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, … (else cpu).")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, callback=_use_threads)]
+Threads = Annotated[
+    int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, max=1024, callback=_use_threads)
+]
 Model = Annotated[str | None, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage (else sage).")]
 Hidden = Annotated[int | None, typer.Option(help="Width of the layers (else the model's own default).")]
 Layers = Annotated[int | None, typer.Option(help="Number of layers (else the model's own default).")]

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from handful.datasets.arrays import ArrayFile, whole
 from handful.datasets.download import Remote, fetch, unpack
-from handful.datasets.files import read_npz
 from handful.datasets.prepared import Built, is_prepared, prepared
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
@@ -79,7 +79,7 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
     """The graph in ``folder`` in OGB's raw layout, undirected, and its official split."""
     raw = folder / "raw"
     edges, x, labels, n = _binary(raw) if (raw / "data.npz").exists() else _text(raw)
-    y = np.where(np.isnan(labels), -1, labels).astype(np.int64)
+    y = whole(np.where(np.isnan(labels), -1, labels), f"{raw}: the labels")
     names = _class_names(folder / "mapping", int(y.max(initial=-1)) + 1)
     try:
         graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
@@ -104,7 +104,7 @@ def _text(raw: Path) -> Arrays:
 
 
 def _binary(raw: Path) -> Arrays:
-    store, label = read_npz(raw / "data.npz"), read_npz(raw / "node-label.npz")
+    store, label = ArrayFile(raw / "data.npz"), ArrayFile(raw / "node-label.npz")
     for key, held, path in (
         ("edge_index", store, "data.npz"),
         ("num_nodes_list", store, "data.npz"),
@@ -112,8 +112,15 @@ def _binary(raw: Path) -> Arrays:
     ):
         if key not in held:
             raise DatasetError(f"{raw / path} has no array '{key}': fetch it again")
-    labels = label["node_label"].astype(np.float64).reshape(-1)
-    return store["edge_index"], store.get("node_feat"), labels, int(store["num_nodes_list"][0])
+    counts, labels = store["num_nodes_list"], label["node_label"]
+    if counts.size != 1 or counts.dtype.kind not in "iu" or labels.dtype.kind not in "iuf":
+        raise DatasetError(f"{raw} does not hold the labels and the number of nodes of one graph: fetch it again")
+    return (
+        store["edge_index"],
+        store.get("node_feat"),
+        labels.astype(np.float64).reshape(-1),
+        int(counts.reshape(-1)[0]),
+    )
 
 
 def _split(folder: Path, num_nodes: int) -> Masks:

@@ -16,7 +16,7 @@ from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
-from handful.samplers.options import at_least
+from handful.samplers.options import at_least, take_types
 
 
 @register("rns")
@@ -47,6 +47,7 @@ class RandomNodes(Sampler):
     fraction: float | None = None
 
     def __post_init__(self) -> None:
+        take_types(self)
         at_least(1, parts=self.parts)
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise SamplerError(f"fraction must lie in (0, 1], got {self.fraction}")

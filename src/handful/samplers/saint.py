@@ -18,7 +18,7 @@ from handful.kernels.walks import walk
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.induced import induced_adjacency
-from handful.samplers.options import at_least
+from handful.samplers.options import at_least, take_types
 
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
@@ -50,6 +50,7 @@ class RandomWalks(Sampler):
     coverage: int = 50
 
     def __post_init__(self) -> None:
+        take_types(self)
         at_least(1, roots=self.roots, length=self.length, coverage=self.coverage)
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
