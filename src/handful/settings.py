@@ -141,7 +141,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     if kinds[0] is bool and isinstance(value, bool):
         return value
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if kinds[0] is int and number and isinstance(value, Integral) and -(2**63) <= value < 2**63:
+    if kinds[0] is int and number and isinstance(value, Integral) and -(2**63) <= int(value) < 2**63:
         return int(value)
     with suppress(OverflowError):  # an integer beyond all floats
         if kinds[0] is float and number and math.isfinite(value):

@@ -47,6 +47,8 @@ def main() -> int:
             answer = worker.ask({"door": door, "seed": seed}, DOORS[door].seconds)
             seconds[door] += time.perf_counter() - began
             counts[door][answer.kind] += 1
+            if answer.kind == "unmade":
+                print(f"{door}, seed {seed}: the mutator failed: {answer.said}", flush=True)
             if answer.kind == "finding":
                 key = f"{door}: {answer.key}"
                 if key not in keys:

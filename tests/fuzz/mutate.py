@@ -123,7 +123,20 @@ def mutate_json(rng: Random, text: bytes) -> bytes:
     value = edited(rng, json.loads(text))
     for _ in several(rng, 3):
         value = edited(rng, value)
+    if isinstance(value, dict) and "crc32" in value and rng.random() < 0.7:
+        value = resealed(value)
     return json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
+
+
+def resealed(value: dict[str, Any]) -> dict[str, Any]:
+    """The value with the checksum that belongs to it, so that what is behind the checksum is tried too."""
+    from handful import files
+
+    seal: Any = getattr(files, "sealed", dict)
+    try:
+        return seal({k: v for k, v in value.items() if k != "crc32"})
+    except (TypeError, ValueError):
+        return value
 
 
 def edited(rng: Random, value: Any) -> Any:
@@ -290,7 +303,7 @@ def mutate_zip(rng: Random, data: bytes, inner: Callable[[Random, bytes], bytes]
     elif how == 6:
         held[name.replace(".", rng.choice(["_", "..", "./", " "]), 1)] = held.pop(name)
     elif how == 7:
-        held["unused.npy"] = b"\0" * (64 << 20)
+        held["unused.npy"], method = b"\0" * (16 << 20), zipfile.ZIP_DEFLATED
     else:
         doubled = [name]
     out = io.BytesIO()

@@ -123,7 +123,7 @@ def child(material: dict[str, Any] | None = None) -> Iterator[Child]:
     """A child with a folder of its own; ``material`` is needed where cases are to be made, not only run."""
     with tempfile.TemporaryDirectory(prefix="handful-fuzz-") as folder:
         kept = Path(folder, "material")
-        kept.write_bytes(pickle.dumps(material or {}))
+        kept.write_bytes(pickle.dumps(material) if material else b"")
         made = Child(kept, Path(folder, "work"))
         try:
             yield made

@@ -67,7 +67,7 @@ def _element(data: np.ndarray, order: str, padded: bool = True) -> tuple[int, np
 def _inflated(packed: np.ndarray, order: str, what: str) -> bytes:
     """The one element that is packed; no more is unpacked than its tag tells."""
     unpacker = zlib.decompressobj()
-    tag = unpacker.decompress(packed, 8)
+    tag = unpacker.decompress(packed.tobytes(), 8)
     _, size = struct.unpack(f"{order}II", tag)
     require_memory(2.0 * size, what)
     rest = unpacker.decompress(unpacker.unconsumed_tail, size) if size else b""

@@ -129,7 +129,7 @@ def check_seed(seed: Any) -> None:
 
     >>> check_seed(42)
     """
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
         raise DatasetError(f"seed must be a whole number from 0 to 2⁶³ - 1, got {seed!r}")
 
 

@@ -24,11 +24,11 @@ def at_least(least: int, **options: Any) -> None:
     """Refuse an option that is not a whole number from ``least`` on."""
     for name, value in options.items():
         try:
-            enough = index(value) >= least
+            enough = least <= index(value) < 2**31
         except TypeError:
             enough = False
         if not enough:
-            raise SamplerError(f"{name} must be a whole number, at least {least}, got {value!r}")
+            raise SamplerError(f"{name} must be a whole number, at least {least}, got {value!r:.60}")
 
 
 def whole_numbers(name: str, values: int | Iterable[Any]) -> tuple[int, ...]:
