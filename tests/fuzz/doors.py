@@ -710,7 +710,7 @@ def odd_value(rng: Random, name: str) -> str:
         "ways": ["none", "rns,", ","],
         "budget": ["smoke", "none"],
         "memory": ["0", "-1", "nan", "0.001"],
-        "threads": ["0", "-1", "99999", "2"],
+        "threads": ["0", "-1", "99999", "2", "1.5"],
         "storage_url": [],
     }.get(name, [])
     large = name in LARGE

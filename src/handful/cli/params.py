@@ -5,6 +5,7 @@ A parameter that is not given has the default of the experiment, the model or th
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, get_args, get_type_hints
 
 import typer
@@ -17,8 +18,12 @@ DEFAULT = Settings()
 
 def _use_threads(threads: int | None) -> int | None:
     if threads is not None:
+        from handful.errors import HandfulError
         from handful.kernels.threads import set_threads
 
+        most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
+        if threads > most:
+            raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
         set_threads(threads)
     return threads
 
@@ -37,9 +42,7 @@ Seeds = Annotated[
     str | None, typer.Option(help=f"Seeds, separated by commas (else the paper's: {', '.join(map(str, PAPER_SEEDS))}).")
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, … (else cpu).")]
-Threads = Annotated[
-    int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, max=1024, callback=_use_threads)
-]
+Threads = Annotated[int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, callback=_use_threads)]
 Model = Annotated[str | None, typer.Option(help="gcn, sage, gat, sgformer or graphland-sage (else sage).")]
 Hidden = Annotated[int | None, typer.Option(help="Width of the layers (else the model's own default).")]
 Layers = Annotated[int | None, typer.Option(help="Number of layers (else the model's own default).")]
