@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-all test-browser docs lint types format bench clean
+.PHONY: setup demo test test-all test-browser fuzz docs lint types format bench clean
 
 setup: $(STAMP)
 
@@ -40,6 +40,9 @@ test-browser: setup
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+fuzz: setup
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases 10000
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs site

@@ -311,3 +311,58 @@ def test_every_array_has_a_part_in_the_identity() -> None:
         value = getattr(graph, name).clone()
         value[-1] = ~value[-1] if value.dtype == torch.bool else value[-1] + 1
         assert dataclasses.replace(graph, **{name: value}).identity() != graph.identity(), name
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.int8])
+def test_a_mask_of_integers_is_a_mask_and_said_to_be_read_as_one(dtype: type) -> None:
+    mask = np.array([1, 0, 1, 1, 0], dtype)
+    with pytest.warns(UserWarning, match="train_mask holds 0 and 1 for each of 5 nodes: it is read as a mask"):
+        graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 0, 1, 0], train_mask=mask, val_mask=[1, 4])
+    assert graph.train_mask is not None
+    assert graph.train_mask.nonzero().squeeze(1).tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize(("n", "mask"), [(2, [0, 1]), (2, [1, 1]), (1, [0])])
+def test_what_may_be_a_mask_or_ids_is_refused(n: int, mask: list[int]) -> None:
+    with pytest.raises(GraphError, match="which may be a mask or node ids: give booleans"):
+        Graph.from_edge_index([[0], [0]], y=[0] * n, train_mask=mask)
+
+
+def test_bytes_that_are_ids_are_ids() -> None:
+    graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 0], train_mask=np.array([2, 0, 1], np.uint8))
+    assert graph.train_mask is not None
+    assert graph.train_mask.tolist() == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("x", torch.eye(3).to_sparse()),
+        ("x", torch.zeros(3, 2, device="meta")),
+        ("x", torch.zeros(3, 2, dtype=torch.complex64)),
+        ("x", [["a"], ["b"], ["c"]]),
+        ("x", [[1], [2, 3], [4]]),
+        ("x", {"a": 1}),
+        ("y", np.zeros(3, [("a", "<i4")])),
+        ("y", torch.tensor(1)),
+        ("edge_index", None),
+        ("edge_index", [[0, 1], [1]]),
+        ("edge_index", torch.zeros(2, 3, device="meta", dtype=torch.int64)),
+        ("edge_weight", [1.0, "a", 2.0]),
+        ("edge_weight", torch.tensor(1.0)),
+        ("num_nodes", 3.0),
+        ("num_nodes", -1),
+        ("num_nodes", True),
+        ("num_nodes", 10**30),
+        ("num_classes", "two"),
+        ("class_names", "ab"),
+        ("class_names", (1, 2)),
+        ("undirected", "yes"),
+        ("name", 7),
+        ("train_mask", [[0, 1], [2]]),
+    ],
+)
+def test_fields_of_other_types_are_refused(field: str, value: object) -> None:
+    fields = {"edge_index": [[0, 1, 2], [1, 2, 0]], "x": np.eye(3), "y": [0, 1, 1], field: value}
+    with pytest.raises(GraphError):
+        Graph.from_edge_index(**fields)  # type: ignore[arg-type]

@@ -5,8 +5,9 @@ Each function says what a ``Graph`` cannot hold and is therefore lost. Edges com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,8 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
     """
     out: dict[str, Any] = {}
     folded = False
+    if not isinstance(source, Mapping):
+        raise GraphError(f"a split is given by train, valid and test, got {type(source).__name__}")
     for field, keys in SPLIT_KEYS.items():
         found = [key for key in keys if source.get(key) is not None]
         if len(found) > 1:
@@ -56,7 +59,7 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
         if not found:
             continue
         mask = source[found[0]]
-        if np.ndim(mask) == 2:
+        if _dimensions(mask, found[0]) == 2:
             mask, folded = _column(mask, found[0], fold), True
         out[field] = mask
     if fold is not None and not folded:
@@ -64,7 +67,15 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
     return out
 
 
+def _dimensions(mask: Any, name: str) -> int:
+    try:
+        return np.ndim(mask)
+    except ValueError:
+        raise GraphError(f"{name} has rows of different lengths") from None
+
+
 def _column(mask: Any, name: str, fold: int | None) -> Any:
+    mask = mask if isinstance(mask, Tensor) else np.asarray(mask)
     columns = mask.shape[1]
     if columns == 1 and fold is None:
         fold = 0
@@ -94,11 +105,32 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     split = store.get("split_idx")
     found = split_fields(store if split is None else split, fold)
     found |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
-    found |= {key: int(store[key]) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
+    found |= {key: _whole(store[key], key) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
     if store.get("class_names") is not None:
-        found["class_names"] = tuple(str(name) for name in store["class_names"])
+        found["class_names"] = _names(store["class_names"])
     found |= {key: str(store[key]) for key in ("task", "metric", "positive") if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **found | fields)
+
+
+def _whole(value: Any, name: str) -> int:
+    """One whole number, in whatever array it comes."""
+    number = value.item() if isinstance(value, Tensor | np.ndarray) and math.prod(value.shape) == 1 else value
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise GraphError(f"{name} must be one whole number, got {_short(value)}")
+    return int(number)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = value.tolist() if isinstance(value, Tensor | np.ndarray) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str | Real) for name in names):
+        raise GraphError(f"class_names must be a list of names, got {_short(value)}")
+    return tuple(map(str, names))
+
+
+def _short(value: Any) -> str:
+    """A value for a message."""
+    shape = getattr(value, "shape", None)
+    return f"shape {tuple(shape)}" if shape else repr(value)[:60]
 
 
 # -- PyG ------------------------------------------------------------------------------------------------------------
@@ -197,6 +229,8 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
     >>> from_scipy(coo_array(([2.0], ([0], [1])), shape=(3, 3))).edge_weight
     tensor([2.])
     """
+    if not hasattr(matrix, "tocoo"):
+        raise GraphError(f"an adjacency matrix must be a sparse matrix of scipy, got {type(matrix).__name__}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
     coo = matrix.tocoo()
@@ -251,7 +285,7 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     found: dict[str, Any] = {}
     weights = _attribute([(f"edge {u!r} to {v!r}", data) for u, v, data in edges], weight)
     if weights is not None:
-        found["edge_weight"] = np.array(weights, np.float32)
+        found["edge_weight"] = _numbers(weights, weight)
     if not graph.is_directed():
         back = np.flatnonzero(ends[0] != ends[1])
         ends = np.concatenate([ends, ends[::-1, back]], axis=1)
@@ -267,6 +301,8 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     for name in MASKS:
         mask = _attribute(nodes, name)
         if mask is not None:
+            if not all(isinstance(value, bool | np.bool_) for value in mask):
+                raise GraphError(f"'{name}' of a node must be true or false, got {_short(mask)}")
             found[name] = np.array(mask, bool)
     return Graph.from_edge_index(ends, len(place), **found | fields)
 
@@ -278,6 +314,9 @@ def label_fields(labels: list[Any]) -> dict[str, Any]:
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
     """
     if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
+        wide = next((label for label in labels if not -(2**63) <= label < 2**63), None)
+        if wide is not None:
+            raise GraphError(f"the label {wide} is too large for the number of a class")
         return {"y": np.array(labels, np.int64)}
     if all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
         return {"y": np.array(labels, np.float64)}
@@ -295,8 +334,19 @@ def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] |
     return None
 
 
+def _numbers(values: Any, key: str) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise GraphError(f"'{key}' is not a number or a vector of numbers: {error}") from None
+    if array.dtype.kind not in "biuf" and array.size:
+        raise GraphError(f"'{key}' must hold real numbers, got {_short(values)}")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
+        return array.astype(np.float32)
+
+
 def _rows(features: list[Any], nodes: list[tuple[str, dict[str, Any]]], key: str) -> np.ndarray:
-    rows = [np.atleast_1d(np.asarray(row, np.float32)) for row in features]
+    rows = [np.atleast_1d(_numbers(row, key)) for row in features]
     for (what, _), row in zip(nodes, rows, strict=True):
         if row.shape != rows[0].shape or row.ndim != 1:
             raise GraphError(f"'{key}' of {what} has shape {row.shape}, and that of the first node {rows[0].shape}")

@@ -13,11 +13,12 @@ from typing import Any, Self, TypedDict, Unpack, get_type_hints
 import torch
 
 from handful.datasets import load, sources
+from handful.datasets.memory import require_memory
 from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import sealed, write_json
 from handful.graph import Graph
-from handful.nn import make_model, model_options
+from handful.nn import make_model, model_options, parameter_count
 from handful.nn.activation import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
@@ -211,7 +212,7 @@ class Experiment:
                 seeds=value["seeds"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(f"this is not an experiment of this version of handful: {error!r}") from None
+            raise RunError(f"this is not an experiment of this version of handful: {error!r:.200}") from None
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -229,6 +230,10 @@ class Experiment:
 
     def make_model(self, graph: Graph, seed: int) -> Network:
         """The model for ``graph``, with the initial weights of ``seed``."""
+        if self.device == "cpu":
+            with torch.device("meta"):
+                size = parameter_count(make_model(self.model, graph.num_features, graph.num_outputs, **self.options))
+            require_memory(8.0 * size, f"a model with {size:,} parameters and their gradients")
         return seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int) -> Loop:

@@ -8,6 +8,7 @@ that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` remove t
 from __future__ import annotations
 
 import copyreg
+import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,10 @@ METRICS_OF: dict[Kind, tuple[MetricName, ...]] = {
     "regression": ("r2", "mae", "rmse"),
 }
 """What each kind of labels can be judged by; the first is its default. ``handful.training.metrics`` computes them."""
+MOST_ISOLATED = 10_000_000
+"""Beyond this many nodes, each must have its row of x or y, or there is an edge for every hundred."""
+MOST_CLASSES = 65_536
+"""Beyond this many classes, there are at most as many as nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +292,7 @@ class Graph:
         (tensor([[2, 0, 1],
                 [0, 1, 2]]), tensor([2.0000, 0.5000, 1.0000]))
         """
-        edges = edge_index.cpu().numpy() if isinstance(edge_index, Tensor) else np.asarray(edge_index)
+        edges = _tensor(edge_index, "edge_index").cpu().numpy()
         if edges.ndim != 2 or edges.shape[0] != 2:
             raise GraphError(
                 f"edge_index must have shape (2, E), got {edges.shape}: one row of sources, one of targets"
@@ -295,18 +300,23 @@ class Graph:
         if edges.dtype.kind not in "iu":
             raise GraphError(f"edge_index must hold integers, got {edges.dtype}")
         for key in ("x", "y"):
-            if num_nodes is None and fields.get(key) is not None:
-                num_nodes = len(fields[key])
+            if fields.get(key) is not None:
+                fields[key] = _tensor(fields[key], key)
+                if num_nodes is None and fields[key].ndim:
+                    num_nodes = len(fields[key])
         if num_nodes is None:
             num_nodes = int(edges.max()) + 1 if edges.size else 0
+        _check_size(num_nodes, edges, fields)
         check_edges(edges, num_nodes)
+        if edges.dtype != np.int32:
+            edges = edges.astype(np.int64, copy=False)
         weight = fields.pop("edge_weight", None)
         indptr, indices, order = csr.coo_to_csr(edges[1], edges[0], num_nodes, num_nodes, weight is not None)
         if weight is not None:
             weight = _tensor(weight, "edge_weight")
-            if len(weight) != edges.shape[1]:
-                raise GraphError(f"edge_weight has {len(weight)} values for {edges.shape[1]} edges")
-            fields["edge_weight"] = weight[torch.from_numpy(order)]
+            if weight.ndim == 0 or len(weight) != edges.shape[1]:
+                raise GraphError(f"edge_weight has {weight.numel()} values for {edges.shape[1]} edges")
+            fields["edge_weight"] = weight[torch.from_numpy(order).to(weight.device)]
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
@@ -487,10 +497,39 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
 
 
 def _tensor(value: Any, name: str) -> Tensor:
+    """An array or tensor of real numbers as a plain tensor; what torch has no type for, in the nearest that it has."""
+    if isinstance(value, Tensor):
+        if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
+            raise GraphError(f"{name} must be real numbers in a plain tensor, got {_kind(value)}")
+        return value.detach()
     try:
-        return value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
-    except (TypeError, ValueError) as error:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
         raise GraphError(f"{name} is not an array of numbers: {error}") from None
+    if array.dtype.kind not in "biuf" and array.size:
+        raise GraphError(f"{name} must be real numbers, got {array.dtype}")
+    if array.dtype.kind not in "biuf":
+        array = array.astype(np.float32)
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C"]))
+
+
+def _kind(tensor: Tensor) -> str:
+    kinds = {"a sparse one": tensor.layout is not torch.strided, "one without values": tensor.is_meta}
+    return next((words for words, so in kinds.items() if so), str(tensor.dtype))
+
+
+def _check_size(num_nodes: Any, edges: np.ndarray, fields: dict[str, Any]) -> None:
+    """Refuse a number of nodes that no array bears out, before anything is made of that size."""
+    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
+        raise GraphError(f"num_nodes must be a whole number from 0 on, got {num_nodes!r}")
+    rows = (len(value) for key in ("x", "y") if (value := fields.get(key)) is not None and value.ndim)
+    if num_nodes > max(MOST_ISOLATED, 100 * edges.shape[1], *rows):
+        raise GraphError(
+            f"{num_nodes:,} nodes are too many for {edges.shape[1]:,} edges and the rows of x and y: "
+            "number the nodes from 0 without gaps"
+        )
 
 
 def validated(graph: Graph) -> dict[str, Any]:
@@ -502,6 +541,7 @@ def validated(graph: Graph) -> dict[str, Any]:
     >>> sorted(validated(Graph.from_edge_index([[0], [1]])))
     ['indices', 'indptr', 'metric', 'num_classes', 'positive', 'undirected', 'y']
     """
+    _check_plain(graph)
     indptr, indices = _checked_topology(graph)
     n = len(indptr) - 1
     out: dict[str, Any] = {"indptr": indptr, "indices": indices}
@@ -520,6 +560,25 @@ def validated(graph: Graph) -> dict[str, Any]:
         raise GraphError("the graph is said to be undirected, but an edge lacks its reverse: use to_undirected()")
     out["undirected"] = symmetric
     return out
+
+
+def _check_plain(graph: Graph) -> None:
+    """Refuse fields that are no arrays and of the wrong type, as a file may have them."""
+    names, classes = graph.class_names, graph.num_classes
+    if not isinstance(graph.name, str):
+        raise GraphError(f"name must be a text, got {graph.name!r}")
+    if graph.undirected not in (None, True, False):
+        raise GraphError(f"undirected must be true, false or None, got {graph.undirected!r}")
+    if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
+        raise GraphError(f"class_names must be a tuple of texts, got {str(names)[:60]}")
+    if classes is not None and (isinstance(classes, bool) or not isinstance(classes, int) or classes < 0):
+        raise GraphError(f"num_classes must be a whole number from 0 on, got {classes!r}")
+
+
+def _check_classes(classes: int, n: int) -> None:
+    """Refuse more classes than a model could have outputs for."""
+    if classes > max(n, MOST_CLASSES):
+        raise GraphError(f"{classes:,} classes are too many for {n:,} nodes: number the classes from 0 without gaps")
 
 
 def _checked_topology(graph: Graph) -> tuple[Tensor, Tensor]:
@@ -582,6 +641,18 @@ def _checked_weight(weight: Tensor, edges: int) -> Tensor:
     return weight
 
 
+def _as_int64(values: Tensor, name: str) -> Tensor:
+    """Whole numbers as int64, if each is one that int64, and as a float also float64, has exactly."""
+    if values.is_floating_point():
+        wide = ~(values.to(torch.float64).abs() < 2**53)
+    else:
+        wide = values.to(torch.int64) < 0 if values.dtype == torch.uint64 else torch.zeros(0, dtype=torch.bool)
+    if bool(wide.any()):
+        at = int(wide.nonzero()[0])
+        raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is no number of a class or node")
+    return values.to(torch.int64).contiguous()
+
+
 def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
     """``y``, ``num_classes`` and ``task``."""
     if graph.task not in (None, *TASKS):
@@ -606,8 +677,9 @@ def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
         if fractions:
             raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")
         y = torch.where(y.isnan(), -1, y)
-    y = y.to(torch.int64).contiguous()
+    y = _as_int64(y, "y")
     classes = graph.num_classes if graph.num_classes is not None else (int(y.max()) + 1 if n else 0)
+    _check_classes(classes, n)
     bad = ((y < -1) | (y >= classes)).nonzero()
     if len(bad):
         at = int(bad[0])
@@ -692,15 +764,22 @@ def _as_mask(mask: Tensor, n: int, name: str) -> Tensor:
     """A boolean mask from a boolean mask or from node ids."""
     if mask.ndim != 1:
         raise GraphError(f"{name} must be a vector, got shape {tuple(mask.shape)}: choose one column of it")
-    if mask.dtype == torch.bool or (mask.dtype == torch.uint8 and len(mask) == n):
+    if mask.dtype == torch.bool:
         if len(mask) != n:
             raise GraphError(f"{name} has {len(mask)} values for {n} nodes")
-        return mask.to(torch.bool).contiguous()
-    if mask.is_floating_point():
+        return mask.contiguous()
+    if mask.is_floating_point() and len(mask):
         raise GraphError(f"{name} must be boolean or hold node ids, got {mask.dtype}")
+    mask = _as_int64(mask, name)
+    if n and len(mask) == n and bool(((mask == 0) | (mask == 1)).all()):
+        if n <= 2:
+            raise GraphError(f"{name} is {mask.tolist()}, which may be a mask or node ids: give booleans")
+        # As ids, all but two would be there twice.
+        warnings.warn(f"{name} holds 0 and 1 for each of {n} nodes: it is read as a mask, not as ids", stacklevel=2)
+        return mask.to(torch.bool)
     at = csr.first_outside(mask.cpu().numpy(), n)
     if at >= 0:
         raise GraphError(f"{name}[{at}] is node {int(mask[at])}: node ids run from 0 to {n - 1}")
     out = torch.zeros(n, dtype=torch.bool, device=mask.device)
-    out[mask.to(torch.int64)] = True
+    out[mask] = True
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
@@ -94,8 +95,9 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise HandfulError(f"{name} must be above 0, got {value}")
-        if not self.weight_decay >= 0:
-            raise HandfulError(f"weight_decay must not be negative, got {self.weight_decay}")
+        for name in ("weight_decay", "checkpoint_seconds"):
+            if not getattr(self, name) >= 0:
+                raise HandfulError(f"{name} must not be negative, got {getattr(self, name)}")
         if not 0 <= self.momentum < 1:
             raise HandfulError(f"momentum must lie in [0, 1), got {self.momentum}")
 
@@ -155,7 +157,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     choices = get_args(hint)
     if choices and all(isinstance(choice, str) for choice in choices):
         if value not in choices:
-            raise HandfulError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got '{value}'")
+            raise HandfulError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got '{str(value)[:60]}'")
         return value
     kinds = choices or (hint,)
     if value is None and type(None) in kinds:
@@ -164,9 +166,11 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         return str(value)
     if kinds[0] is bool and isinstance(value, bool):
         return value
-    if kinds[0] is int and isinstance(value, Integral) and not isinstance(value, bool):
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if kinds[0] is int and number and isinstance(value, Integral) and -(2**63) <= int(value) < 2**63:
         return int(value)
-    if kinds[0] is float and isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
+    with suppress(OverflowError):  # an integer beyond all floats
+        if kinds[0] is float and number and math.isfinite(value):
+            return float(value)
     wanted = {str: "a name", bool: "true or false", int: "a whole number", float: "a finite number"}[kinds[0]]
-    raise HandfulError(f"{name} must be {wanted}, got {value!r}")
+    raise HandfulError(f"{name} must be {wanted}, got {value!r:.60}")

@@ -371,3 +371,60 @@ def test_the_rarer_of_two_classes_is_looked_for_unless_another_is_named(tmp_path
     wrong = handful("train", graph, *SMALL, "--positive", "frod", "--out", tmp_path / "wrong")
     assert wrong.code == 2
     assert "positive 'frod' is not a class: choose fraud or ok" in " ".join(wrong.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("-s", "parts=abc"), "parts must be a whole number, got 'abc'"),
+        (("-s", "parts=2,4"), r"parts must be a whole number, got \(2, 4\)"),
+        (("-s", "parts=2", "-s", "parts=4"), "option parts is given twice"),
+        (("-s", "stratify=7"), "stratify must be true or false, got 7"),
+        (("-s", "fraction=x"), "fraction must be a finite number, got 'x'"),
+        (("-s", f"parts={'9' * 5000}"), "parts must be a whole number, got '999"),
+        (("--parts", "2,4"), "--parts takes one whole number, such as 4; got '2,4'"),
+        (("--weight-decay", "nan"), "weight_decay must be a finite number, got nan"),
+        (("--lr", "1e999"), "lr must be a finite number, got inf"),
+        (("--device", "meta"), "device 'meta' cannot be used here"),
+        (("--device", "nonsense"), "device 'nonsense' cannot be used here"),
+        (("--seeds", "99999999999999999999"), "seeds takes whole numbers from 0 on"),
+        (("--seeds", "-1"), "seeds takes whole numbers from 0 on"),
+        (("--model-option", "layers=1000000000"), "layers must be at most 1,000"),
+        (
+            ("--hidden", "1048576", "--layers", "4"),
+            "a model with .* parameters and their gradients takes .* GiB of memory",
+        ),
+        (("--hidden", str(2**70)), "hidden must be a whole number, got 11805916"),
+        (("--split", "random:nan/20/20"), "shares of a split must not be negative"),
+        (("--threads", "99999"), "--threads 99999 is too many for this machine"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
+)
+def test_values_that_nothing_can_take_are_one_line(
+    npz: Path, tmp_path: Path, given: tuple[str, ...], message: str
+) -> None:
+    result = handful("train", npz, *SMALL, "--seeds", 1, *given, "--out", tmp_path / "run")
+    assert result.code == 2
+    assert "Traceback" not in result.stderr
+    assert re.search(message, " ".join(result.stderr.split()).replace("│ ", "")), result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        ("synthetic?classes=0", "classes must be between 2 and"),
+        ("synthetic?nodes=2000000000", "takes .* GiB of memory"),
+        ("synthetic?nodes=1e300", "option nodes takes a whole number"),
+        ("synthetic?seed=nan", "option seed takes a whole number"),
+        ("~nobody-of-this-name/graph.npz", "there is no data set or file"),
+        ("x" * 5000, "there is no data set or file"),
+        ("/dev/zero", "neither a file nor a folder"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_names_of_no_graph_are_one_line(tmp_path: Path, graph: str, message: str) -> None:
+    result = handful("train", graph, *SMALL, "--out", tmp_path / "run")
+    assert result.code == 2
+    assert "Traceback" not in result.stderr
+    assert re.search(message, " ".join(result.stderr.split())), result.stderr

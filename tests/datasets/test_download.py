@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import hashlib
 import stat
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from handful.datasets.download import Remote, fetch, unpack
+from handful.datasets.download import Remote, fetch, told_digest, unpack
 from handful.errors import DatasetError
 
 CONTENT = bytes(range(256)) * 40_000
@@ -204,3 +205,71 @@ def test_truncated_and_damaged_archives(tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match=r"a\.zip is not a whole zip archive"):
             unpack(archive, tmp_path / "out")
         assert files(tmp_path) == ["a.zip"]
+
+
+SHA256 = hashlib.sha256(CONTENT)
+MD5 = hashlib.md5(CONTENT)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-MD5": MD5.hexdigest()},
+        {"Content-MD5": base64.b64encode(MD5.digest()).decode()},
+        {"ETag": f'"md5:{MD5.hexdigest()}"'},
+        {"x-goog-hash": f"crc32c=n03x6A==,md5={base64.b64encode(MD5.digest()).decode()}"},
+        {"Repr-Digest": f"sha-256=:{base64.b64encode(SHA256.digest()).decode()}:"},
+        {"Digest": f"SHA-256={base64.b64encode(SHA256.digest()).decode()}"},
+    ],
+)
+def test_the_digest_that_a_server_tells(headers: dict[str, str]) -> None:
+    told = told_digest(headers)
+    assert told is not None
+    assert told[1] == hashlib.new(told[0], CONTENT).digest()
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"ETag": '"v1"'}, {"Content-MD5": "abc"}, {"Digest": "sha-256=!"}, {"ETag": '"md5:0"'}]
+)
+def test_no_digest_is_told(headers: dict[str, str]) -> None:
+    assert told_digest(headers) is None
+
+
+def test_a_file_that_differs_from_the_digest_its_server_told(server: Server, tmp_path: Path) -> None:
+    server.tag = f'"md5:{MD5.hexdigest()}"'
+    assert fetch(Remote(server.url, "good.bin"), tmp_path).read_bytes() == CONTENT
+    server.content = CONTENT[:-1] + b"!"
+    with pytest.raises(DatasetError, match="not what its server says it sent: its md5 differs"):
+        fetch(Remote(server.url, "bad.bin"), tmp_path)
+    assert not (tmp_path / "bad.bin").exists()
+    assert not (tmp_path / "bad.bin.part").exists()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compression_is_unpacked(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        archive.writestr("top/file.txt", "text")
+    assert (unpack(tmp_path / "a.zip", tmp_path / "out") / "file.txt").read_text() == "text"
+
+
+def test_archives_that_cannot_be_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("file.txt", "text")
+    whole = path.read_bytes()
+    central = whole.index(b"PK\x01\x02")
+    for at, value in ((central + 8, 1), (central + 10, 99)):  # said to be encrypted; packed by a method of nobody
+        path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+        with pytest.raises(DatasetError, match="is not a whole zip archive"):
+            unpack(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_archive_that_the_disk_has_no_room_for(tmp_path: Path) -> None:
+    """A size of 2⁶² bytes, which only the directory at the end of the archive tells."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("file.txt", "text")
+        archive.filelist[0].file_size = 2**62
+    with pytest.raises(DatasetError, match=r"unpacks to 4,294,967,296\.0 GiB, and .* has room for"):
+        unpack(path, tmp_path / "out")

@@ -104,3 +104,32 @@ def test_every_source_is_described() -> None:
         assert name == source.name
         assert source.description
         assert "\n" not in source.description
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "~nobody-of-this-name", "\ud800", "", "debian/none", "."])
+def test_what_cannot_be_a_graph_is_a_name_that_does_not_exist(name: str) -> None:
+    with pytest.raises(DatasetError):
+        load(name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": 7}, "a graph is given by its name or path, got 7"),
+        ({"name": "debian", "split": 7}, "split takes a name"),
+        ({"name": "debian", "seed": -1}, "seed must be a whole number from 0"),
+        ({"name": "debian", "seed": 2**63}, "seed must be a whole number from 0"),
+        ({"name": "debian", "seed": 1.5}, "seed must be a whole number from 0"),
+        ({"name": "debian", "seed": None}, "seed must be a whole number from 0"),
+        ({"name": "synthetic?nodes=100&nodes=200"}, "an option is given twice"),
+        ({"name": "synthetic?nodes="}, "option nodes takes a whole number, got ''"),
+    ],
+)
+def test_arguments_of_other_types(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        load(**arguments)  # type: ignore[arg-type]
+
+
+def test_large_whole_numbers_are_exact() -> None:
+    first, second = (load(f"synthetic?nodes=100&degree=2&seed={2**62 - k}") for k in (0, 1))
+    assert first.checksum != second.checksum

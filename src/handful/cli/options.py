@@ -42,7 +42,10 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals:
             raise HandfulError(f"an option is name=value, such as parts=4; got '{pair}'")
-        out[name.strip().replace("-", "_")] = parse_value(text.strip())
+        name = name.strip().replace("-", "_")
+        if name in out:
+            raise HandfulError(f"option {name} is given twice: give it once")
+        out[name] = parse_value(text.strip())
     return out
 
 
@@ -52,7 +55,7 @@ def parse_value(text: str) -> Any:
         return tuple(parse_value(part.strip()) for part in text.strip("[]()").split(",") if part.strip())
     try:
         return json.loads({"none": "null", "True": "true", "False": "false", "None": "null"}.get(text, text))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -6,6 +6,7 @@ checked without torch is checked here, while the command line is read: importing
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -70,8 +71,12 @@ known_model, known_samplers = known("model", MODELS), known("sampler", METHODS)
 
 def _use_threads(threads: int | None) -> int | None:
     if threads is not None:
+        from handful.errors import HandfulError
         from handful.kernels.threads import set_threads
 
+        most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
+        if threads > most:
+            raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
         set_threads(threads)
     return threads
 

@@ -40,13 +40,14 @@ def parts(
     """Train with 2 parts, 1, 4, 8, … until validation is no longer better by more than noise; says which m to take."""
     from handful.cli.options import experiment, publish
     from handful.cli.progress import Bar
+    from handful.settings import checked
     from handful.studies.parts import BASE, chosen_parts
     from handful.studies.request import study_folder
 
     asked = experiment(ctx.params, BASE)
     folder = Path(out_dir) if out_dir else study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
-        limit = None if memory is None else round(memory * 2**30)
+        limit = None if memory is None else round(checked("--memory", memory, float) * 2**30)
         found = chosen_parts(asked, folder, most, limit, bar.job)
     page = publish(found, folder)
     emit(found.payload, as_json, found.tables, found.words, f"runs: {folder}", f"report: {page.path}")

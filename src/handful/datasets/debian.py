@@ -20,9 +20,9 @@ import lzma
 import os
 import re
 import sys
-import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.datasets.arrays import ArrayFile
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import NAMED, stratified_split
 from handful.errors import DatasetError
@@ -112,7 +113,7 @@ def _stanzas(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
                     if not colon or key in stanza or not key.strip():
                         raise DatasetError(f"{path}, line {number}: expected 'Field: value', got '{line[:60]}'")
                     stanza[key] = value.strip()
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
         raise DatasetError(f"{path} cannot be read as a package index: {error}") from None
     if stanza:
         yield begin, stanza
@@ -216,19 +217,18 @@ def save_arrays(arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> 
 
 def read(path: str | os.PathLike[str], split: str) -> Graph:
     """The graph of a file that ``save_arrays`` wrote."""
+    path = Path(path)
+    if not path.is_file():
+        raise DatasetError(f"there is no file {path}: build it with python -m handful.datasets.debian")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-        return assemble(arrays, split)
-    except FileNotFoundError:
-        raise DatasetError(f"there is no file {path}: build it with python -m handful.datasets.debian") from None
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return assemble(ArrayFile(path), split)
+    except (KeyError, ValueError) as error:
         raise DatasetError(f"{path} was not written by python -m handful.datasets.debian: {error}") from None
 
 
-def assemble(arrays: dict[str, np.ndarray], split: str) -> Graph:
+def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
     """The graph that the arrays of ``build`` stand for."""
-    label = arrays["label"].astype(np.int64)
+    label = _integers(arrays, "label")
     larger_ptr, larger = _unpacked_rows(arrays, "neighbour")
     smaller = np.repeat(np.arange(len(label)), np.diff(larger_ptr))
     group = arrays[f"split_{split}"]
@@ -243,10 +243,14 @@ def assemble(arrays: dict[str, np.ndarray], split: str) -> Graph:
     )
 
 
-def description_features(arrays: dict[str, np.ndarray]) -> Tensor:
+def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
     """float32 ``(packages, 128)``; zeros for a package without a common word."""
     indptr, indices = _unpacked_rows(arrays, "word")
+    if arrays["projection"].dtype != np.int8 or arrays["scale"].dtype != np.float32:
+        raise ValueError("its projection is of another type")
     projection, scale = torch.from_numpy(arrays["projection"]).float(), torch.from_numpy(arrays["scale"])
+    if projection.ndim != 2 or scale.ndim != 1:
+        raise ValueError("its arrays have other shapes")
     if len(indptr) != len(arrays["label"]) + 1 or len(scale) != len(projection):
         raise ValueError("its arrays do not belong together")
     if first_outside(indices, len(projection)) >= 0:
@@ -257,17 +261,24 @@ def description_features(arrays: dict[str, np.ndarray]) -> Tensor:
 
 def package_names(path: str | os.PathLike[str] | None = None) -> list[str]:
     """The names of the packages, node by node, of the embedded data or of a file that ``save_arrays`` wrote."""
-    with as_file(EMBEDDED) as embedded, np.load(path or embedded, allow_pickle=False) as file:
-        return _unpacked_text(file["names"])
+    with as_file(EMBEDDED) as embedded:
+        return _unpacked_text(ArrayFile(Path(path or embedded))["names"])
 
 
-def _unpacked_rows(arrays: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
-    counts, gaps = arrays[f"{name}_counts"].astype(np.int64), arrays[f"{name}_gaps"].astype(np.int64)
+def _unpacked_rows(arrays: Mapping[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+    counts, gaps = _integers(arrays, f"{name}_counts"), _integers(arrays, f"{name}_gaps")
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    if indptr[-1] != len(gaps):
+    if (counts < 0).any() or indptr[-1] != len(gaps):
         raise ValueError(f"its {name}s do not add up")
     total = np.concatenate([[0], np.cumsum(gaps)])
     return indptr, total[1:] - np.repeat(total[indptr[:-1]], counts)
+
+
+def _integers(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    array = arrays[name]
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"its {name} are no integers")
+    return array.astype(np.int64)
 
 
 def _unpacked_text(packed: np.ndarray) -> list[str]:

@@ -1,18 +1,23 @@
 """Raw files of data sets: downloaded with progress, resumed and verified; archives unpacked safely.
 
 A file appears under its name only when it is complete. Without a network, the error says which file to put where.
+
+No publisher of these data sets prints a SHA-256. What is verified instead: the length that the server told; the digest
+that it told, where it does (Zenodo, for GraphLand, an MD5); and the CRC of every member of a zip, or of the gzip, when
+it is unpacked (OGB, GraphLand, SNAP). ``Remote`` takes a SHA-256 and a size for files of which they are known.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
 import zipfile
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -89,11 +94,12 @@ def _download(remote: Remote, target: Path) -> None:
             while block := response.read(BLOCK_BYTES):
                 file.write(block)
                 advance(len(block))
+        told = told_digest(response.headers)
     got = part.stat().st_size
     if total is not None and got != total:
         raise OSError(f"the connection broke off at {got:,} of {total:,} bytes")
     try:
-        _verify(remote, part)
+        _verify(remote, part, told)
     except DatasetError:
         part.unlink()
         raise
@@ -121,7 +127,32 @@ def _progress(name: str, have: int, total: int | None) -> Iterator[Any]:
         yield lambda count: bars.advance(task, count)
 
 
-def _verify(remote: Remote, path: Path) -> None:
+def told_digest(headers: Mapping[str, str]) -> tuple[str, bytes] | None:
+    """The digest of the file that its server tells, and its name; ``None`` if it tells none.
+
+    Zenodo tells an MD5 in ``Content-MD5`` and in the ``ETag``, others a SHA-256 by RFC 9530 or 3230, Google by its own.
+
+    >>> told_digest({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'})[0]
+    'md5'
+    """
+    for name, pattern, kind in (
+        ("Repr-Digest", r"sha-256=:([\w+/=]+):", "sha256"),
+        ("Digest", r"(?i)sha-256=([\w+/=]+)", "sha256"),
+        ("Content-MD5", r"([\w+/=]+)", "md5"),
+        ("ETag", r"md5:([0-9a-f]{32})", "md5"),
+        ("x-goog-hash", r"md5=([\w+/=]+)", "md5"),
+    ):
+        found = re.search(pattern, headers.get(name) or "")
+        length = hashlib.new(kind).digest_size
+        with suppress(ValueError):
+            text = found[1] if found else ""
+            digest = bytes.fromhex(text) if len(text) == 2 * length else base64.b64decode(text, validate=True)
+            if len(digest) == length:
+                return kind, digest
+    return None
+
+
+def _verify(remote: Remote, path: Path, told: tuple[str, bytes] | None = None) -> None:
     size = path.stat().st_size
     again = f"remove {path} and fetch {remote.url} again"
     if remote.size is not None and size != remote.size:
@@ -131,6 +162,11 @@ def _verify(remote: Remote, path: Path) -> None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != remote.sha256:
             raise DatasetError(f"{path} has the wrong checksum ({digest[:12]}… is not {remote.sha256[:12]}…): {again}")
+    if told is not None:
+        with path.open("rb") as file:
+            got = hashlib.file_digest(file, told[0]).digest()
+        if got != told[1]:
+            raise DatasetError(f"{path} is not what its server says it sent: its {told[0]} differs; {again}")
 
 
 def unpack(archive: Path, folder: Path) -> Path:
@@ -144,18 +180,31 @@ def unpack(archive: Path, folder: Path) -> Path:
         with zipfile.ZipFile(archive) as source:
             for member in source.infolist():
                 _check_member(member, archive)
+            _check_room(source.infolist(), archive, folder)
             source.extractall(aside)
         tops = [top for top in aside.iterdir() if top.name != "__MACOSX"]
         inner = tops[0] if len(tops) == 1 and tops[0].is_dir() else aside
         shutil.rmtree(folder, ignore_errors=True)
         inner.rename(folder)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise DatasetError(f"{archive} is not a whole zip archive ({error}): remove it and fetch it again") from None
+    except DatasetError:
+        raise
     except OSError as error:
         raise DatasetError(f"{archive} cannot be unpacked into {folder}: {error}") from None
+    except Exception as error:  # zipfile and what unpacks raise many kinds, and all mean the same to the user.
+        said = str(error) or type(error).__name__
+        raise DatasetError(f"{archive} is not a whole zip archive ({said}): remove it and fetch it again") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return folder
+
+
+def _check_room(members: list[zipfile.ZipInfo], archive: Path, folder: Path) -> None:
+    """Refuse an archive that unpacks to more than the disk has room for. A member gives no more than it tells."""
+    place = next(parent for parent in folder.resolve().parents if parent.exists())
+    needed, free = sum(member.file_size for member in members), shutil.disk_usage(place).free
+    if needed > free:
+        size, room = (f"{count / 2**30:,.1f} GiB" for count in (needed, free))
+        raise DatasetError(f"{archive} unpacks to {size}, and {place} has room for {room}")
 
 
 def _check_member(member: zipfile.ZipInfo, archive: Path) -> None:

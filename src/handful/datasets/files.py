@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from handful.convert import from_mapping
+from handful.datasets.arrays import ArrayFile
 from handful.datasets.importer import Columns, read_tables
 from handful.datasets.tables import SUFFIXES
 from handful.errors import DatasetError, GraphError
@@ -36,13 +35,15 @@ def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | 
         DatasetError: the file is missing, unreadable, or lacks what a graph needs.
         GraphError: the file can be read, but is not a valid graph.
 
+    >>> import numpy
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     np.savez(folder + "/mine.npz", edge_index=np.array([[0, 1], [1, 0]]), y=np.array([0, 1]))
+    ...     numpy.savez(folder + "/mine.npz", edge_index=[[0, 1], [1, 0]], y=[0, 1])
     ...     read_graph(folder + "/mine.npz")
     Graph(mine: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
     """
     path = Path(path)
+    _check_kind(path)
     fields = {"name": path.name.split(".")[0]} | fields
     if is_saved(path):
         graph = open_graph(path)
@@ -50,22 +51,28 @@ def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | 
         return graph.replace(**fields) if fields else graph
     if path.is_dir():
         return read_tables(_table(path, "edges"), _table(path, "nodes"), columns, **fields)
-    if not path.exists():
-        raise DatasetError(f"{path} does not exist: give {KINDS}")
     if path.suffix == ".npz":
-        store = read_npz(path)
+        store: Mapping[str, Any] = ArrayFile(path)
     elif path.suffix in (".pt", ".pth"):
         store = _read_pt(path)
     elif set(path.suffixes) & set(SUFFIXES):
         return read_tables(path, None, columns, **fields)
     else:
         raise DatasetError(f"{path} is not a graph file: give {KINDS}")
-    if store.get("edge_index") is None:
+    if "edge_index" not in store:
         raise DatasetError(f"{path} has no edge_index; it holds {', '.join(sorted(map(str, store))) or 'nothing'}")
     try:
         return from_mapping(store, fold, **fields)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse what does not exist, and what is neither file nor folder: to read a pipe or a device may never end."""
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist: give {KINDS}")
+    if not (path.is_file() or path.is_dir()):
+        raise DatasetError(f"{path} is neither a file nor a folder: give {KINDS}")
 
 
 def _table(folder: Path, stem: str) -> Path:
@@ -77,43 +84,24 @@ def _table(folder: Path, stem: str) -> Path:
     return found[0]
 
 
-def read_npz(path: Path) -> dict[str, Any]:
-    """All arrays of an archive; Python objects are refused."""
-    if not path.exists():
-        raise DatasetError(f"{path} does not exist")
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        raise DatasetError(f"{path} is not a readable .npz archive: write it with numpy.savez") from None
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise DatasetError(f"{path} holds a single array, not an archive of arrays: write it with numpy.savez")
-    with archive:
-        return {name: _member(archive, name, path) for name in archive.files}
-
-
-def _member(archive: Any, name: str, path: Path) -> np.ndarray:
-    try:
-        array: np.ndarray = archive[name]
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            reason = "holds Python objects, which are not loaded: store it as numbers or as text of fixed length"
-        else:
-            reason = f"cannot be read: {str(error).splitlines()[0]}"
-        raise DatasetError(f"{path}: array '{name}' {reason}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError):
-        raise DatasetError(f"{path}: array '{name}' is damaged: make or copy the file again") from None
-    return array
-
-
 def _read_pt(path: Path) -> dict[str, Any]:
     try:
         store = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds here, and all mean the same to the user.
+        said = " ".join(str(error).split())[:200] or type(error).__name__
         if "weights_only" in str(error) or "Unsupported" in str(error):
             raise DatasetError(
                 f"{path} holds pickled classes, which are not loaded: write it with torch.save(data.to_dict(), path)"
             ) from None
-        raise DatasetError(f"{path} is not a readable torch file: {str(error).splitlines()[0]}") from None
+        raise DatasetError(f"{path} is not a readable torch file: {said}") from None
     if not isinstance(store, dict):
         raise DatasetError(f"{path} holds a {type(store).__name__}, not a dictionary of tensors")
+    for name, value in store.items():
+        # A view may name one stored number any number of times.
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta:
+            held = value.untyped_storage().nbytes()
+            if value.numel() * value.element_size() > held:
+                raise DatasetError(
+                    f"{path}: '{name}' has shape {tuple(value.shape)} and {held:,} bytes: save a clone()"
+                )
     return store

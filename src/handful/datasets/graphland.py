@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from handful.datasets.arrays import whole
 from handful.datasets.download import Remote, fetch, unpack
 from handful.datasets.prepared import Built, is_prepared, prepared
 from handful.datasets.registry import Query, Source
@@ -112,13 +113,18 @@ def _info(path: Path) -> dict[str, Any]:
         raise DatasetError(f"{path} is read by PyYAML: pip install pyyaml") from None
     try:
         info: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise DatasetError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     lists = ("numerical_features_names", "fraction_features_names", "categorical_features_names")
     for key in ("task", "target_name", *lists):
         if not isinstance(info, dict) or key not in info:
             raise DatasetError(f"{path} has no '{key}': it is not GraphLand's file")
-    return {**info, **{key: [str(name) for name in info[key] or []] for key in lists}}
+    for key in lists:
+        names = info[key] or []
+        if not isinstance(names, list) or not all(isinstance(name, str | int | float) for name in names):
+            raise DatasetError(f"{path}: '{key}' is no list of names: it is not GraphLand's file")
+        info[key] = [str(name) for name in names]
+    return {**info, "target_name": str(info["target_name"])}
 
 
 def _edges(path: Path, num_nodes: int) -> np.ndarray:
@@ -140,10 +146,10 @@ def _labels(rows: Rows, info: dict[str, Any], num_nodes: int) -> np.ndarray:
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
         return values.astype(np.float32)
-    at = first(~np.isnan(values) & (values != np.round(values)))
+    at = first(~np.isnan(values) & ((values != np.round(values)) | np.isinf(values)))
     if at is not None:
         raise DatasetError(f"{rows.row(at)}: '{target}' is {values[at]}, which is not a class")
-    return np.where(np.isnan(values), -1, values).astype(np.int64)
+    return whole(np.where(np.isnan(values), -1, values), f"{rows.source.path}: '{target}'")
 
 
 def _split(path: Path, y: np.ndarray) -> Masks:

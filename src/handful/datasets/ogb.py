@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from handful.datasets.arrays import ArrayFile, whole
 from handful.datasets.download import Remote, fetch, unpack
-from handful.datasets.files import read_npz
 from handful.datasets.prepared import Built, is_prepared, prepared
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
@@ -87,7 +87,7 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
     raw = folder / "raw"
     edges, x, labels, n = _binary(raw) if (raw / "data.npz").exists() else _text(raw)
     several = labels.shape[1] > 1
-    y = labels if several else np.where(np.isnan(labels[:, 0]), -1, labels[:, 0]).astype(np.int64)
+    y = labels if several else whole(np.where(np.isnan(labels[:, 0]), -1, labels[:, 0]), f"{raw}: the labels")
     names = _class_names(folder / "mapping", y.shape[1] if several else int(y.max(initial=-1)) + 1)
     try:
         graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
@@ -127,7 +127,7 @@ def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.nda
 
 
 def _binary(raw: Path) -> Arrays:
-    store, label = read_npz(raw / "data.npz"), read_npz(raw / "node-label.npz")
+    store, label = ArrayFile(raw / "data.npz"), ArrayFile(raw / "node-label.npz")
     for key, held, path in (
         ("edge_index", store, "data.npz"),
         ("num_nodes_list", store, "data.npz"),
@@ -135,8 +135,11 @@ def _binary(raw: Path) -> Arrays:
     ):
         if key not in held:
             raise DatasetError(f"{raw / path} has no array '{key}': fetch it again")
-    labels = label["node_label"].astype(np.float64).reshape(int(store["num_nodes_list"][0]), -1)
-    return store["edge_index"], store.get("node_feat"), labels, int(store["num_nodes_list"][0])
+    counts, labels = store["num_nodes_list"], label["node_label"]
+    nodes = int(counts.reshape(-1)[0]) if counts.size == 1 and counts.dtype.kind in "iu" else 0
+    if nodes < 1 or labels.size % nodes or labels.dtype.kind not in "iuf":
+        raise DatasetError(f"{raw} does not hold the labels and the number of nodes of one graph: fetch it again")
+    return store["edge_index"], store.get("node_feat"), labels.astype(np.float64).reshape(nodes, -1), nodes
 
 
 def _split(folder: Path, num_nodes: int) -> Masks:

@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from handful.datasets.arrays import whole
 from handful.datasets.download import Remote, fetch
+from handful.datasets.mat import read_mat
 from handful.datasets.prepared import Built, is_prepared, prepared
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import RANDOM_LOW, random_split
-from handful.datasets.tables import TableFile, arrow, first, read_matrix
+from handful.datasets.tables import TableFile, arrow, first, read_matrix, reading
 from handful.errors import DatasetError, GraphError, unknown
 from handful.graph import Graph
 
@@ -68,18 +70,14 @@ def _snap(folder: Path) -> Built:
 
 def read_linkx(path: Path) -> Graph:
     """``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 where the gender is not known."""
-    from scipy.io import loadmat
-
-    try:
-        store: dict[str, Any] = loadmat(path)
-    except Exception as error:  # scipy raises many kinds here, and all mean the same to the user.
-        raise DatasetError(f"{path} is not a whole .mat file ({error}): remove it and fetch it again") from None
+    store = read_mat(path)
     for key in ("edge_index", "node_feat", "label"):
         if key not in store:
             raise DatasetError(f"{path} has no array '{key}': it is not LINKX's file")
-    features = store["node_feat"]
-    x = np.asarray(features.todense() if hasattr(features, "todense") else features, np.float32)
-    return _graph(path, store["edge_index"].astype(np.int64), x, store["label"].reshape(-1).astype(np.int64))
+    with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
+        x = store["node_feat"].astype(np.float32)
+    ends, y = whole(store["edge_index"], f"{path}: the edges"), whole(store["label"], f"{path}: the labels")
+    return _graph(path, ends, x, y.reshape(-1))
 
 
 def read_snap(relationships: Path, profiles: Path) -> Graph:
@@ -87,7 +85,7 @@ def read_snap(relationships: Path, profiles: Path) -> Graph:
     pa = arrow()
     columns = _columns(profiles)
     rows = TableFile.open(profiles, columns, quoted=False).read(FIELDS, dict.fromkeys(FIELDS, pa.string()))
-    ids = rows.numbers("user_id").astype(np.int64) - 1
+    ids = whole(rows.numbers("user_id"), f"{profiles}: the users") - 1
     at = first((ids < 0) | (ids >= len(rows)))
     if at is not None:
         raise DatasetError(f"{rows.row(at)}: user {ids[at] + 1} is not one of 1 to {len(rows):,}")
@@ -97,16 +95,12 @@ def read_snap(relationships: Path, profiles: Path) -> Graph:
     if at is not None:
         raise DatasetError(f"{profiles} has no profile of user {at + 1}, and another one twice")
     gender = rows.numbers("gender", missing=True)
-    y = np.where(np.isnan(gender), -1, gender).astype(np.int64)
+    y = whole(np.where(np.isnan(gender), -1, gender), f"{profiles}: 'gender'")
     age = rows.numbers("AGE", missing=True)
-    age[age == 0] = np.nan
-    numbers = [
-        rows.numbers("public", missing=True),
-        rows.numbers("completion_percentage", missing=True),
-        age,
-        _days(rows.column("registration")),
-        _days(rows.column("last_login")),
-    ]
+    age = np.where(age == 0, np.nan, age)
+    with reading(profiles):
+        days = [_days(rows.column(name)) for name in ("registration", "last_login")]
+    numbers = [rows.numbers("public", missing=True), rows.numbers("completion_percentage", missing=True), age, *days]
     x = np.column_stack([*(_standardised(column) for column in numbers), _regions(rows.column("region"))])
     edges = read_matrix(relationships, np.int32, by_column=True) - 1
     return _graph(relationships, edges, x.astype(np.float32)[place], y[place])

@@ -55,9 +55,11 @@ def _write_split(path: Path, masks: Masks) -> None:
 
 def _read_split(path: Path) -> Masks:
     try:
-        codes = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        codes = np.load(path, mmap_mode="r", allow_pickle=False)  # a map is never longer than its file
+        if codes.ndim != 1 or codes.dtype != np.uint8:
+            raise ValueError("other codes")
+    except Exception:  # numpy raises many kinds here, and all mean the same to the user.
         raise DatasetError(
             f"{path} is missing or broken: remove {path.parent.parent} and load the data again"
         ) from None
-    return {name: torch.from_numpy(codes == i + 1) for i, name in enumerate(MASKS)}
+    return {name: torch.from_numpy(np.asarray(codes == i + 1)) for i, name in enumerate(MASKS)}

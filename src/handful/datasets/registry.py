@@ -6,6 +6,7 @@ A source of graphs is a module of this package with a tuple ``SOURCES``, named i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
-from handful.datasets.splits import drawn_split, is_drawn
+from handful.datasets.splits import check_seed, drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.files import home
 from handful.graph import Graph, MetricName
@@ -109,6 +110,11 @@ def load(
     >>> load("synthetic?nodes=500&degree=4&features=8&classes=5")
     Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
+    if not isinstance(name, str | os.PathLike):
+        raise DatasetError(f"a graph is given by its name or path, got {name!r}")
+    if split is not None and not isinstance(split, str):
+        raise DatasetError(f"split takes a name such as rh or random:60/20/20, got {split!r}")
+    check_seed(seed)
     text = os.fspath(name)
     base, _, given = text.partition("?")
     kind, colon, rest = base.partition(":")
@@ -136,13 +142,26 @@ def load(
 
 
 def _from_path(text: str, split: str | None, seed: int) -> Graph:
-    if not Path(text).expanduser().exists():
+    path = _place(text)
+    if path is None or not path.exists():
         names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
         raise DatasetError(unknown("data set or file", text, names))
     from handful.datasets.files import read_graph
 
-    graph = read_graph(Path(text).expanduser())
+    graph = read_graph(path)
     return graph if split is None else graph.replace(**drawn_split(graph, split, seed))
+
+
+def _place(text: str) -> Path | None:
+    """The path that ``text`` is, or ``None`` if it cannot be one: too long, with a null byte, of an unknown user."""
+    try:
+        path = Path(text).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return path
 
 
 def _options(source: Source, given: str) -> Any:
@@ -155,9 +174,14 @@ def _options(source: Source, given: str) -> Any:
     hints = get_type_hints(source.options)
     known = [f.name for f in fields(source.options)]
     try:
-        pairs = dict(parse_qsl(given, strict_parsing=True)) if given else {}
+        named = parse_qsl(given, strict_parsing=True, keep_blank_values=True) if given else []
     except ValueError:
-        raise DatasetError(f"data set '{source.name}': '{given}' is not of the form option=value&other=value") from None
+        raise DatasetError(
+            f"data set '{source.name}': '{given[:60]}' is not of the form option=value&other=value"
+        ) from None
+    pairs = dict(named)
+    if len(pairs) < len(named):
+        raise DatasetError(f"data set '{source.name}': an option is given twice in '{given[:60]}'")
     for key in pairs:
         if key not in known:
             raise DatasetError(f"data set '{source.name}': " + unknown("option", key, known))
@@ -170,11 +194,13 @@ def _converted(source: str, key: str, text: str, hint: Any) -> Any:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
         if kind is int:
+            if re.fullmatch(r"[+-]?[0-9_]+", text):
+                return int(text.replace("_", ""))
             value = float(text.replace("_", ""))
-            if value != int(value):
+            if value != int(value) or abs(value) >= 2**53:
                 raise ValueError
             return int(value)
         return kind(text)
     except (ValueError, KeyError, OverflowError):
         wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, kind.__name__)
-        raise DatasetError(f"data set '{source}': option {key} takes {wanted}, got '{text}'") from None
+        raise DatasetError(f"data set '{source}': option {key} takes {wanted}, got '{text[:60]}'") from None

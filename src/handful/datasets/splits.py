@@ -6,6 +6,9 @@ Shares are those of the nodes that have a label; shares that sum to less than on
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -30,8 +33,8 @@ def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
     >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
     ((6, 3, 2), (1, 1, 1))
     """
-    if any(s < 0 for s in shares) or sum(shares) > 1 + 1e-9:
-        raise DatasetError(f"shares of a split must be positive and sum to at most 1, got {shares}")
+    if not (all(s >= 0 for s in shares) and sum(shares) <= 1 + 1e-9):
+        raise DatasetError(f"shares of a split must not be negative and sum to at most 1, got {shares}")
     train, val = (round(count * s) for s in shares[:2])
     val = min(val, count - train)
     rest = count - train - val
@@ -121,6 +124,7 @@ def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
     >>> drawn_split(graph, "random:50/50/0", seed=0)["val_mask"].sum()
     tensor(2)
     """
+    check_seed(seed)
     if graph.y is None:
         raise DatasetError(f"split '{split}' needs labels, and graph '{graph.name}' has none")
     kind, _, text = split.partition(":")
@@ -128,10 +132,19 @@ def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
         return stratified_split(graph.y, NAMED[split], seed)
     shares = _shares(text)
     if shares is None or kind not in ("random", "stratified"):
-        raise DatasetError(f"split '{split}' is unknown: write rh, rl, random:60/20/20 or stratified:60/20/20")
+        raise DatasetError(f"split '{split[:60]}' is unknown: write rh, rl, random:60/20/20 or stratified:60/20/20")
     if kind == "random":
         return random_split(graph.num_nodes, shares, seed, graph.labelled)
     return stratified_split(graph.y, shares, seed)
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is not a whole number from 0 to 2⁶³ - 1.
+
+    >>> check_seed(42)
+    """
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+        raise DatasetError(f"seed must be a whole number from 0 to 2⁶³ - 1, got {seed!r}")
 
 
 def is_drawn(split: str) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.datasets.memory import require_memory
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import random_split
 from handful.errors import DatasetError
@@ -68,6 +69,12 @@ class BlockModel:
                 raise DatasetError(f"synthetic: {name} must be between {low:g} and {high:g}, got {value}")
         if not self.exponent > 2:
             raise DatasetError(f"synthetic: exponent must be above 2, got {self.exponent}: the mean degree is infinite")
+        if self.exponent > 1000:
+            raise DatasetError(f"synthetic: exponent must be at most 1000, got {self.exponent}")
+        # Ends are drawn, put in order and checked: an edge is held about four times, and a node's row of x twice.
+        width = 2 if self.half else 4
+        needed = self.nodes * (self.degree * 32 + self.features * 2 * width + 100)
+        require_memory(needed, f"synthetic with {self.nodes:,} nodes of degree {self.degree:g}")
 
 
 # -- edges ----------------------------------------------------------------------------------------------------------

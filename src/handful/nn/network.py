@@ -12,6 +12,16 @@ from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
 
+LARGEST = {
+    "in_features": 2**31,
+    "out_features": 2**31,
+    "hidden": 2**20,
+    "layers": 1000,
+    "heads": 1024,
+    "gnn_layers": 1000,
+}
+"""Beyond these, not even the list of a model's layers can be made in reasonable time."""
+
 
 class Network(nn.Module, ABC):
     """A model on ``Batch``. All dropout of a step comes from ``step_seed``, which the training loop sets before it.
@@ -38,9 +48,12 @@ class Network(nn.Module, ABC):
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
         given = {"in_features": in_features, "out_features": out_features, **options}
-        for name in ("in_features", "out_features", "hidden", "layers", "heads", "gnn_layers"):
-            if (value := given.get(name, 1)) < 1:
-                raise HandfulError(f"{name} must be at least 1, got {value}")
+        for name, most in LARGEST.items():
+            value = given.get(name, 1)
+            if not isinstance(value, int) or value < 1:
+                raise HandfulError(f"{name} must be at least 1, got {value!r:.60}")
+            if value > most:
+                raise HandfulError(f"{name} must be at most {most:,}, got {value}")
         for name in ("dropout", "input_dropout"):
             if not 0 <= options.get(name, 0) < 1:
                 raise HandfulError(f"{name} must lie in [0, 1), got {options[name]}")

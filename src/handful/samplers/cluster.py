@@ -23,7 +23,7 @@ from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.induced import induced_parts, part_dtype
-from handful.samplers.options import at_least
+from handful.samplers.options import at_least, take_types
 
 _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 
@@ -51,6 +51,7 @@ class Clusters(Sampler):
     per_batch: int = 20
 
     def __post_init__(self) -> None:
+        take_types(self)
         at_least(1, clusters=self.clusters, per_batch=self.per_batch)
         if self.per_batch > self.clusters:
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")

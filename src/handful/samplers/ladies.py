@@ -18,7 +18,7 @@ from handful.kernels.layerwise import Layer, layer, transition
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.chunks import in_chunks, in_order
-from handful.samplers.options import at_least, whole_numbers
+from handful.samplers.options import at_least, take_types, whole_numbers
 
 _operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 
@@ -53,6 +53,7 @@ class Ladies(Sampler):
     layerwise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        take_types(self)
         object.__setattr__(self, "budget", whole_numbers("budget", self.budget))
         if min(self.budget) < 1:
             raise SamplerError(f"budget takes numbers from 1, got {self.budget}")

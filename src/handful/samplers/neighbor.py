@@ -17,7 +17,7 @@ from handful.kernels.neighbors import Neighborhood, sample
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.chunks import in_chunks, in_order
-from handful.samplers.options import at_least, whole_numbers
+from handful.samplers.options import at_least, take_types, whole_numbers
 from handful.trim import trim
 
 
@@ -52,6 +52,7 @@ class Neighbors(Sampler):
     trimmed: bool = False
 
     def __post_init__(self) -> None:
+        take_types(self)
         object.__setattr__(self, "fanout", whole_numbers("fanout", self.fanout))
         if any(f < 1 and f != -1 for f in self.fanout):
             raise SamplerError(f"fanout takes numbers from 1, or -1 for all neighbours, got {self.fanout}")

@@ -17,7 +17,7 @@ from handful.random import generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.hubs import Hubs, checked_hubs, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
-from handful.samplers.options import at_least
+from handful.samplers.options import at_least, take_types
 
 
 @register("rns")
@@ -54,6 +54,7 @@ class RandomNodes(Sampler):
     hubs: Hubs | None = None
 
     def __post_init__(self) -> None:
+        take_types(self)
         at_least(1, parts=self.parts)
         object.__setattr__(self, "hubs", checked_hubs(self.hubs))
         if self.fraction is not None and not 0 < self.fraction <= 1:

@@ -11,6 +11,7 @@ import torch
 
 from handful.adjacency import Adjacency
 from handful.batch import Sample, training_sample
+from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.csr import row_of_edge
 from handful.kernels.subgraph import induced
@@ -18,8 +19,10 @@ from handful.kernels.walks import walk
 from handful.random import derived_seed, generator
 from handful.samplers.base import Sampler, register
 from handful.samplers.induced import induced_adjacency
-from handful.samplers.options import at_least
+from handful.samplers.options import at_least, take_types
 
+MOST_VISITS = 1 << 28
+"""Of one step, which keeps them all."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
@@ -50,7 +53,12 @@ class RandomWalks(Sampler):
     coverage: int = 50
 
     def __post_init__(self) -> None:
+        take_types(self)
         at_least(1, roots=self.roots, length=self.length, coverage=self.coverage)
+        if self.roots * (self.length + 1) > MOST_VISITS:
+            raise SamplerError(
+                f"{self.roots} walks of {self.length} steps are more than {MOST_VISITS:,} visits: use fewer"
+            )
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         counts = self.counts(graph, seed) if self.normalize else None
