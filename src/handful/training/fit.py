@@ -60,7 +60,8 @@ def fit(
     """Train ``model`` on ``graph`` with the batches of ``sampler``; the model is left with its best weights.
 
     Args:
-        model: one of handful's backbones, or any module with ``forward(x, edge_index)``.
+        model: one of handful's backbones, or any module with ``forward(x, edge_index)``, which may take
+            ``edge_weight`` or ``edge_attr`` too.
         graph: with features, labels and a split.
         sampler: where batches come from.
         settings: how to train; ``fields`` win over it.

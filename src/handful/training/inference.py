@@ -11,17 +11,18 @@ from handful.batch import Batch
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.full import FullGraph, full_adjacency
-from handful.training.module import logits_of
+from handful.training.module import averaged, logits_of, takes_batch
 
 CHUNK_ROWS = 65_536
 
 
 @torch.no_grad()
-def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
+def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS, averages: bool = False) -> Tensor:
     """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them.
 
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
-    module, whose layers cannot be seen, runs on the whole graph at once.
+    module, whose layers cannot be seen, runs on the whole graph at once. With ``averages`` it is given the weights of
+    the mean, as after training with normalised GraphSAINT.
     """
     was_training = model.training
     model.eval()
@@ -29,7 +30,8 @@ def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
         if isinstance(model, Network):
             assert graph.x is not None
             return model.infer(graph.x, full_adjacency(graph), chunk).float()
-        return logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float()
+        batch = next(iter(FullGraph().epoch(graph, 0, 0)))
+        return logits_of(model, averaged(batch) if averages and not takes_batch(model) else batch).float()
     finally:
         model.train(was_training)
 

@@ -192,7 +192,7 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     if loop.settings.evaluation == "exact":
-        logits = infer(loop.model, graph)
+        logits = infer(loop.model, graph, averages=getattr(loop.sampler, "normalize", False))
     else:
         nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
         samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
