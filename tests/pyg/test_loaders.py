@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch_geometric.nn import GraphConv, SAGEConv, to_hetero
 from torch_geometric.utils import subgraph, trim_to_layer
 
 import handful.pyg as ours
+from handful.pyg.operators import PYG, TORCH_SPARSE
 
 LOADERS: dict[str, Callable[..., Any]] = {
     "NeighborLoader": lambda data, **o: ours.NeighborLoader(data, [3, 2], batch_size=16, shuffle=True, **o),
@@ -199,3 +201,13 @@ def test_saints_norms_are_those_of_their_definition() -> None:
 def test_spawned_workers_have_the_operators() -> None:
     loader = ours.NeighborLoader(make(), [2], batch_size=40, num_workers=1, multiprocessing_context="spawn")
     assert len(keep(loader)) == 2
+
+
+def test_the_page_names_every_operator_and_every_loader() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pyg.md").read_text(encoding="utf-8")
+    for schema in PYG:
+        assert f"`pyg::{schema.partition('(')[0]}`" in page
+    for schema in TORCH_SPARSE:
+        assert schema.partition("(")[0] in page
+    for name in ours.__all__:
+        assert name in page or f"…{name.removeprefix('GraphSAINT')}" in page
