@@ -1,4 +1,4 @@
-"""handful's loaders in a Lightning ``Trainer``: they are iterables with a length, which is all that it asks for."""
+"""handful's loaders in a Lightning ``Trainer``: they are torch's ``DataLoader``s."""
 
 import sys
 
@@ -31,10 +31,11 @@ class Classifier(LightningModule):
         return torch.optim.Adam(self.parameters(), lr=0.01)
 
 
+torch.manual_seed(42)
 epochs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 data = to_pyg(handful.load("debian", split="rh"))
-train = RandomNodeLoader(data, num_parts=10, seed=42)
-val = NeighborLoader(data, num_neighbors=[-1, -1], input_nodes=data.val_mask, batch_size=2048, seed=42)
+train = RandomNodeLoader(data, num_parts=10, shuffle=True)
+val = NeighborLoader(data, num_neighbors=[-1, -1], input_nodes=data.val_mask, batch_size=2048)
 model = Classifier(data.num_features, int(data.y.max()) + 1)
 trainer = Trainer(max_epochs=epochs, accelerator="cpu", logger=False, enable_checkpointing=False)
 trainer.fit(model, train, val)

@@ -29,6 +29,9 @@ def test_one_import_is_all_that_changes() -> None:
     [
         ("pyg_after", "epoch   1"),
         pytest.param("pyg_before", "epoch   1", marks=pytest.mark.slow),
+        ("pyg_hetero", "epoch   1  test accuracy 0."),
+        ("pyg_links", "epoch   1  loss"),
+        ("pyg_node2vec", "epoch   1  loss"),
         pytest.param("lightning_loader", "val accuracy 0.", marks=pytest.mark.slow),
     ],
 )

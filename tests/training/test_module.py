@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GraphSAGE
+from torch_geometric.nn import GAT, GCN, GraphConv, GraphSAGE
 
 import handful as hf
 from graphs import make_graph
 from handful.batch import Batch
+from handful.errors import HandfulError
+from handful.training.inference import infer
 from handful.training.module import logits_of, seed_step, takes_batch
 from small import full_batch, small_sage
 
@@ -52,3 +54,77 @@ def test_the_seed_draws_the_dropout(graph: hf.Graph, kind: str) -> None:
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
     assert hasattr(model, "step_seed") == (kind == "handful")
+
+
+class Weighted(nn.Module):
+    """Takes weights, and needs them."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.conv = GraphConv(features, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+        return self.conv(x, edge_index, edge_weight)  # type: ignore[no-any-return]
+
+
+class Featured(Weighted):
+    """Takes them as features of edges."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        return super().forward(x, edge_index, torch.ones(edge_index.shape[1]) if edge_attr is None else edge_attr)
+
+
+def weighted_graph() -> hf.Graph:
+    graph = make_graph(60)
+    pairs = graph.edge_index.sort(0).values
+    return graph.replace(edge_weight=1.0 + (pairs[0] * 7 + pairs[1]) % 5)  # the same in both directions
+
+
+@pytest.mark.parametrize("module", [Weighted, Featured])
+def test_weights_reach_a_module_that_takes_them(module: type[Weighted]) -> None:
+    graph = weighted_graph()
+    model = module(graph.num_features)
+    for batch in hf.RandomNodes(2).epoch(graph, 0, 0):
+        edges = batch.layers[0]
+        expected = model.conv(batch.x, edges.edge_index, edges.weight)
+        torch.testing.assert_close(logits_of(model, batch), expected)
+    torch.testing.assert_close(infer(model, graph), model.conv(graph.x, graph.edge_index, graph.edge_weight))
+
+
+@pytest.mark.parametrize("module", [Weighted, Featured])
+def test_without_weights_an_edge_counts_once(module: type[Weighted]) -> None:
+    graph = make_graph(60)
+    model = module(graph.num_features)
+    torch.testing.assert_close(infer(model, graph), model.conv(graph.x, graph.edge_index))
+
+
+def test_a_module_without_weights_is_refused_where_they_matter() -> None:
+    graph, plain = weighted_graph(), make_graph(60)
+    normalised = hf.RandomWalks(10, 2, normalize=True, coverage=2)
+    sage, gcn = GraphSAGE(graph.num_features, 8, 2, 4), GCN(graph.num_features, 8, 2, 4)
+    featured = Featured(graph.num_features)
+    for on, sampler, model in (
+        (graph, hf.RandomNodes(2), sage),
+        (plain, normalised, sage),
+        (plain, normalised, featured),
+    ):
+        with pytest.raises(HandfulError, match=f"have weights, and {type(model).__name__}.forward takes no"):
+            hf.fit(model, on, sampler, epochs=1)
+    logits_of(gcn, next(hf.RandomNodes(2).epoch(graph, 0, 0)))
+    logits_of(GAT(graph.num_features, 8, 2, 4, edge_dim=1), next(hf.RandomNodes(2).epoch(graph, 0, 0)))
+
+
+def test_no_layer_is_given_the_edges_of_another() -> None:
+    graph = make_graph(60)
+    for model in (GCN(graph.num_features, 8, 2, 4), Weighted(graph.num_features)):
+        with pytest.raises(HandfulError, match="each layer of this batch has edges of its own"):
+            hf.fit(model, graph, hf.Ladies(budget=(20, 20), batch_size=20), epochs=1)
+
+
+def test_after_normalised_walks_the_whole_graph_is_averaged() -> None:
+    graph = make_graph(60)
+    model = Weighted(graph.num_features)
+    hf.fit(model, graph, hf.RandomWalks(30, 2, normalize=True, coverage=3), epochs=1)
+    degree = graph.indptr.diff().clamp(min=1)
+    expected = model.conv(graph.x, graph.edge_index, 1.0 / degree[graph.edge_index[1]])
+    torch.testing.assert_close(infer(model, graph, averages=True), expected)

@@ -48,12 +48,12 @@ def loader(
     threads: p.Threads = None,
     as_json: p.Json = False,
 ) -> None:
-    """Batches of random node sampling against PyG's RandomNodeLoader: seconds per epoch, ratios, peak memory."""
-    from handful.bench.loader import bench_loader, in_words, loader_table
+    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory; and neighbour loading."""
+    from handful.bench.loader import bench_loader, in_words, loader_table, neighbors_table
 
     with console.status("starting…") as status:
         result = bench_loader(nodes, edges, integers(parts, "--parts"), rounds, seed, status.update)
-    emit(result, as_json, [loader_table(result)], in_words(result))
+    emit(result, as_json, [loader_table(result), neighbors_table(result)], in_words(result))
 
 
 @bench.command("memory")

@@ -1,6 +1,7 @@
-"""Loaders for PyG users: with PyG's names and arguments, and without a compiled extension.
+"""For PyG users: PyG's loaders after one plain pip install, without pyg-lib, torch-sparse or a compiler.
 
-A script only changes its import. Every batch is a ``Data`` with what PyG's loader of the same name gives, and ``n_id``.
+``enable()`` gives PyG the operators that it lacks, and its own loaders run. The loaders here have PyG's names,
+arguments and batches, and call ``enable`` themselves: a script only changes its import.
 """
 
 from __future__ import annotations
@@ -10,9 +11,44 @@ try:
 except ImportError as error:
     raise ImportError("handful.pyg needs PyG: pip install 'handful[pyg]'") from error
 
-from handful.pyg.cluster import ClusterData, ClusterLoader
-from handful.pyg.neighbor import NeighborLoader
-from handful.pyg.random_node import RandomNodeLoader
-from handful.pyg.saint import GraphSAINTRandomWalkSampler
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ClusterData", "ClusterLoader", "GraphSAINTRandomWalkSampler", "NeighborLoader", "RandomNodeLoader"]
+from handful.pyg.enabling import disable, enable, enabled
+from handful.pyg.random_node import RandomNodeLoader
+
+if TYPE_CHECKING:
+    from handful.pyg.loaders import (
+        ClusterData,
+        ClusterLoader,
+        GraphSAINTEdgeSampler,
+        GraphSAINTNodeSampler,
+        GraphSAINTRandomWalkSampler,
+        HGTLoader,
+        LinkNeighborLoader,
+        NeighborLoader,
+    )
+
+__all__ = [
+    "ClusterData",
+    "ClusterLoader",
+    "GraphSAINTEdgeSampler",
+    "GraphSAINTNodeSampler",
+    "GraphSAINTRandomWalkSampler",
+    "HGTLoader",
+    "LinkNeighborLoader",
+    "NeighborLoader",
+    "RandomNodeLoader",
+    "disable",
+    "enable",
+    "enabled",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaders that need operators are imported, and the operators enabled, when one of them is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'handful.pyg' has no attribute {name!r}")
+    from handful.pyg import loaders
+
+    enable(quiet=True)
+    return getattr(loaders, name)

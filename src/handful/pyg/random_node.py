@@ -1,135 +1,199 @@
-"""``RandomNodeLoader``: Random Node Sampling for PyG. An epoch is one pass over the edges for any number of parts."""
+"""``RandomNodeLoader``: PyG's batches, bit for bit, from one pass over the edges for any number of parts."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.hetero_data import to_homogeneous_edge_index
+from torch_geometric.utils import select
 
 from handful.errors import GraphError, SamplerError
-from handful.pyg.base import CompressedData, Loader, carry, compressed_data, compressed_edges
-from handful.random import generator
-from handful.samplers.random_node import deal
+from handful.kernels.csr import first_outside
+from handful.kernels.inside import inside, renumbered
+from handful.pyg.operators import kernel_threads
 
 
-class RandomNodeLoader(Loader):
-    """Deals the nodes into ``num_parts`` parts every epoch and yields the subgraph that each part induces.
+class RandomNodeLoader(DataLoader[Any]):
+    """Deals the nodes into ``num_parts`` parts and yields the subgraph that each part induces.
 
     Args:
-        data: a ``Data`` or ``HeteroData`` with ``edge_index``.
-        num_parts: the number of parts, m; their sizes differ by one node at most.
-        shuffle: deal at random, anew every epoch; ``False`` gives runs of consecutive nodes, always the same.
-        drop_last: all parts have exactly ⌊N/m⌋ nodes; the nodes that are left over are in no batch of the epoch.
-        seed: what the deals are drawn from, with the epoch; from torch's own generator when ``None``.
-        options: those of torch's ``DataLoader`` that change no batch are ignored with a warning.
+        data: a ``Data`` or ``HeteroData``; of a ``HeteroData`` the nodes of all types are dealt together.
+        num_parts: the number of parts, m; each has ⌈N/m⌉ nodes, the last fewer.
+        return_ids: give every batch ``n_id`` and ``e_id``, the ids of its nodes and edges, unless it has its own.
+        options: of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
 
-    A batch has every node- and edge-level attribute of ``data`` for its nodes and edges, all other attributes as they
-    are, and ``n_id``: the ids of its nodes, ascending. Its edges are those of
-    ``torch_geometric.utils.subgraph(n_id, …)`` in order of target and then of source. If ``data`` has an edge
-    attribute, ``e_id`` has the ids of the edges (in any case with ``data.e_id = torch.arange(data.num_edges)``).
+    The batches are those of ``torch_geometric.loader.RandomNodeLoader`` with the same options and generator: nodes in
+    the order in which they were dealt, edges in the order of ``data``. With ``num_workers=0`` an epoch reads the edges
+    once for all parts; with workers each batch reads them, as in PyG.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
-    >>> loader = RandomNodeLoader(data, num_parts=2, seed=0)
-    >>> [batch.num_nodes for batch in loader]
+    >>> [batch.num_nodes for batch in RandomNodeLoader(data, num_parts=2, shuffle=True)]
     [3, 3]
     """
 
-    def __init__(
-        self,
-        data: Data | HeteroData,
-        num_parts: int,
-        shuffle: bool = True,
-        drop_last: bool = False,
-        seed: int | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(seed, options)
-        self.source = (
-            compressed_hetero_data(data) if isinstance(data, HeteroData) else compressed_data("RandomNodeLoader", data)
-        )
-        self.num_parts, self.shuffle, self.drop_last = num_parts, shuffle, drop_last
-        n = self.source.graph.num_nodes
-        if not 1 <= num_parts <= max(1, n):
-            raise SamplerError(f"num_parts must lie between 1 and the number of nodes, {n}, got {num_parts}")
-
-    def __len__(self) -> int:
-        return self.num_parts
-
-    def batches(self, epoch: int) -> Iterator[Data | HeteroData]:
-        """The batches of this epoch, each made when it is needed."""
-        n, m = self.source.graph.num_nodes, self.num_parts
-        if self.shuffle:
-            part = deal(n, m, generator(self.seed, epoch), self.drop_last)
+    def __init__(self, data: Data | HeteroData, num_parts: int, return_ids: bool = False, **options: Any) -> None:
+        for given_here in ("dataset", "collate_fn", "batch_size"):  # Lightning gives them when it makes a loader anew
+            options.pop(given_here, None)
+        if not isinstance(data, Data | HeteroData):
+            raise GraphError(f"RandomNodeLoader takes a Data or HeteroData, got {type(data).__name__}")
+        self.data, self.num_parts, self.return_ids = data, num_parts, return_ids
+        if isinstance(data, HeteroData):
+            self.edge_index, self.node_dict, self.edge_dict = to_homogeneous_edge_index(data)
         else:
-            part = runs(n, m, self.drop_last)
-        return self.source.parts(part, m)
+            self.edge_index = data.edge_index
+        self.num_nodes = int(data.num_nodes or 0)
+        if not 1 <= num_parts <= max(1, self.num_nodes):
+            raise SamplerError(
+                f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}, got {num_parts}"
+            )
+        self._kinds: dict[Any, tuple[int, int]] = (
+            dict(self.node_dict) if isinstance(data, HeteroData) else {None: (0, self.num_nodes)}
+        )
+        self._ends = {kind: _checked_edges(data, kind) for kind in _edge_kinds(data)}
+        size = math.ceil(self.num_nodes / num_parts)
+        super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]
 
+    def collate_fn(self, index: Any) -> Any:
+        """The batch of these nodes, from a pass over the edges for it alone."""
+        nodes = torch.as_tensor(index)
+        if len(torch.unique(nodes)) < len(nodes):
+            raise SamplerError("a part has a node twice: sample without replacement")
+        return next(self._cut([nodes]))
 
-def runs(n: int, m: int, drop_last: bool) -> np.ndarray:
-    """The part of each node where parts are runs of consecutive nodes.
+    def _get_iterator(self) -> Any:
+        return self._epoch() if self.num_workers == 0 else super()._get_iterator()
 
-    Args:
-        n: how many nodes.
-        m: how many parts.
-        drop_last: all parts have ⌊n/m⌋ nodes; nodes that are left over get part m.
+    def _epoch(self) -> Iterator[Any]:
+        torch.empty((), dtype=torch.int64).random_(generator=self.generator)  # torch's own iterator draws a seed first
+        parts = self._parts()
+        batches = self._cut(parts) if self._share_no_node(parts) else map(self.collate_fn, parts)
+        if self.pin_memory and torch.cuda.is_available():
+            batches = (batch.pin_memory() for batch in batches)
+        yield from batches  # no name here holds a batch while the next is made
 
-    >>> runs(5, 2, drop_last=False).tolist(), runs(5, 2, drop_last=True).tolist()
-    ([0, 0, 0, 1, 1], [0, 0, 1, 1, 2])
-    """
-    size, left = divmod(n, m)
-    sizes = np.full(m, size)
-    if not drop_last:
-        sizes[:left] += 1
-    part = np.full(n, m, np.min_scalar_type(m))
-    part[: sizes.sum()] = np.repeat(np.arange(m), sizes)
-    return part
+    def _parts(self) -> list[Tensor]:
+        """The nodes of each part. Torch's samplers give numbers one by one: what they draw is drawn here at once."""
+        sampler, n = self.sampler, self.num_nodes
+        plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
+        if not (plain or type(sampler) is SequentialSampler) or self.batch_size is None:
+            return [torch.as_tensor(index) for index in self.batch_sampler or ()]
+        order = torch.arange(n)
+        if isinstance(sampler, RandomSampler):
+            draws = sampler.generator
+            if draws is None:
+                draws = torch.Generator().manual_seed(int(torch.empty((), dtype=torch.int64).random_()))
+            order = torch.randperm(n, generator=draws)
+            if sampler.generator is not None:
+                torch.randperm(n, generator=draws)  # the sampler draws a second one, of which it takes nothing
+        parts = list(torch.split(order, self.batch_size)) if n else []
+        return parts[:-1] if self.drop_last and n % self.batch_size else parts
 
+    def _share_no_node(self, parts: list[Tensor]) -> bool:
+        dealt = np.zeros(self.num_nodes, np.bool_)
+        for nodes in parts:
+            dealt[nodes.numpy()] = True
+        return int(dealt.sum()) == sum(map(len, parts))
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CompressedHeteroData(CompressedData):
-    """A ``HeteroData`` whose nodes and edges of all types are numbered together."""
+    # -- cutting ---------------------------------------------------------------------------------------------------
 
-    node_slices: dict[str, tuple[int, int]]
-    edge_slices: dict[Any, tuple[int, int]]
-    """Which numbers belong to each type."""
+    def _cut(self, parts: list[Tensor]) -> Iterator[Any]:
+        """The batches of these parts, which share no node."""
+        m, threads = len(parts), kernel_threads()
+        part = np.full(self.num_nodes, m, np.min_scalar_type(m))
+        number = np.empty(self.num_nodes, np.int32 if self.num_nodes < 2**31 else np.int64)
+        for p, nodes in enumerate(parts):
+            part[nodes.numpy()] = p
+            for start, end in self._kinds.values():
+                own = nodes[(nodes >= start) & (nodes < end)] if len(self._kinds) > 1 else nodes
+                number[own.numpy()] = np.arange(len(own))
+        kept = {}
+        for kind, (source, target) in self._ends.items():
+            of_source, of_target = (slice(*self._kinds[end]) for end in (kind[0], kind[2]))
+            places, first = inside(source, target, part[of_source], part[of_target], m, threads)
+            kept[kind] = places, first, (source, target, number[of_source], number[of_target])
+        for p, nodes in enumerate(parts):
+            edges = {kind: places[first[p] : first[p + 1]] for kind, (places, first, _) in kept.items()}
+            yield self._batch(nodes, edges, {kind: ends for kind, (_, _, ends) in kept.items()})
 
-    def batch(self, nodes: Tensor, edge_index: Tensor, edges: Tensor | None) -> HeteroData:
-        """The part of ``data`` that these node and edge ids pick out."""
-        assert edges is not None
+    def _batch(self, nodes: Tensor, edges: dict[Any, np.ndarray], ends: dict[Any, Any]) -> Any:
+        """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
         out = copy.copy(self.data)
-        # Ids ascend, so the nodes of a type are a run of the part, and it starts at ``first``.
-        first = {t: int(torch.searchsorted(nodes, lo)) for t, (lo, _) in self.node_slices.items()}
-        for t, (lo, hi) in self.node_slices.items():
-            ids = nodes[first[t] : int(torch.searchsorted(nodes, hi))] - lo
-            carry(self.data, self.data[t], out[t], ids, None)
-        for t, (lo, hi) in self.edge_slices.items():
-            own = (edges >= lo) & (edges < hi)
-            offset = torch.tensor([[first[t[0]]], [first[t[2]]]])
-            out[t].edge_index = (edge_index[:, own] - offset).to(self.data[t].edge_index.device)
-            carry(self.data, self.data[t], out[t], None, edges[own] - lo)
+        for kind, (start, end) in self._kinds.items():
+            store, new = (_store(one, kind) for one in (self.data, out))
+            own = nodes if kind is None else nodes[(nodes >= start) & (nodes < end)] - start
+            for key, value in store.items():
+                if key == "num_nodes":
+                    new.num_nodes = len(own)
+                elif key != "edge_index" and store.is_node_attr(key):
+                    new[key] = _pick(value, own, self._dim(key, value))
+            if self.return_ids and "n_id" not in store:
+                new.n_id = own
+        for kind, found in edges.items():
+            store, new = (_store(one, kind) for one in (self.data, out))
+            ids = torch.from_numpy(found)
+            for key, value in store.items():
+                at_edges = key != "edge_index" and store.is_edge_attr(key)
+                if at_edges and not (kind == _ONLY and store.is_node_attr(key)):
+                    new[key] = _pick(value, ids, self._dim(key, value))
+            source, target, of_source, of_target = ends[kind]
+            numbered = renumbered(found, source, target, of_source, of_target, kernel_threads())
+            new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
+            if self.return_ids and "e_id" not in store:
+                new.e_id = ids.to(torch.int64)
         return out
 
+    def _dim(self, key: str, value: Any) -> int:
+        """Along which dimension PyG cuts an attribute: along the first in a ``HeteroData``."""
+        return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
-def compressed_hetero_data(data: HeteroData) -> CompressedHeteroData:
-    """Check and compress ``data``, all types as one graph, as PyG's loader does.
 
-    >>> data = HeteroData({"a": {"x": torch.eye(2)}, "b": {"x": torch.eye(3)}})
-    >>> data["a", "to", "b"].edge_index = torch.tensor([[0, 1], [2, 0]])
-    >>> compressed_hetero_data(data).graph.num_nodes
-    5
-    """
+_ONLY = (None, None, None)
+"""The edge type of a ``Data``."""
+
+
+def _store(data: Data | HeteroData, kind: Any) -> Any:
+    return data._store if isinstance(data, Data) else data[kind]
+
+
+def _edge_kinds(data: Data | HeteroData) -> list[Any]:
+    """The types of edges that have an ``edge_index``."""
+    kinds = []
     for store in data.edge_stores:
-        if "adj_t" in store or "adj" in store or "edge_index" not in store:
-            raise GraphError(f"RandomNodeLoader reads edge_index alone, and {store._key} has none or has adj_t too")
-    edge_index, node_slices, edge_slices = to_homogeneous_edge_index(data)
-    if edge_index is None:
-        edge_index = torch.empty(2, 0, dtype=torch.int64)
-    graph, order = compressed_edges(edge_index, int(data.num_nodes or 0), with_order=True)
-    return CompressedHeteroData(copy.copy(data), graph, order, True, node_slices=node_slices, edge_slices=edge_slices)
+        if "adj_t" in store or "adj" in store:
+            raise GraphError("RandomNodeLoader reads edge_index, and these edges are in a sparse matrix (adj_t)")
+        if "edge_index" in store:
+            kinds.append(_ONLY if isinstance(data, Data) else store._key)
+    return kinds
+
+
+def _checked_edges(data: Data | HeteroData, kind: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Sources and targets as arrays, each a node of its type."""
+    edges = _store(data, kind).edge_index.detach().cpu().numpy()
+    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
+        raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {edges.dtype} {edges.shape}")
+    for end, row in zip((kind[0], kind[2]), edges, strict=True):
+        _check_ends(row, int((data if isinstance(data, Data) else data[end]).num_nodes or 0), kind)
+    return edges[0], edges[1]
+
+
+def _check_ends(ends: np.ndarray, num_nodes: int, kind: Any) -> None:
+    """Refuse an end of an edge that is not a node."""
+    at = first_outside(ends, num_nodes)
+    if at >= 0:
+        where = "" if kind == _ONLY else f" of type {kind}"
+        raise GraphError(f"edge {at}{where} has the end {ends[at]}: node ids run from 0 to {num_nodes - 1}")
+
+
+def _pick(value: Any, ids: Tensor, dim: int) -> Any:
+    """The entries ``ids`` of a node- or edge-level attribute."""
+    if isinstance(value, np.ndarray):
+        return np.take(value, ids.numpy(), axis=dim)
+    return select(value, ids.to(value.device) if isinstance(value, Tensor) else ids, dim)

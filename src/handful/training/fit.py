@@ -71,8 +71,8 @@ def fit(
     """Train ``model`` on ``graph`` with the batches of ``sampler``; the model is left with its best weights.
 
     Args:
-        model: one of handful's backbones, any module with ``forward(x, edge_index)``, or the name of a backbone, which
-            is then made for the graph and is ``run.model``.
+        model: one of handful's backbones, any module with ``forward(x, edge_index)``, which may take ``edge_weight`` or
+            ``edge_attr`` too, or the name of a backbone, which is then made for the graph and is ``run.model``.
         graph: with features, labels and a split; a ``Graph``, or a ``Data`` of PyG that ``from_pyg`` takes.
         sampler: where batches come from.
         settings: how to train; ``fields`` win over it.

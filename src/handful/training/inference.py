@@ -13,7 +13,7 @@ from handful.nn.network import Network
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.gather import gathered
-from handful.training.module import in_units, logits_of
+from handful.training.module import averaged, in_units, logits_of, takes_batch
 
 CHUNK_ROWS = 65_536
 
@@ -30,7 +30,8 @@ def infer(
 
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
     module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
-    trains by another operator than the graph's own, and its models are to be evaluated by it.
+    trains by another operator than the graph's own, and its models are to be evaluated by it. A PyG module that was
+    trained with normalised GraphSAINT is given the weights of the mean.
     """
     was_training = model.training
     model.eval()
@@ -38,7 +39,10 @@ def infer(
         if isinstance(model, Network):
             assert graph.x is not None
             return in_units(model, model.infer(graph.x, sampler.operator(graph), chunk).float())
-        return in_units(model, logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float())
+        batch = next(iter(FullGraph().epoch(graph, 0, 0)))
+        if getattr(sampler, "normalize", False) and not takes_batch(model):
+            batch = averaged(batch)
+        return in_units(model, logits_of(model, batch).float())
     finally:
         model.train(was_training)
 

@@ -1,11 +1,16 @@
-"""One way to call any model: handful's backbones on a ``Batch``, PyG's modules on ``(x, edge_index)``."""
+"""One way to call any model: handful's backbones on a ``Batch``, PyG's modules on ``(x, edge_index, edge_weight)``."""
 
 from __future__ import annotations
+
+import inspect
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from handful.adjacency import Adjacency
 from handful.batch import Batch
+from handful.errors import HandfulError
 
 
 def takes_batch(model: nn.Module) -> bool:
@@ -17,7 +22,61 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     """The model's output for the batch, a row for every target of its last layer at least, targets first."""
     if takes_batch(model):
         return model(batch)  # type: ignore[no-any-return]
-    return model(batch.x.to(torch.float32), batch.layers[0].square().edge_index)  # type: ignore[no-any-return]
+    edges = all_edges(model, batch)
+    x, weights = batch.x.to(torch.float32), edge_weights(model, edges)
+    return model(x, edges.square().edge_index, **weights)  # type: ignore[no-any-return]
+
+
+def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
+    """The edges of every layer of ``batch``, for a module that takes one ``edge_index`` for all of its layers.
+
+    Raises:
+        HandfulError: the layers have edges of their own, as those of LADIES have.
+    """
+    first, *others = batch.layers
+    for layer in others:
+        rows, edges = layer.num_targets, layer.num_edges
+        same = rows <= first.num_targets and torch.equal(layer.indptr, first.indptr[: rows + 1])
+        if layer.normalized or not same or not torch.equal(layer.indices, first.indices[:edges]):
+            raise HandfulError(
+                f"each layer of this batch has edges of its own, and {type(model).__name__} takes one edge_index: "
+                "use another sampler, or a module with `takes_batch = True`, which is called with the batch"
+            )
+    return first
+
+
+def edge_weights(model: nn.Module, edges: Adjacency) -> dict[str, Tensor]:
+    """The edge weights under the name by which ``model`` takes them: ``edge_weight``, else ``edge_attr``.
+
+    Weights that are the aggregation itself (of normalised GraphSAINT, of LADIES) are no features of an edge: only
+    ``edge_weight`` takes them. A module that cannot do without is given ones on a graph that has none.
+
+    Raises:
+        HandfulError: there are weights, and the module takes none.
+    """
+    called = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    parameters = inspect.signature(called.forward).parameters
+    # PyG's ready models take both, and say which of the two their layers use.
+    names = [n for n in ("edge_weight", "edge_attr") if n in parameters and getattr(called, f"supports_{n}", True)]
+    if edges.weight is None:
+        needed = [name for name in names if parameters[name].default is inspect.Parameter.empty]
+        return {name: torch.ones(edges.num_edges, device=edges.device) for name in needed[:1]}
+    if edges.normalized and "edge_weight" not in names:
+        names = []
+    if not names:
+        raise HandfulError(
+            f"the edges of this batch have weights, and {type(called).__name__}.forward takes no edge_weight: it would "
+            "train on another graph. Give it that argument, or use a graph and a sampler without weights"
+        )
+    return {names[0]: edges.weight.to(torch.float32)}
+
+
+def averaged(batch: Batch) -> Batch:
+    """The batch with the weights a_vu / d_v: the mean aggregation that normalised GraphSAINT's weights estimate."""
+    edges = batch.layers[0]
+    share = (1.0 / edges.degree.to(torch.float32)).repeat_interleave(edges.indptr.diff())
+    weight = share if edges.weight is None else edges.weight * share
+    return replace(batch, layers=(replace(edges, weight=weight, symmetric=False, normalized=True),))
 
 
 def seed_step(model: nn.Module, seed: int) -> None:

@@ -1,0 +1,229 @@
+"""``enable`` gives PyG the operators that a plain install lacks; ``disable`` takes them away again."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import torch
+import torch_geometric
+import torch_geometric.loader.graph_saint
+import torch_geometric.sampler.hgt_sampler
+import torch_geometric.typing
+from torch_geometric.sampler import HeteroSamplerOutput, NeighborSampler, SamplerOutput
+from torch_geometric.sampler.base import SubgraphType
+from torch_geometric.sampler.utils import remap_keys
+
+from handful.errors import HandfulError
+from handful.pyg import operators
+from handful.pyg.sparse import SparseTensor
+
+TESTED = ("2.8", "2.9")
+"""The versions of PyG whose own tests have been run with our operators."""
+
+FLAGS = ("WITH_PYG_LIB", "WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
+"""What PyG asks before it calls them. Its flags for other operators of pyg-lib stay as they are."""
+
+_undo: list[Any] = []
+"""What ``disable`` calls, the last first; empty unless PyG has our operators."""
+
+
+def enable(quiet: bool = False) -> None:
+    """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
+
+    It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and those
+    operators of torch-sparse that PyG's loaders call, sets PyG's flags for them, and puts a stand-in for the package
+    ``pyg_lib`` into ``sys.modules``. It says in one line what it did. If pyg-lib is installed, it does nothing.
+
+    Args:
+        quiet: say nothing.
+
+    Raises:
+        HandfulError: this version of PyG has not been tested with these operators.
+
+    >>> enable(quiet=True)
+    >>> torch.ops.pyg.random_walk(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.tensor([0]), 2, 1.0, 1.0)
+    tensor([[0, 1, 0]])
+    """
+    version = torch_geometric.__version__
+    if not version.startswith(TESTED):
+        known = " and ".join(f"{one}.*" for one in TESTED)
+        raise HandfulError(f"PyG {version} has not been tested with handful's operators: use {known}, or pyg-lib")
+    if _undo:
+        return
+    if importlib.util.find_spec("pyg_lib") is not None:
+        _say(quiet, "pyg-lib is installed: PyG keeps its own operators")
+        return
+    _register("pyg", operators.PYG)
+    package = _package()
+    for name, module in package.items():
+        _put(sys.modules, name, module)
+    for name in FLAGS:
+        _flag(name, True)
+    _flag("pyg_lib", package["pyg_lib"])
+    if not torch_geometric.typing.WITH_TORCH_SPARSE:
+        _register("torch_sparse", operators.TORCH_SPARSE)
+        _set(torch_geometric.sampler.hgt_sampler, "WITH_TORCH_SPARSE", True)
+        _set(torch_geometric.loader.graph_saint, "SparseTensor", SparseTensor)
+        _set(torch_geometric.typing, "SparseTensor", SparseTensor)
+        _set(NeighborSampler, "_sample", _sample)
+    _say(quiet, "PyG's neighbour sampling, HGT, METIS, GraphSAINT and random walks run on handful's kernels")
+
+
+def disable() -> None:
+    """Undo ``enable``. Loaders that were made before cannot be used any more."""
+    while _undo:
+        _undo.pop()()
+
+
+def enabled() -> bool:
+    """Whether PyG has our operators."""
+    return bool(_undo)
+
+
+def _say(quiet: bool, words: str) -> None:
+    if not quiet:
+        print(f"handful: {words}", file=sys.stderr, flush=True)
+
+
+def _register(namespace: str, schemas: dict[str, Any]) -> None:
+    library: Any = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
+    for schema, function in schemas.items():
+        library.define(schema)
+        library.impl(schema.partition("(")[0], function, "CompositeExplicitAutograd")
+    _undo.append(library._destroy)
+
+
+def _put(mapping: Any, key: str, value: Any) -> None:
+    mapping[key] = value
+    _undo.append(lambda: mapping.pop(key, None))
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    _undo.append(lambda: setattr(owner, name, before))
+
+
+def _flag(name: str, value: Any) -> None:
+    """Set a name of ``torch_geometric.typing`` there and in every module of PyG that has imported it."""
+    before = getattr(torch_geometric.typing, name)
+    _everywhere(name, value)
+    _undo.append(lambda: _everywhere(name, before))
+
+
+def _everywhere(name: str, value: Any) -> None:
+    for key, module in list(sys.modules.items()):
+        if key.partition(".")[0] == "torch_geometric" and name in vars(module):
+            setattr(module, name, value)
+
+
+def _package() -> dict[str, types.ModuleType]:
+    """A stand-in for pyg-lib: the modules of it that have operators of ours. It has no version: it is not pyg-lib."""
+    package = _module("pyg_lib", "handful's stand-in for pyg-lib; see handful.pyg.enable.")
+    package.__path__ = []
+    parts: dict[str, dict[str, Any]] = {
+        "ops": {},
+        "partition": {"metis": operators.metis},
+        "sampler": {
+            "neighbor_sample": operators.neighbor_sample,
+            "hetero_neighbor_sample": _hetero_neighbor_sample,
+            "subgraph": operators.subgraph,
+            "random_walk": operators.random_walk,
+        },
+    }
+    modules = {"pyg_lib": package}
+    for name, functions in parts.items():
+        module = _module(f"pyg_lib.{name}", f"pyg_lib.{name} by handful.")
+        vars(module).update(functions)
+        setattr(package, name, module)
+        modules[f"pyg_lib.{name}"] = module
+    return modules
+
+
+def _module(name: str, doc: str) -> types.ModuleType:
+    module = types.ModuleType(name, doc)
+    module.__spec__ = ModuleSpec(name, None)
+    return module
+
+
+def _hetero_neighbor_sample(
+    rowptr_dict: Any,
+    col_dict: Any,
+    seed_dict: Any,
+    num_neighbors_dict: Any,
+    node_time_dict: Any = None,
+    edge_time_dict: Any = None,
+    seed_time_dict: Any = None,
+    edge_weight_dict: Any = None,
+    *flags: Any,
+    **options: Any,
+) -> Any:
+    """The operator with edge types in place of their names, as the Python function of pyg-lib has it."""
+    to_name = {edge_type: "__".join(edge_type) for edge_type in rowptr_dict}
+    to_type = {name: edge_type for edge_type, name in to_name.items()}
+    kinds = sorted({kind for edge_type in to_name for kind in (edge_type[0], edge_type[2])})
+
+    def named(given: Any) -> Any:
+        return None if given is None else remap_keys(given, to_name)
+
+    def typed(found: Any) -> Any:
+        return None if found is None else remap_keys(found, to_type)
+
+    rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(
+        kinds,
+        list(to_name),
+        named(rowptr_dict),
+        named(col_dict),
+        seed_dict,
+        named(num_neighbors_dict),
+        node_time_dict,
+        named(edge_time_dict),
+        seed_time_dict,
+        named(edge_weight_dict),
+        *flags,
+        **options,
+    )
+    return typed(rows), typed(cols), nodes, typed(places), per_node, typed(per_edge)
+
+
+_pyg_sample = NeighborSampler._sample
+
+
+def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
+    """``NeighborSampler._sample``, whose induced subgraphs PyG has from torch-sparse alone."""
+    if self.subgraph_type != SubgraphType.induced:
+        return _pyg_sample(self, seed, seed_time, **options)
+    if self.disjoint:
+        raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
+    how = {"csc": True, "replace": self.replace, "directed": False}
+    backward = self.sample_direction == "backward"
+    if not isinstance(seed, dict):
+        counts = self.num_neighbors.get_mapped_values()
+        row, col, node, edge, *_ = operators.neighbor_sample(
+            self.colptr, self.row, seed.to(self.colptr.dtype), counts, edge_weight=self.edge_weight, **how
+        )
+        if backward:
+            row, col = col, row
+        return SamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
+    dtype = next((colptr.dtype for colptr in self.colptr_dict.values()), torch.int64)
+    rows, cols, nodes, edges, *_ = operators.hetero_neighbor_sample(
+        self.node_types,
+        self.edge_types,
+        self.colptr_dict,
+        self.row_dict,
+        {kind: ids.to(dtype) for kind, ids in seed.items()},
+        self.num_neighbors.get_mapped_values(self.edge_types),
+        edge_weight_dict=self.edge_weight,
+        **how,
+    )
+    if backward:
+        rows, cols = cols, rows
+    by_type = [remap_keys(one, self.to_edge_type) for one in (rows, cols, edges)]
+    if backward:
+        by_type = [remap_keys(one, self.to_restored_edge_type) for one in by_type]
+    row, col, edge = by_type
+    return HeteroSamplerOutput(node=nodes, row=row, col=col, edge=edge, batch=None)

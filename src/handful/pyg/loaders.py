@@ -1,0 +1,119 @@
+"""PyG's own loaders, with handful's operators in the place of pyg-lib and torch-sparse.
+
+What they add to PyG's: each batch draws from a stream of its own, named by the seed of the epoch and by the batch, so
+that ``num_workers`` changes no batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import torch
+import torch_geometric.loader as pyg
+from torch_geometric.loader import ClusterData, ClusterLoader
+
+from handful.pyg.enabling import enable
+from handful.random import derived_seed
+
+__all__ = [
+    "ClusterData",
+    "ClusterLoader",
+    "GraphSAINTEdgeSampler",
+    "GraphSAINTNodeSampler",
+    "GraphSAINTRandomWalkSampler",
+    "HGTLoader",
+    "LinkNeighborLoader",
+    "NeighborLoader",
+]
+
+enable(quiet=True)  # here, so that a worker that is spawned and reads a loader from a pickle has the operators too
+
+
+class _OwnStreams:
+    """A ``DataLoader`` whose batches draw from torch's generator, each with a seed of its own."""
+
+    _epoch_seed: int | None = None
+    num_workers: int
+    persistent_workers: bool
+
+    def _get_iterator(self) -> Any:
+        iterator = super()._get_iterator()  # type: ignore[misc]
+        self._epoch_seed = getattr(iterator, "iterator", iterator)._base_seed
+        return iterator
+
+    @contextmanager
+    def _stream(self, batch: Any) -> Iterator[None]:
+        worker = torch.utils.data.get_worker_info()
+        seed = self._epoch_seed if worker is None else worker.seed - worker.id
+        # The seed of workers that live on is that of their first epoch: they draw on where they are.
+        if seed is None or (worker is not None and self.persistent_workers):
+            yield
+            return
+        before = torch.get_rng_state()
+        name = blake2b(np.asarray(batch, np.int64).tobytes(), digest_size=8).digest()
+        torch.default_generator.manual_seed(derived_seed(seed, int.from_bytes(name, "little")))
+        try:
+            yield
+        finally:
+            torch.set_rng_state(before)
+
+
+class _Collated(_OwnStreams):
+    def collate_fn(self, index: Any) -> Any:
+        """Sample around the seeds at ``index``."""
+        with self._stream(index):
+            return super().collate_fn(index)  # type: ignore[misc]
+
+
+class NeighborLoader(_Collated, pyg.NeighborLoader):  # type: ignore[misc]
+    """``torch_geometric.loader.NeighborLoader``, every option of it.
+
+    >>> from torch_geometric.data import Data
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> next(iter(NeighborLoader(data, num_neighbors=[1, 1], batch_size=2))).n_id
+    tensor([0, 1, 5, 4])
+    """
+
+
+class LinkNeighborLoader(_Collated, pyg.LinkNeighborLoader):  # type: ignore[misc]
+    """``torch_geometric.loader.LinkNeighborLoader``, every option of it."""
+
+
+class HGTLoader(_Collated, pyg.HGTLoader):  # type: ignore[misc]
+    """``torch_geometric.loader.HGTLoader``; neighbourhoods of any size count in full."""
+
+
+class _Walked(_OwnStreams):
+    def __getitem__(self, idx: int) -> Any:
+        with self._stream(idx):
+            return super().__getitem__(idx)  # type: ignore[misc]
+
+    def _compute_norm(self) -> Any:
+        """Pre-sample in this process, whose kernels use every core, so that workers change no norm either."""
+        workers, self.num_workers = self.num_workers, 0
+        try:
+            return super()._compute_norm()  # type: ignore[misc]
+        finally:
+            self.num_workers = workers
+
+
+class GraphSAINTRandomWalkSampler(_Walked, pyg.GraphSAINTRandomWalkSampler):  # type: ignore[misc]
+    """``torch_geometric.loader.GraphSAINTRandomWalkSampler``.
+
+    >>> from torch_geometric.data import Data
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> [batch.num_nodes for batch in GraphSAINTRandomWalkSampler(data, batch_size=1, walk_length=2, num_steps=4)]
+    [3, 3, 3, 3]
+    """
+
+
+class GraphSAINTNodeSampler(_Walked, pyg.GraphSAINTNodeSampler):  # type: ignore[misc]
+    """``torch_geometric.loader.GraphSAINTNodeSampler``."""
+
+
+class GraphSAINTEdgeSampler(_Walked, pyg.GraphSAINTEdgeSampler):  # type: ignore[misc]
+    """``torch_geometric.loader.GraphSAINTEdgeSampler``."""

@@ -1,0 +1,496 @@
+"""The operators of pyg-lib (and those of torch-sparse that PyG's loaders call) in handful's kernels.
+
+Schemas, defaults and results are those of pyg-lib 0.9; what pyg-lib refuses is refused, with two exceptions that it
+calls "not yet supported": ``directed=False`` and walks with p or q other than 1. Draws come from torch's generator, so
+that ``torch.manual_seed`` decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.errors import HandfulError
+from handful.kernels.csr import row_of_edge
+from handful.kernels.hop import NODE, TREE
+from handful.kernels.node2vec import walks
+from handful.kernels.threads import get_threads
+from handful.pyg.sampling import Relation, Sampled, Strategy, induced, layered, sample
+
+EdgeType = tuple[str, str, str]
+_ONLY: EdgeType = ("", "", "")
+"""The edge type of a graph that has one."""
+
+
+class OperatorError(HandfulError, RuntimeError):
+    """Arguments that an operator cannot take; a ``RuntimeError`` too, as pyg-lib's are."""
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
+
+
+def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndarray:
+    """A vector of whole numbers as an array; no copy is made of int32 and int64."""
+    if given.device.type != "cpu":
+        raise OperatorError(f"'{name}' must be a CPU tensor, got one on {given.device}")
+    if given.dim() != 1 or given.is_floating_point() or given.dtype == torch.bool:
+        raise OperatorError(f"'{name}' must be a vector of whole numbers, got {given.dtype} {tuple(given.shape)}")
+    if dtype is not None and given.dtype != dtype:
+        raise OperatorError(f"expected '{name}' to have the dtype of the seeds, {dtype}, got {given.dtype}")
+    if not given.is_contiguous():
+        raise OperatorError(f"Non-contiguous '{name}'")
+    return given.detach().numpy()
+
+
+def _times(name: str, given: Tensor, like: int | None = None) -> np.ndarray:
+    if given.dtype != torch.int64:
+        raise OperatorError(f"expected '{name}' to be int64 (Long), got {given.dtype}")
+    if like is not None and given.numel() != like:
+        raise OperatorError(f"'{name}' has {given.numel()} entries for {like}")
+    return _ints(name, given)
+
+
+def _weights(given: Tensor, edges: int) -> np.ndarray:
+    if given.device.type != "cpu" or given.shape != (edges,) or not given.is_contiguous():
+        raise OperatorError(f"'edge_weight' must be a contiguous CPU vector of {edges}, got {tuple(given.shape)}")
+    kept = given.detach()
+    return (kept if kept.dtype in (torch.float32, torch.float64) else kept.to(torch.float64)).numpy()
+
+
+def _seeds(given: Tensor, rows: int | None) -> np.ndarray:
+    ids = _ints("seed", given).astype(np.int64, copy=False)
+    if len(ids) and not (ids.min() >= 0 and ids.max() < (NODE if rows is None else rows)):
+        raise OperatorError(f"'seed' has a node outside 0 to {NODE if rows is None else rows - 1}")
+    return ids
+
+
+def _rowptr(given: Tensor, dtype: torch.dtype) -> np.ndarray:
+    rowptr = _ints("rowptr", given, dtype)
+    if len(rowptr) == 0:
+        raise OperatorError("'rowptr' is empty: it has one entry more than there are nodes")
+    return rowptr
+
+
+def _strategy(given: str) -> Strategy:
+    if given not in ("uniform", "last"):
+        raise OperatorError(f"No valid temporal strategy found: 'uniform' or 'last', got {given!r}")
+    return given  # type: ignore[return-value]
+
+
+def _check_temporal(node_time: Any, edge_time: Any, seed_time: Any, edge_weight: Any, disjoint: bool) -> None:
+    if (node_time is not None or edge_time is not None) and not disjoint:
+        raise OperatorError("Temporal sampling needs to create disjoint subgraphs")
+    if node_time is not None and edge_time is not None:
+        raise OperatorError("Only one of node-level or edge-level sampling is supported")
+    if edge_time is not None and seed_time is None:
+        raise OperatorError("Seed time needs to be specified")
+    if edge_weight is not None and (node_time is not None or edge_time is not None):
+        raise OperatorError("Biased temporal sampling not yet supported")
+
+
+def kernel_threads() -> int:
+    """One in a worker of a loader: the pool of threads does not live on in a forked process."""
+    return 1 if torch.utils.data.get_worker_info() is not None else get_threads()
+
+
+def _key() -> int:
+    return int(torch.randint(2**63 - 1, ()))
+
+
+def _checked(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call the kernels; what they find wrong with an array is the caller's mistake."""
+    try:
+        return operator(*args, **options, threads=kernel_threads())
+    except (IndexError, ValueError) as error:
+        raise OperatorError(str(error)) from None
+
+
+def _tensor(found: np.ndarray, dtype: torch.dtype) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(found)).to(dtype)
+
+
+def _nodes(sampled: Sampled, kind: str, disjoint: bool, dtype: torch.dtype) -> Tensor:
+    """Ids ``(N,)``, or ``(N, 2)`` with the tree before the id."""
+    if not disjoint:
+        return _tensor(sampled.nodes(kind), dtype)
+    return _tensor(np.stack([sampled.trees(kind), sampled.nodes(kind)], axis=1), dtype)
+
+
+# -- pyg ---------------------------------------------------------------------------------------------------------------
+
+
+def neighbor_sample(
+    rowptr: Tensor,
+    col: Tensor,
+    seed: Tensor,
+    num_neighbors: Sequence[int],
+    node_time: Tensor | None = None,
+    edge_time: Tensor | None = None,
+    seed_time: Tensor | None = None,
+    edge_weight: Tensor | None = None,
+    csc: bool = False,
+    replace: bool = False,
+    directed: bool = True,
+    disjoint: bool = False,
+    temporal_strategy: str = "uniform",
+    return_edge_id: bool = True,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
+    """Sample around ``seed``: rows, columns, nodes, edge ids, and how many nodes and edges each hop has.
+
+    See ``handful.pyg.sampling.sample``. With ``directed=False`` there are all edges between the sampled nodes, and no
+    numbers of edges.
+
+    >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
+    >>> neighbor_sample(rowptr, col, torch.tensor([0]), [-1])[2:]
+    (tensor([0, 1, 2]), tensor([0, 1]), [1, 2], [2])
+    """
+    name = "__".join(_ONLY)
+    rows, cols, nodes, places, per_node, per_edge = hetero_neighbor_sample(
+        [""],
+        [_ONLY],
+        {name: rowptr},
+        {name: col},
+        {"": seed},
+        {name: num_neighbors},
+        None if node_time is None else {"": node_time},
+        None if edge_time is None else {name: edge_time},
+        None if seed_time is None else {"": seed_time},
+        None if edge_weight is None else {name: edge_weight},
+        csc,
+        replace,
+        directed,
+        disjoint,
+        temporal_strategy,
+        return_edge_id,
+    )
+    return rows[name], cols[name], nodes[""], places[name] if places else None, per_node[""], per_edge[name]
+
+
+def hetero_neighbor_sample(
+    node_types: Sequence[str],
+    edge_types: Sequence[EdgeType],
+    rowptr_dict: Mapping[str, Tensor],
+    col_dict: Mapping[str, Tensor],
+    seed_dict: Mapping[str, Tensor],
+    num_neighbors_dict: Mapping[str, Sequence[int]],
+    node_time_dict: Mapping[str, Tensor] | None = None,
+    edge_time_dict: Mapping[str, Tensor] | None = None,
+    seed_time_dict: Mapping[str, Tensor] | None = None,
+    edge_weight_dict: Mapping[str, Tensor] | None = None,
+    csc: bool = False,
+    replace: bool = False,
+    directed: bool = True,
+    disjoint: bool = False,
+    temporal_strategy: str = "uniform",
+    return_edge_id: bool = True,
+) -> tuple[
+    dict[str, Tensor],
+    dict[str, Tensor],
+    dict[str, Tensor],
+    dict[str, Tensor] | None,
+    dict[str, list[int]],
+    dict[str, list[int]],
+]:
+    """``neighbor_sample`` for many types; relations are named ``source__relation__target``."""
+    _check_temporal(node_time_dict, edge_time_dict, seed_time_dict, edge_weight_dict, disjoint)
+    strategy = _strategy(temporal_strategy)
+    if not directed and disjoint:
+        raise OperatorError("Disjoint subgraphs not yet supported where edges are not directed")
+    dtype = next((seed.dtype for seed in seed_dict.values()), torch.int64)
+    relations = _relations(edge_types, rowptr_dict, col_dict, num_neighbors_dict, dtype, csc)
+    for name, relation in relations.items():
+        count = len(relation.col)
+        own: dict[str, Any] = {}
+        if edge_weight_dict is not None and name in edge_weight_dict:
+            own["weight"] = _weights(edge_weight_dict[name], count)
+        if edge_time_dict is not None and name in edge_time_dict:
+            own["edge_time"] = _times("edge_time", edge_time_dict[name], count)
+        if node_time_dict is not None and relation.cols in node_time_dict:
+            own["node_time"] = _times("node_time", node_time_dict[relation.cols])
+        relations[name] = dataclasses.replace(relation, **own)
+    seeds = _seeds_of(node_types, relations, seed_dict)
+    if disjoint and sum(map(len, seeds.values())) >= 1 << (63 - TREE):
+        raise OperatorError(f"disjoint sampling takes fewer than {1 << (63 - TREE)} seeds")
+    sampled: Sampled = _checked(
+        sample,
+        node_types,
+        relations,
+        seeds,
+        key=_key(),
+        replace=replace,
+        disjoint=disjoint,
+        strategy=strategy,
+        seed_time=_seed_times(seeds, seed_time_dict, node_time_dict),
+    )
+    per_edge = {name: edges.per_hop for name, edges in sampled.edges.items()}
+    found = {name: edges.joined() for name, edges in sampled.edges.items()}
+    if not directed:
+        per_edge = {name: [] for name in relations}
+        found = {
+            name: _checked(induced, r, sampled.known[r.rows], sampled.known[r.cols]) for name, r in relations.items()
+        }
+    nodes = {kind: _nodes(sampled, kind, disjoint, dtype) for kind in node_types}
+    rows, cols, places = _edges(found, csc, dtype)
+    return rows, cols, nodes, places if return_edge_id else None, sampled.nodes_per_hop, per_edge
+
+
+def _relations(
+    edge_types: Sequence[EdgeType],
+    rowptr_dict: Mapping[str, Tensor],
+    col_dict: Mapping[str, Tensor],
+    num_neighbors_dict: Mapping[str, Sequence[int]] | None,
+    dtype: torch.dtype,
+    csc: bool,
+) -> dict[str, Relation]:
+    if len(rowptr_dict) != len(col_dict):
+        raise OperatorError("Number of edge types in 'rowptr_dict' and 'col_dict' must match")
+    relations = {}
+    for edge_type in edge_types:
+        name = "__".join(edge_type)
+        wanted = (rowptr_dict, col_dict) if num_neighbors_dict is None else (rowptr_dict, col_dict, num_neighbors_dict)
+        if any(name not in given for given in wanted):
+            raise OperatorError(f"the edge type {edge_type} has no rowptr, no col or no num_neighbors")
+        rows, cols = (edge_type[2], edge_type[0]) if csc else (edge_type[0], edge_type[2])
+        rowptr, col = _rowptr(rowptr_dict[name], dtype), _ints("col", col_dict[name], dtype)
+        fanout = () if num_neighbors_dict is None else tuple(num_neighbors_dict[name])
+        relations[name] = Relation(rows=rows, cols=cols, rowptr=rowptr, col=col, fanout=fanout)
+    if len({len(relation.fanout) for relation in relations.values()}) > 1:
+        raise OperatorError("'num_neighbors' must have the same number of hops for all edge types")
+    return relations
+
+
+def _seeds_of(
+    node_types: Sequence[str], relations: Mapping[str, Relation], seed_dict: Mapping[str, Tensor]
+) -> dict[str, np.ndarray]:
+    rows = {relation.rows: len(relation.rowptr) - 1 for relation in relations.values()}
+    for kind in seed_dict:
+        if kind not in node_types:
+            raise OperatorError(f"there are seeds of type {kind!r}, and the node types are {list(node_types)}")
+    return {kind: _seeds(seed, rows.get(kind)) for kind, seed in seed_dict.items()}
+
+
+def _seed_times(
+    seeds: Mapping[str, np.ndarray],
+    seed_time_dict: Mapping[str, Tensor] | None,
+    node_time_dict: Mapping[str, Tensor] | None,
+) -> np.ndarray | None:
+    """The times of all seeds in order: those given, or those of the nodes themselves."""
+    if seed_time_dict is None and node_time_dict is None:
+        return None
+    found = [np.empty(0, np.int64)]
+    for kind, ids in seeds.items():
+        given = seed_time_dict if seed_time_dict is not None else node_time_dict
+        assert given is not None
+        if kind not in given:
+            raise OperatorError(f"the seeds of type {kind!r} have no time: give 'seed_time'")
+        if seed_time_dict is not None:
+            found.append(_times("seed_time", given[kind], len(ids)))
+            continue
+        time = _times("node_time", given[kind])
+        if len(ids) and ids.max() >= len(time):
+            raise OperatorError(f"'node_time' has {len(time)} entries and there is a seed {ids.max()}")
+        found.append(time[ids])
+    return np.concatenate(found)
+
+
+def _edges(
+    found: Mapping[str, tuple[np.ndarray, ...]], csc: bool, dtype: torch.dtype
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    """Rows, columns and places by relation; of a CSC the rows are what is met."""
+    row, col, place = ({name: _tensor(part[k], dtype) for name, part in found.items()} for k in range(3))
+    return (col, row, place) if csc else (row, col, place)
+
+
+def subgraph(
+    rowptr: Tensor, col: Tensor, nodes: Tensor, return_edge_id: bool = True
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The CSR that ``nodes`` induce, and the ids of its edges.
+
+    >>> subgraph(torch.tensor([0, 2, 2, 3]), torch.tensor([1, 2, 0]), torch.tensor([2, 0]))
+    (tensor([0, 1, 2]), tensor([1, 0]), tensor([2, 1]))
+    """
+    relation = Relation(rows="", cols="", rowptr=_rowptr(rowptr, nodes.dtype), col=_ints("col", col, nodes.dtype))
+    ids = _seeds(nodes, len(rowptr) - 1)
+    known = _checked(sample, [""], {}, {"": ids}, key=0).known[""]
+    row, found, place = _checked(induced, relation, known, known)
+    ptr = np.zeros(len(ids) + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=len(ids)), out=ptr[1:])
+    edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
+    return _tensor(ptr, nodes.dtype), _tensor(found, nodes.dtype), edge_id
+
+
+def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
+    """``(seeds, walk_length + 1)``: node2vec's walks; see ``handful.kernels.node2vec.walks``.
+
+    >>> random_walk(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2]), torch.tensor([0]), 3)
+    tensor([[0, 1, 2, 2]])
+    """
+    if not (p > 0 and q > 0):
+        raise OperatorError(f"p and q must be positive, got {p} and {q}")
+    if walk_length < 0:
+        raise OperatorError(f"a walk has 0 steps or more, got {walk_length}")
+    arrays = _rowptr(rowptr, seed.dtype), _ints("col", col, seed.dtype), _seeds(seed, len(rowptr) - 1)
+    return _tensor(_checked(walks, *arrays, walk_length, p, q, _key()), seed.dtype)
+
+
+def metis(
+    rowptr: Tensor,
+    col: Tensor,
+    num_partitions: int,
+    node_weight: Tensor | None = None,
+    edge_weight: Tensor | None = None,
+    recursive: bool = False,
+) -> Tensor:
+    """The part of every node, by METIS. Edges count in both directions, and loops do not count.
+
+    >>> ring = torch.tensor([1, 3, 0, 2, 1, 3, 0, 2])
+    >>> metis(torch.arange(0, 9, 2), ring, 2).bincount()
+    tensor([2, 2])
+    """
+    import pymetis
+
+    dtype = rowptr.dtype
+    pointers, ends = _rowptr(rowptr, dtype), _ints("col", col, dtype)
+    n = len(pointers) - 1
+    if not 1 <= num_partitions <= max(1, n):
+        raise OperatorError(f"cannot cut {n} nodes into {num_partitions} parts")
+    steps = np.diff(pointers)
+    if pointers[0] != 0 or pointers[-1] != len(ends) or (len(steps) and steps.min() < 0):
+        raise OperatorError("'rowptr' must ascend from 0 to the number of edges")
+    if len(ends) and not (ends.min() >= 0 and ends.max() < n):
+        raise OperatorError(f"'col' has a node outside 0 to {n - 1}")
+    if num_partitions == 1:
+        return torch.zeros(n, dtype=dtype)
+    weight = None if edge_weight is None else _times("edge_weight", edge_weight, len(ends))
+    adjacency, weight = _symmetric(pointers, ends, weight)
+    found = pymetis.part_graph(
+        num_partitions,
+        pymetis.CSRAdjacency(*adjacency),
+        vweights=None if node_weight is None else _times("node_weight", node_weight, n),
+        eweights=weight,
+        recursive=recursive,
+    )
+    return _tensor(np.asarray(found.vertex_part, np.int64), dtype)
+
+
+def _symmetric(
+    rowptr: np.ndarray, col: np.ndarray, weight: np.ndarray | None
+) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray | None]:
+    """Each pair of connected nodes in both directions, without loops; its weight is the sum over its edges."""
+    from scipy.sparse import csr_array
+
+    n = len(rowptr) - 1
+    row = row_of_edge(rowptr)
+    apart = row != col
+    ones = np.ones(int(apart.sum()), np.int64) if weight is None else weight[apart].astype(np.int64)
+    one_way = csr_array((ones, (row[apart], col[apart])), shape=(n, n))
+    both = csr_array(one_way + one_way.T)
+    both.sort_indices()
+    adjacency = both.indptr.astype(np.int64), both.indices.astype(np.int64)
+    return adjacency, None if weight is None else both.data.astype(np.int64)
+
+
+# -- torch_sparse ------------------------------------------------------------------------------------------------------
+
+
+def sparse_neighbor_sample(
+    colptr: Tensor, row: Tensor, input_node: Tensor, num_neighbors: Sequence[int], replace: bool, directed: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """torch-sparse's ``neighbor_sample``: nodes, rows, columns, edge ids of a CSC."""
+    rows, cols, nodes, edges, *_ = neighbor_sample(
+        colptr, row, input_node, num_neighbors, csc=True, replace=replace, directed=directed
+    )
+    assert edges is not None
+    return nodes, rows, cols, edges
+
+
+def sparse_hetero_neighbor_sample(
+    node_types: Sequence[str],
+    edge_types: Sequence[EdgeType],
+    colptr_dict: Mapping[str, Tensor],
+    row_dict: Mapping[str, Tensor],
+    input_node_dict: Mapping[str, Tensor],
+    num_neighbors_dict: Mapping[str, Sequence[int]],
+    num_hops: int,
+    replace: bool,
+    directed: bool,
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    """torch-sparse's ``hetero_neighbor_sample``: nodes, rows, columns, edge ids by type."""
+    counts = {name: list(given)[:num_hops] for name, given in num_neighbors_dict.items()}
+    rows, cols, nodes, edges, *_ = hetero_neighbor_sample(
+        node_types, edge_types, colptr_dict, row_dict, input_node_dict, counts,
+        csc=True, replace=replace, directed=directed,
+    )  # fmt: skip
+    assert edges is not None
+    return nodes, rows, cols, edges
+
+
+def hgt_sample(
+    colptr_dict: Mapping[str, Tensor],
+    row_dict: Mapping[str, Tensor],
+    input_node_dict: Mapping[str, Tensor],
+    num_samples_dict: Mapping[str, Sequence[int]],
+    num_hops: int,
+) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    """torch-sparse's ``hgt_sample``: nodes, rows, columns, edge ids by type; see ``handful.pyg.sampling.layered``."""
+    edge_types: list[EdgeType] = []
+    for name in colptr_dict:
+        parts = name.split("__")
+        edge_types.append((parts[0], "__".join(parts[1:-1]), parts[-1]))
+    kinds = sorted({kind for edge_type in edge_types for kind in (edge_type[0], edge_type[2])} | set(num_samples_dict))
+    dtype = next((seed.dtype for seed in input_node_dict.values()), torch.int64)
+    relations = _relations(edge_types, colptr_dict, row_dict, None, dtype, csc=True)
+    for kind in kinds:
+        if len(num_samples_dict.get(kind, ())) < num_hops:
+            raise OperatorError(f"'num_samples' has fewer than {num_hops} entries for the node type {kind!r}")
+    seeds = _seeds_of(kinds, relations, input_node_dict)
+    sampled: Sampled = _checked(layered, kinds, relations, seeds, num_samples_dict, num_hops, key=_key())
+    rows, cols, places = _edges({name: edges.joined() for name, edges in sampled.edges.items()}, True, dtype)
+    return {kind: _nodes(sampled, kind, False, dtype) for kind in kinds}, rows, cols, places
+
+
+def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_parts: int, recursive: bool) -> Tensor:
+    """torch-sparse's ``partition``: METIS."""
+    weight = None if optional_value is None else optional_value.to(torch.int64)
+    return metis(rowptr, col, num_parts, edge_weight=weight, recursive=recursive)
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+PYG: dict[str, Callable[..., Any]] = {
+    "neighbor_sample(Tensor rowptr, Tensor col, Tensor seed, int[] num_neighbors, Tensor? node_time = None, "
+    "Tensor? edge_time = None, Tensor? seed_time = None, Tensor? edge_weight = None, bool csc = False, "
+    "bool replace = False, bool directed = True, bool disjoint = False, str temporal_strategy = 'uniform', "
+    "bool return_edge_id = True) -> (Tensor, Tensor, Tensor, Tensor?, int[], int[])": neighbor_sample,
+    "hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, Dict(str, Tensor) rowptr_dict, "
+    "Dict(str, Tensor) col_dict, Dict(str, Tensor) seed_dict, Dict(str, int[]) num_neighbors_dict, "
+    "Dict(str, Tensor)? node_time_dict = None, Dict(str, Tensor)? edge_time_dict = None, "
+    "Dict(str, Tensor)? seed_time_dict = None, Dict(str, Tensor)? edge_weight_dict = None, bool csc = False, "
+    "bool replace = False, bool directed = True, bool disjoint = False, str temporal_strategy = 'uniform', "
+    "bool return_edge_id = True) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
+    "Dict(str, Tensor)?, Dict(str, int[]), Dict(str, int[]))": hetero_neighbor_sample,
+    "subgraph(Tensor rowptr, Tensor col, Tensor nodes, bool return_edge_id) -> (Tensor, Tensor, Tensor?)": subgraph,
+    "random_walk(Tensor rowptr, Tensor col, Tensor seed, int walk_length, float p, float q) -> Tensor": random_walk,
+    "metis(Tensor rowptr, Tensor col, int num_partitions, Tensor? node_weight = None, Tensor? edge_weight = None, "
+    "bool recursive = False) -> Tensor": metis,
+}
+"""By schema: ``torch.ops.pyg``."""
+
+TORCH_SPARSE: dict[str, Callable[..., Any]] = {
+    "neighbor_sample(Tensor colptr, Tensor row, Tensor input_node, int[] num_neighbors, bool replace, bool directed) "
+    "-> (Tensor, Tensor, Tensor, Tensor)": sparse_neighbor_sample,
+    "hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, Dict(str, Tensor) colptr_dict, "
+    "Dict(str, Tensor) row_dict, Dict(str, Tensor) input_node_dict, Dict(str, int[]) num_neighbors_dict, "
+    "int num_hops, bool replace, bool directed) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
+    "Dict(str, Tensor))": sparse_hetero_neighbor_sample,
+    "hgt_sample(Dict(str, Tensor) colptr_dict, Dict(str, Tensor) row_dict, Dict(str, Tensor) input_node_dict, "
+    "Dict(str, int[]) num_samples_dict, int num_hops) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
+    "Dict(str, Tensor))": hgt_sample,
+    "partition(Tensor rowptr, Tensor col, Tensor? optional_value, int num_parts, bool recursive) -> Tensor": partition,
+}
+"""By schema: what PyG's loaders call of ``torch.ops.torch_sparse``."""
