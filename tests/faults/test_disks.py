@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -46,22 +45,21 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path: Path, room: in
     assert_same_end(own, RunFolder(tmp_path / "whole"))
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     graph = "synthetic?nodes=300&degree=6&features=8&classes=3"
-    (tmp_path / "run" / "seed-1").mkdir(parents=True)
     (tmp_path / "file").touch()
     command = ["-m", "handful", "train", graph, "--hidden", "4", "--epochs", "2", "--seeds", "1", "--out"]
     _, err = finished(*command, tmp_path / "file" / "run", code=2)
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
+    (line,) = err.split("\n")[-2:-1]
+    assert line.startswith("error: Not a directory (")
+    assert "Traceback" not in err
 
 
 def test_no_import_is_of_one_system_alone() -> None:
     code = """
 import sys, pkgutil, importlib, torch, numba, filelock, multiprocessing.reduction, subprocess, torch.multiprocessing
-import torch_geometric, rich.console, typer, vl_convert, optuna, pandas
-gone = {"resource", "fcntl", "pwd", "grp", "termios", "tty", "pty", "syslog", "posix"}
+import torch_geometric, rich.console, typer, vl_convert, optuna, scipy.optimize, jinja2
+gone = {"resource", "fcntl", "pwd", "grp", "termios", "tty", "pty", "syslog"}
 class Windows:
     def find_spec(self, name, path=None, target=None):
         if name in gone:

@@ -47,7 +47,7 @@ def test_kernels_and_torch_run_in_a_forked_child() -> None:
 
 
 def test_threads_may_be_set_while_kernels_run() -> None:
-    graph = hf.load("synthetic?nodes=30000&degree=6&features=0")
+    graph = hf.load("synthetic?nodes=30000&degree=6&features=1")
     before, ends = get_threads(), time.monotonic() + 2
 
     def edges(seed: int) -> list[int]:
