@@ -205,6 +205,8 @@ def read_matrix(path: Path, dtype: Any, rows: int | None = None, *, by_column: b
                 raise DatasetError(f"{path}, row {row + at}: a value is missing ({name})")
         columns = [column.to_numpy() for column in block.columns]
         parts.append(np.stack(columns, axis=0 if by_column else 1))
+    if not parts:
+        raise DatasetError(f"{path} has no rows")
     axis = 1 if by_column else 0
     count = sum(part.shape[axis] for part in parts)
     if rows is not None and count != rows:
