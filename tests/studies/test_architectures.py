@@ -21,7 +21,7 @@ def test_every_backbone_by_both_methods(tmp_path: Path) -> None:
         better = 2 if row["delta"] > 0 else 1
         assert [at for at, one in enumerate(texts) if one.rank] == [better]
     assert [row[0].text for row in found.details[0].rows][:2] == ["GCN, Full graph", "GCN, RNS"]
-    assert [chart.name for chart in found.charts] == ["architectures", "curves"]
+    assert [chart.name for chart in found.charts] == ["architectures", "curves", "curves-epochs", "curves-loss"]
 
 
 def test_under_the_paper_s_budget_cells_are_the_paper_s() -> None:
