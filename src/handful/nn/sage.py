@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.kernels.aggregate import spmm
+from handful.kernels.dispatch import backend
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
@@ -34,7 +35,7 @@ class SAGEConv(Conv):
         if skip is not None:
             own, bias = own + skip.weight, bias + skip.bias
         first = multiply_first(adj, h, self.neighbor.out_features)
-        if h.device.type == "cpu":
+        if backend(h.device) == "numba":
             return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
         return convolution(h, neighbor, own, bias, adj, first)
 
