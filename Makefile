@@ -30,9 +30,11 @@ format: setup
 
 test: lint types
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/pytest -m 'triton and not slow' -n auto --maxprocesses 4 --dist worksteal
 
 test-all: lint types
 	$(BIN)/pytest -m ""
+	$(BIN)/pytest -m triton
 
 test-browser: setup
 	command -v chromium >/dev/null || apt-get install -y chromium

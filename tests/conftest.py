@@ -11,7 +11,20 @@ from graphs import make_graph
 from handful import Graph
 from handful.kernels import linear, memory
 
+TRITON = "triton"
+"""The marker of tests that run Triton's kernels in its interpreter. They have a process of their own."""
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Triton looks at this when its kernels are defined, so it must be set before any of them is imported.
+    if config.option.markexpr.startswith(TRITON):
+        os.environ["TRITON_INTERPRET"] = "1"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker(TRITON) and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("needs Triton's interpreter: pytest -m triton")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -85,7 +85,11 @@ class Adjacency:
         tensor([[1, 2, 0],
                 [0, 0, 1]])
         """
-        rows = torch.from_numpy(csr.row_of_edge(self.indptr.cpu().numpy())).to(self.device)
+        if self.device.type == "cpu":
+            rows = torch.from_numpy(csr.row_of_edge(self.indptr.numpy()))
+        else:
+            targets = torch.arange(self.num_targets, device=self.device)
+            rows = torch.repeat_interleave(targets, self.degree, output_size=self.num_edges)
         return torch.stack([self.indices.to(torch.int64), rows])
 
     @cached_property
@@ -97,10 +101,13 @@ class Adjacency:
         """
         if self.symmetric:
             return self.indptr, self.indices, self.weight
-        arrays = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
-        indptr, indices, order = csr.transpose(*arrays, self.num_sources, with_order=self.weight is not None)
-        weight = None if self.weight is None else self.weight[torch.from_numpy(order).to(self.device)]
-        return torch.from_numpy(indptr).to(self.device), torch.from_numpy(indices).to(self.device), weight
+        if self.device.type == "cpu":
+            arrays = self.indptr.numpy(), self.indices.numpy()
+            found = csr.transpose(*arrays, self.num_sources, with_order=self.weight is not None)
+            indptr, indices, order = (torch.from_numpy(array) for array in found)
+        else:
+            indptr, indices, order = csr.transpose_torch(self.indptr, self.indices, self.num_sources)
+        return indptr, indices, None if self.weight is None else self.weight[order]
 
     def to(self, device: torch.device | str) -> Adjacency:
         """The same edges on another device."""

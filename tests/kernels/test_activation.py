@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm
 
 from handful.kernels.activation import (
-    BLOCK,
     act,
     act_torch,
     batch_norm_act,
@@ -22,6 +21,7 @@ from handful.kernels.activation import (
     layer_norm_act,
     layer_norm_act_torch,
 )
+from handful.kernels.activation_numba import BLOCK
 from handful.kernels.threads import get_threads, set_threads
 
 SEED = 2**62 + 12345

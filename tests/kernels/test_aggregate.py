@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from handful.kernels.aggregate import spmm, spmm_numba, spmm_torch
+from handful.kernels.aggregate import spmm, spmm_torch
+from handful.kernels.aggregate_numba import spmm as spmm_numba
 from handful.kernels.csr import coo_to_csr
 from handful.kernels.threads import get_threads, set_threads
 

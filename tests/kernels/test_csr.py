@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,3 +104,12 @@ def test_first_outside_and_first_bad_row(values: list[int], bound: int) -> None:
 @pytest.mark.parametrize(("nodes", "dtype"), [(0, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)])
 def test_index_dtype(nodes: int, dtype: type) -> None:
     assert csr.index_dtype(nodes) is dtype
+
+
+def test_the_transpose_in_plain_torch_is_the_same() -> None:
+    rng = np.random.default_rng(0)
+    for rows, cols, edges in ((1, 1, 0), (5, 7, 30), (40, 3, 90)):
+        indptr, indices, _ = csr.coo_to_csr(rng.integers(0, rows, edges), rng.integers(0, cols, edges), rows, cols)
+        mine = csr.transpose_torch(torch.from_numpy(indptr), torch.from_numpy(indices), cols)
+        for tensor, array in zip(mine, csr.transpose(indptr, indices, cols, with_order=True), strict=True):
+            assert np.array_equal(tensor.numpy(), array)

@@ -77,5 +77,5 @@ def _memory(tensor: Tensor) -> np.ndarray:
 
 
 def wide_dtype(tensor: Tensor) -> torch.dtype:
-    """What sums over ``tensor`` are kept in: float32 for bfloat16, its own type otherwise."""
-    return torch.float32 if tensor.dtype == torch.bfloat16 else tensor.dtype
+    """What sums over ``tensor`` are kept in: float32 for bfloat16 and float16, its own type otherwise."""
+    return torch.float32 if tensor.dtype in (torch.bfloat16, torch.float16) else tensor.dtype

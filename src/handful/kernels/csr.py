@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from handful.kernels.threads import kernel, over_rows
 
@@ -82,6 +84,14 @@ def transpose(
     order = np.empty(len(indices) if with_order else 0, np.int64)
     _scatter_rows(indptr, indices, t_indptr, np.empty(num_cols, np.int64), out, order)
     return t_indptr, out, order
+
+
+def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
+    """``transpose`` in plain torch, for any device, always with the places; nothing is asked of the device."""
+    by_source, order = torch.sort(indices, stable=True)
+    columns = torch.arange(num_cols + 1, device=indices.device, dtype=indices.dtype)
+    rows = torch.searchsorted(indptr, order, right=True, out_int32=indices.dtype == torch.int32) - 1
+    return torch.searchsorted(by_source, columns), rows, order
 
 
 @kernel

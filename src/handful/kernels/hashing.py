@@ -91,6 +91,34 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
+def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
+    """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device.
+
+    The same bits as ``bits``, in int32, whose products wrap, and in place: one temporary of four bytes per element.
+    """
+    key = mix64_torch(torch.tensor([signed(seed)], device=device))
+    key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
+    low, high = (half.to(torch.int32)[:, None] for half in (key, key >> 32))
+    z = (torch.arange(columns, device=device) * WEYL).to(torch.int32) + low
+    for down, factor, more in ((16, MIX32[0], high), (15, MIX32[1], None)):
+        z.bitwise_xor_((z >> down).bitwise_and_((1 << (32 - down)) - 1)).mul_(signed32(factor))
+        if more is not None:
+            z.bitwise_xor_(more)
+    z.bitwise_xor_((z >> 16).bitwise_and_(0xFFFF))
+    # Unsigned numbers in int32 compare rightly once the highest bit of both is turned over.
+    return z.bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
+
+
+def signed32(value: int) -> int:
+    """The int32 with the same bits as this uint32."""
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
 def threshold(p: float) -> int:
     """Bits below this are dropped: the share ``p`` of all 32-bit values."""
     return min(round(p * 2**32), 2**32 - 1)
+
+
+def scale(p: float) -> float:
+    """What a kept element is multiplied by; nothing is kept where p is 1."""
+    return 1.0 / (1.0 - p) if p < 1.0 else 0.0

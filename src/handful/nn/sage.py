@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.kernels.aggregate import spmm
+from handful.kernels.dispatch import backend
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
@@ -37,7 +38,7 @@ class SAGEConv(Conv):
         if self.self_loops:
             return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
         first = multiply_first(adj, h, self.neighbor.out_features)
-        if h.device.type == "cpu" and adj.own_rows is None:
+        if backend(h.device) == "numba" and adj.own_rows is None:
             return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
         return convolution(h, neighbor, own, bias, adj, first)
 

@@ -1,0 +1,261 @@
+"""The loops of ``activation`` in numba, for the CPU. Sums over rows are taken in blocks of a fixed size and then over
+the blocks, so that they do not depend on the number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.kernels import hashing
+from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
+from handful.kernels.memory import empty
+from handful.kernels.threads import even_ranges, get_threads, kernel, run
+
+BLOCK = 256
+"""How many rows are summed at once: a block with 256 columns of float32 fits in the second-level cache."""
+
+
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of every column, in float64."""
+    sums, found = _partials(x), np.empty((2, x.shape[1]))
+    _over_blocks(_block_moments, len(x), array(x), sums)
+    _join_moments(array(x), sums, found)
+    mean, var = torch.from_numpy(found)
+    return mean, var
+
+
+def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:
+    """``max(0, (x - mean) · slope + bias)`` and dropout; ``columns`` ``(3, F)`` are mean, slope and bias."""
+    out = empty(x.shape, x)
+    _over_blocks(_columns_forward, len(x), array(x), array(columns), *_drop(p, seed, x), array(out))
+    return out
+
+
+def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
+    """float64 ``(2, F)``: the sums over rows of the gradient that passes, and of it times ``(x - mean) · rstd``."""
+    sums = _partials(x)
+    _over_blocks(_columns_sums, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), sums)
+    return torch.from_numpy(sums.sum(1, dtype=np.float64))
+
+
+def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
+    """``slope · g + pull · (x - mean) + constant``; ``columns`` ``(4, F)`` are mean, slope, pull and constant."""
+    grad_x = empty(out.shape, out)
+    _over_blocks(
+        _columns_backward, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), array(grad_x)
+    )
+    return grad_x
+
+
+def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean of every row and one over its standard deviation."""
+    out, found = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
+    arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(found)
+    _over_blocks(_rows_forward, len(x), *arrays)
+    return out, found
+
+
+def rows_backward(
+    x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
+) -> tuple[Tensor, Tensor]:
+    """The gradient of ``x``, and float64 ``(2, F)``: those of bias and weight."""
+    sums, grad_x = _partials(x), empty(out.shape, out)
+    arrays = array(x), array(out), array(grad), array(weight), array(moments), _scale(p, x), array(grad_x), sums
+    _over_blocks(_rows_backward, len(x), *arrays)
+    return grad_x, torch.from_numpy(sums.sum(1, dtype=np.float64))
+
+
+def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
+    """ReLU, if asked for, and dropout."""
+    out = empty(x.shape, x)
+    _over_blocks(_act_forward, len(x), array(x), relu, *_drop(p, seed, x), array(out))
+    return out
+
+
+def act_backward(out: Tensor, grad: Tensor, p: float) -> Tensor:
+    """The gradient that passes where ``out`` is positive."""
+    grad_x = empty(grad.shape, grad)
+    _over_blocks(_act_backward, len(grad), array(out), array(grad), _scale(p, grad), array(grad_x))
+    return grad_x
+
+
+# -- how the loops are called -----------------------------------------------------------------------------------------
+
+
+def _over_blocks(function: Any, rows: int, *args: Any) -> None:
+    """Call ``function(lo, hi, *args)`` on ranges of blocks of ``BLOCK`` rows."""
+    run(function, even_ranges(-(-rows // BLOCK), get_threads()), *args)
+
+
+def _partials(x: Tensor) -> np.ndarray:
+    """Two sums for every block of rows and every column."""
+    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
+
+
+def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
+    """Seed, threshold and scale as the loops take them."""
+    return np.uint64(seed), np.uint32(hashing.threshold(p)), _scale(p, x)
+
+
+def _scale(p: float, x: Tensor) -> Any:
+    return _real(x)(hashing.scale(p))
+
+
+def _real(x: Tensor) -> Any:
+    """``wide_dtype`` as numpy has it."""
+    return np.float64 if x.dtype == torch.float64 else np.float32
+
+
+# -- the loops --------------------------------------------------------------------------------------------------------
+# lo and hi count blocks of BLOCK rows. Dropout multiplies the row by ``factor``. All arrays of one row stay in the
+# first-level cache.
+
+
+@kernel
+def _factors(row: int, seed: Any, least: Any, scale: Any, factor: Any) -> None:
+    key = hashing.row_key(seed, row)
+    for j in range(factor.shape[0]):
+        factor[j] = scale if hashing.column_bits(key, j) >= least else factor.dtype.type(0)
+
+
+@kernel
+def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
+    """Sums of x and of its square in each block, after the block's first row is subtracted.
+
+    Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
+    """
+    sums[:, lo:hi] = 0
+    for b in range(lo, hi):
+        shift = sums[0, b].copy()
+        for j in range(shift.shape[0]):
+            shift[j] = widen(x[b * BLOCK, j])
+        for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
+            for j in range(shift.shape[0]):
+                value = widen(x[i, j]) - shift[j]
+                sums[0, b, j] += value
+                sums[1, b, j] += value * value
+
+
+@kernel
+def _join_moments(x: Any, sums: Any, moments: Any) -> None:
+    """Mean and variance from the sums of the blocks: the spread within and the spread between them (Chan et al.)."""
+    mean, spread, seen = moments[0], moments[1], 0
+    mean[:] = 0
+    spread[:] = 0
+    for b in range(sums.shape[1]):
+        count = min(BLOCK, x.shape[0] - b * BLOCK)
+        for j in range(mean.shape[0]):
+            total, square = np.float64(sums[0, b, j]), np.float64(sums[1, b, j])
+            shift = np.float64(widen(x[b * BLOCK, j])) + total / count - mean[j]
+            mean[j] += shift * count / (seen + count)
+            spread[j] += max(square - total * total / count, 0.0) + shift * shift * seen * count / (seen + count)
+        seen += count
+    for j in range(mean.shape[0]):
+        spread[j] /= seen
+
+
+@kernel
+def _columns_forward(lo: int, hi: int, x: Any, columns: Any, seed: Any, least: Any, scale: Any, out: Any) -> None:
+    zero = columns.dtype.type(0)
+    mean, slope, bias = columns[0], columns[1], columns[2]
+    factor = np.full(x.shape[1], columns.dtype.type(1))
+    for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
+        if least > 0:
+            _factors(i, seed, least, scale, factor)
+        for j in range(x.shape[1]):
+            z = (widen(x[i, j]) - mean[j]) * slope[j] + bias[j]
+            out[i, j] = narrow(zero if z <= 0 else z * factor[j], out)
+
+
+@kernel
+def _columns_sums(lo: int, hi: int, x: Any, out: Any, grad: Any, columns: Any, scale: Any, sums: Any) -> None:
+    zero = columns.dtype.type(0)
+    mean, rstd = columns[0], columns[1]
+    sums[:, lo:hi] = 0
+    for b in range(lo, hi):
+        for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
+            for j in range(x.shape[1]):
+                g = zero if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
+                sums[0, b, j] += g
+                sums[1, b, j] += g * (widen(x[i, j]) - mean[j]) * rstd[j]
+
+
+@kernel
+def _columns_backward(lo: int, hi: int, x: Any, out: Any, grad: Any, columns: Any, scale: Any, grad_x: Any) -> None:
+    zero = columns.dtype.type(0)
+    mean, slope, pull, constant = columns[0], columns[1], columns[2], columns[3]
+    for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
+        for j in range(x.shape[1]):
+            g = zero if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
+            grad_x[i, j] = narrow(slope[j] * g + pull[j] * (widen(x[i, j]) - mean[j]) + constant[j], grad_x)
+
+
+@kernel
+def _rows_forward(
+    lo: int, hi: int, x: Any, affine: Any, eps: Any, seed: Any, least: Any, scale: Any, out: Any, moments: Any
+) -> None:
+    zero, one, width = affine.dtype.type(0), affine.dtype.type(1), affine.dtype.type(x.shape[1])
+    factor = np.full(x.shape[1], one)
+    for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
+        if least > 0:
+            _factors(i, seed, least, scale, factor)
+        total = square = zero
+        for j in range(x.shape[1]):
+            total += widen(x[i, j])
+        mean = total / width
+        for j in range(x.shape[1]):
+            value = widen(x[i, j]) - mean
+            square += value * value
+        rstd = one / np.sqrt(square / width + eps)
+        moments[0, i] = mean
+        moments[1, i] = rstd
+        for j in range(x.shape[1]):
+            z = (widen(x[i, j]) - mean) * rstd * affine[0, j] + affine[1, j]
+            out[i, j] = narrow(zero if z <= 0 else z * factor[j], out)
+
+
+@kernel
+def _rows_backward(
+    lo: int, hi: int, x: Any, out: Any, grad: Any, weight: Any, moments: Any, scale: Any, grad_x: Any, sums: Any
+) -> None:
+    zero, width = weight.dtype.type(0), weight.dtype.type(x.shape[1])
+    sums[:, lo:hi] = 0
+    for b in range(lo, hi):
+        for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
+            mean, rstd = moments[0, i], moments[1, i]
+            total = dot = zero
+            for j in range(x.shape[1]):
+                g = zero if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
+                normed = (widen(x[i, j]) - mean) * rstd
+                sums[0, b, j] += g
+                sums[1, b, j] += g * normed
+                total += g * weight[j]
+                dot += g * weight[j] * normed
+            total /= width
+            dot /= width
+            for j in range(x.shape[1]):
+                g = zero if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
+                normed = (widen(x[i, j]) - mean) * rstd
+                grad_x[i, j] = narrow(rstd * (g * weight[j] - total - normed * dot), grad_x)
+
+
+@kernel
+def _act_forward(lo: int, hi: int, x: Any, relu: bool, seed: Any, least: Any, scale: Any, out: Any) -> None:
+    factor = np.full(x.shape[1], scale)
+    for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
+        if least > 0:
+            _factors(i, seed, least, scale, factor)
+        for j in range(x.shape[1]):
+            value = widen(x[i, j])
+            out[i, j] = narrow(factor.dtype.type(0) if relu and value <= 0 else value * factor[j], out)
+
+
+@kernel
+def _act_backward(lo: int, hi: int, out: Any, grad: Any, scale: Any, grad_x: Any) -> None:
+    for i in range(lo * BLOCK, min(hi * BLOCK, out.shape[0])):
+        for j in range(out.shape[1]):
+            value = widen(grad[i, j]) * scale
+            grad_x[i, j] = narrow(scale * 0 if widen(out[i, j]) <= 0 else value, grad_x)

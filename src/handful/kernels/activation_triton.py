@@ -1,0 +1,265 @@
+"""The loops of ``activation`` in Triton, for GPUs: the functions of ``activation_numba``.
+
+Sums over rows are taken in blocks of ``BLOCK`` rows and then over the blocks in order: the same every time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from handful.kernels import hashing
+from handful.kernels.aggregate_triton import triton_type
+from handful.kernels.bfloat16 import wide_dtype
+from handful.kernels.hashing_triton import factor, seed_of
+
+BLOCK = 256
+"""How many rows are summed at once."""
+ROWS, COLUMNS = 16, 128
+"""The tile that a program holds."""
+
+
+@triton.jit
+def tile(x, rows, cols, n, width, WIDE: tl.constexpr):
+    """The numbers at ``rows`` × ``cols``, 0 outside."""
+    inside = (rows < n)[:, None] & (cols < width)[None, :]
+    return tl.load(x + rows.to(tl.int64)[:, None] * width + cols[None, :], mask=inside, other=0.0).to(WIDE)
+
+
+@triton.jit
+def put(out, values, rows, cols, n, width):
+    """Write a tile, as the type of ``out``."""
+    inside = (rows < n)[:, None] & (cols < width)[None, :]
+    at = out + rows.to(tl.int64)[:, None] * width + cols[None, :]
+    tl.store(at, values.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def column(columns, which, cols, width):
+    """Row ``which`` of a small ``(k, width)`` matrix, as a row of a tile."""
+    return tl.load(columns + which * width + cols, mask=cols < width, other=0.0)[None, :]
+
+
+@triton.jit
+def passed(out, grad, rows, cols, n, width, SCALE: tl.constexpr, WIDE: tl.constexpr):
+    """The gradient that passes ReLU and dropout: the output is positive where it does."""
+    g = tile(grad, rows, cols, n, width, WIDE) * SCALE
+    return tl.where(tile(out, rows, cols, n, width, WIDE) > 0, g, g * 0)
+
+
+@triton.jit
+def _block_moments(x, sums, n, width, blocks,
+                   BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    """Sums of x and of its square in each block, after the block's first row is subtracted.
+
+    Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
+    """
+    b = tl.program_id(0).to(tl.int64)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    shift = tl.load(x + b * BLOCK * width + cols, mask=cols < width, other=0.0).to(WIDE)[None, :]
+    total, square = tl.zeros([COLUMNS], WIDE), tl.zeros([COLUMNS], WIDE)
+    for at in range(0, BLOCK, ROWS):
+        rows = b * BLOCK + at + tl.arange(0, ROWS)
+        value = tl.where((rows < n)[:, None], tile(x, rows, cols, n, width, WIDE) - shift, 0.0)
+        total += tl.sum(value, 0)
+        square += tl.sum(value * value, 0)
+    tl.store(sums + b * width + cols, total, mask=cols < width)
+    tl.store(sums + (blocks + b) * width + cols, square, mask=cols < width)
+
+
+@triton.jit
+def _columns_forward(x, columns, seed, out, n, width, LEAST: tl.constexpr, SCALE: tl.constexpr,
+                     ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    z = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
+    z = z * column(columns, 1, cols, width) + column(columns, 2, cols, width)
+    z = tl.where(z <= 0, z * 0, z * factor(seed, rows, cols, LEAST, SCALE, WIDE))
+    put(out, z, rows, cols, n, width)
+
+
+@triton.jit
+def _columns_sums(x, out, grad, columns, sums, n, width, blocks, SCALE: tl.constexpr,
+                  BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    mean, rstd = column(columns, 0, cols, width), column(columns, 1, cols, width)
+    plain, normed = tl.zeros([COLUMNS], WIDE), tl.zeros([COLUMNS], WIDE)
+    for at in range(0, BLOCK, ROWS):
+        rows = b * BLOCK + at + tl.arange(0, ROWS)
+        g = passed(out, grad, rows, cols, n, width, SCALE, WIDE)
+        plain += tl.sum(g, 0)
+        normed += tl.sum(g * (tile(x, rows, cols, n, width, WIDE) - mean) * rstd, 0)
+    tl.store(sums + b * width + cols, plain, mask=cols < width)
+    tl.store(sums + (blocks + b) * width + cols, normed, mask=cols < width)
+
+
+@triton.jit
+def _columns_backward(x, out, grad, columns, grad_x, n, width, SCALE: tl.constexpr,
+                      ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    centred = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
+    found = column(columns, 1, cols, width) * passed(out, grad, rows, cols, n, width, SCALE, WIDE)
+    found += column(columns, 2, cols, width) * centred + column(columns, 3, cols, width)
+    put(grad_x, found, rows, cols, n, width)
+
+
+@triton.jit
+def _rows_forward(x, affine, seed, out, moments, n, width, EPS: tl.constexpr, LEAST: tl.constexpr, SCALE: tl.constexpr,
+                  ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    rows, cols = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    inside = (cols < width)[None, :]
+    value = tile(x, rows, cols, n, width, WIDE)
+    mean = tl.sum(value, 1) / width
+    centred = tl.where(inside, value - mean[:, None], 0.0)
+    rstd = 1.0 / tl.sqrt(tl.sum(centred * centred, 1) / width + EPS)
+    tl.store(moments + rows, mean, mask=rows < n)
+    tl.store(moments + n + rows, rstd, mask=rows < n)
+    z = centred * rstd[:, None] * column(affine, 0, cols, width) + column(affine, 1, cols, width)
+    z = tl.where(z <= 0, z * 0, z * factor(seed, rows, cols, LEAST, SCALE, WIDE))
+    put(out, z, rows, cols, n, width)
+
+
+@triton.jit
+def _rows_backward(x, out, grad, weight, moments, grad_x, sums, n, width, blocks, SCALE: tl.constexpr,
+                   BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    b, cols = tl.program_id(0).to(tl.int64), tl.arange(0, COLUMNS)
+    slope = column(weight, 0, cols, width)
+    plain, scaled = tl.zeros([COLUMNS], WIDE), tl.zeros([COLUMNS], WIDE)
+    for at in range(0, BLOCK, ROWS):
+        rows = b * BLOCK + at + tl.arange(0, ROWS)
+        mean = tl.load(moments + rows, mask=rows < n, other=0.0)[:, None]
+        rstd = tl.load(moments + n + rows, mask=rows < n, other=0.0)[:, None]
+        g = passed(out, grad, rows, cols, n, width, SCALE, WIDE)
+        normed = tl.where((cols < width)[None, :], (tile(x, rows, cols, n, width, WIDE) - mean) * rstd, 0.0)
+        plain += tl.sum(g, 0)
+        scaled += tl.sum(g * normed, 0)
+        total, dot = tl.sum(g * slope, 1) / width, tl.sum(g * slope * normed, 1) / width
+        put(grad_x, rstd * (g * slope - total[:, None] - normed * dot[:, None]), rows, cols, n, width)
+    tl.store(sums + b * width + cols, plain, mask=cols < width)
+    tl.store(sums + (blocks + b) * width + cols, scaled, mask=cols < width)
+
+
+@triton.jit
+def _act_forward(x, seed, out, n, width, RELU: tl.constexpr, LEAST: tl.constexpr, SCALE: tl.constexpr,
+                 ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    value = tile(x, rows, cols, n, width, WIDE)
+    found = value * factor(seed, rows, cols, LEAST, SCALE, WIDE)
+    if RELU:
+        found = tl.where(value <= 0, value * 0, found)
+    put(out, found, rows, cols, n, width)
+
+
+@triton.jit
+def _act_backward(out, grad, grad_x, n, width, SCALE: tl.constexpr,
+                  ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    put(grad_x, passed(out, grad, rows, cols, n, width, SCALE, WIDE), rows, cols, n, width)
+
+
+# -- how they are called ----------------------------------------------------------------------------------------------
+
+
+def moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of every column, in float64."""
+    x, n = x.contiguous(), len(x)
+    total, square = _block_sums(_block_moments, x, x)
+    count = torch.full((len(total), 1), BLOCK, dtype=torch.float64, device=x.device)
+    count[-1] = n - (len(total) - 1) * BLOCK
+    # Of each block, then the spread within and the spread between them (Chan et al.).
+    means = x[::BLOCK].double() + total / count
+    mean = (count * means).sum(0) / n
+    spread = (square - total.square() / count).clamp_min(0) + count * (means - mean).square()
+    return mean, spread.sum(0) / n
+
+
+def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:
+    """``max(0, (x - mean) · slope + bias)`` and dropout; ``columns`` ``(3, F)`` are mean, slope and bias."""
+    return _map(_columns_forward, x, x, columns, seed_of(seed, x), **_drop(p))
+
+
+def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
+    """float64 ``(2, F)``: the sums over rows of the gradient that passes, and of it times ``(x - mean) · rstd``."""
+    return _block_sums(_columns_sums, x, x.contiguous(), out, grad, columns, SCALE=hashing.scale(p)).sum(1)
+
+
+def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
+    """``slope · g + pull · (x - mean) + constant``; ``columns`` ``(4, F)`` are mean, slope, pull and constant."""
+    return _map(_columns_backward, x, x, out, grad, columns, SCALE=hashing.scale(p))
+
+
+def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean of every row and one over its standard deviation."""
+    x, found = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
+    out = torch.empty_like(x)
+    if x.numel():
+        wide = _whole(x)
+        _rows_forward[(triton.cdiv(len(x), wide["ROWS"]),)](
+            x, affine, seed_of(seed, x), out, found, *x.shape, EPS=eps, **_drop(p), **wide
+        )
+    return out, found
+
+
+def rows_backward(
+    x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
+) -> tuple[Tensor, Tensor]:
+    """The gradient of ``x``, and float64 ``(2, F)``: those of bias and weight."""
+    grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
+    given = x.contiguous(), out, grad, weight, moments, grad_x
+    return grad_x, _block_sums(_rows_backward, x, *given, whole=True, SCALE=hashing.scale(p)).sum(1)
+
+
+def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
+    """ReLU, if asked for, and dropout."""
+    return _map(_act_forward, x, x, seed_of(seed, x), RELU=relu, **_drop(p))
+
+
+def act_backward(out: Tensor, grad: Tensor, p: float) -> Tensor:
+    """The gradient that passes where ``out`` is positive."""
+    return _map(_act_backward, grad, out, grad, SCALE=hashing.scale(p))
+
+
+def _map(function: Any, x: Tensor, *args: Tensor, **options: Any) -> Tensor:
+    """A new matrix like ``x``, filled tile by tile."""
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    if x.numel():
+        size = _part(x)
+        grid = triton.cdiv(len(x), size["ROWS"]), triton.cdiv(x.shape[1], size["COLUMNS"])
+        function[grid](*(arg.contiguous() for arg in args), out, *x.shape, **size, **options)
+    return out
+
+
+def _block_sums(function: Any, x: Tensor, *args: Tensor, whole: bool = False, **options: Any) -> Tensor:
+    """Two sums for every block of rows and every column, float64 ``(2, blocks, F)``."""
+    blocks = triton.cdiv(len(x), BLOCK)
+    sums = x.new_zeros(2, blocks, x.shape[1], dtype=wide_dtype(x))
+    if x.numel():
+        size = _whole(x) if whole else _part(x)
+        grid = blocks, triton.cdiv(x.shape[1], size["COLUMNS"])
+        function[grid](*args, sums, *x.shape, blocks, BLOCK=BLOCK, **size, **options)
+    return sums.double()
+
+
+def _part(x: Tensor) -> dict[str, Any]:
+    """A tile of some columns."""
+    columns = min(COLUMNS, triton.next_power_of_2(x.shape[1]))
+    return {"ROWS": ROWS, "COLUMNS": columns, "WIDE": triton_type(wide_dtype(x))}
+
+
+def _whole(x: Tensor) -> dict[str, Any]:
+    """A tile of whole rows: the wider, the fewer."""
+    columns = triton.next_power_of_2(x.shape[1])
+    return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
+
+
+def _drop(p: float) -> dict[str, Any]:
+    """Threshold and scale of dropout as the kernels take them."""
+    return {"LEAST": hashing.threshold(p), "SCALE": hashing.scale(p)}

@@ -1,0 +1,158 @@
+"""The product of ``aggregate`` in Triton, for GPUs.
+
+A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split: its
+further chunks are summed by programs of their own, and the row's program adds their sums in order, so that the result
+does not depend on which ran first. How many such tails there are is bounded by the number of edges: nothing is asked
+of the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from handful.kernels.bfloat16 import wide_dtype
+
+CHUNK = 1024
+"""How many edges of a row one program sums."""
+EDGES = 16
+"""How many of them at a time."""
+COLUMNS = 128
+"""How many columns a program sums at most."""
+
+
+@triton.jit
+def edge_sum(
+    indices, weight, right, x, stride, start, stop, cols, width,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Σ weight[e] · right[u] · x[u, cols] over the edges ``start`` to ``stop``."""
+    acc = tl.zeros([COLUMNS], WIDE)
+    for at in range(start, stop, EDGES):
+        e = at + tl.arange(0, EDGES)
+        valid = e < stop
+        u = tl.load(indices + e, mask=valid, other=0).to(tl.int64)
+        inside = valid[:, None] & (cols < width)[None, :]
+        tile = tl.load(x + u[:, None] * stride + cols[None, :], mask=inside, other=0.0).to(WIDE)
+        if WEIGHTED:
+            tile *= tl.load(weight + e, mask=valid, other=0.0)[:, None]
+        if SCALED:
+            tile *= tl.load(right + u, mask=valid, other=0.0)[:, None]
+        acc += tl.sum(tile, 0)
+    return acc
+
+
+@triton.jit
+def row_of_tail(tails, tail, rows):
+    """The row to which ``tail`` belongs: the last one whose tails begin at or before it, by bisection."""
+    lo = rows * 0
+    hi = rows - 1
+    while lo < hi:
+        mid = (lo + hi + 1) // 2
+        before = tl.load(tails + mid) <= tail
+        lo = tl.where(before, mid, lo)
+        hi = tl.where(before, hi, mid - 1)
+    return lo
+
+
+@triton.jit
+def _tail_sums(
+    indptr, indices, weight, right, x, stride, tails, sums, rows, width,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr,
+    CHUNK: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    tail = tl.program_id(0).to(tl.int64)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    if tail < tl.load(tails + rows):
+        v = row_of_tail(tails, tail, rows)
+        start = tl.load(indptr + v) + (tail - tl.load(tails + v) + 1) * CHUNK
+        stop = tl.minimum(start + CHUNK, tl.load(indptr + v + 1))
+        acc = edge_sum(
+            indices, weight, right, x, stride, start, stop, cols, width, WEIGHTED, SCALED, EDGES, COLUMNS, WIDE
+        )
+        tl.store(sums + tail * width + cols, acc, mask=cols < width)
+
+
+@triton.jit
+def _spmm_rows(
+    indptr, indices, weight, left, right, bias, x, stride, base, base_stride, tails, sums, out, width,
+    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, LEFT: tl.constexpr, BIAS: tl.constexpr, BASE: tl.constexpr,
+    SPLIT: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    v = tl.program_id(0).to(tl.int64)
+    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = cols < width
+    start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
+    if SPLIT:
+        stop = tl.minimum(stop, start + CHUNK)
+    acc = edge_sum(indices, weight, right, x, stride, start, stop, cols, width, WEIGHTED, SCALED, EDGES, COLUMNS, WIDE)
+    if SPLIT:
+        for tail in range(tl.load(tails + v), tl.load(tails + v + 1)):
+            acc += tl.load(sums + tail * width + cols, mask=inside, other=0.0)
+    if LEFT:
+        acc *= tl.load(left + v)
+    if BIAS:
+        acc += tl.load(bias + cols, mask=inside, other=0.0)
+    if BASE:
+        acc += tl.load(base + v * base_stride + cols, mask=inside, other=0.0).to(WIDE)
+    tl.store(out + v * width + cols, acc.to(out.dtype.element_ty), mask=inside)
+
+
+def spmm(
+    indptr: Tensor,
+    indices: Tensor,
+    weight: Tensor | None,
+    left: Tensor | None,
+    right: Tensor | None,
+    x: Tensor,
+    onto: Tensor | None = None,
+    base: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """The product on a GPU; no tensor of edges × features is ever made."""
+    rows, width = len(indptr) - 1, x.shape[1]
+    base = onto if onto is not None else base
+    out = onto if onto is not None and onto.is_contiguous() else x.new_empty(rows, width)
+    if rows and width:
+        wide = wide_dtype(x)
+        weight, left, right, bias = (None if t is None else t.to(wide) for t in (weight, left, right, bias))
+        x, base = by_row(x), None if base is None else by_row(base)
+        tile = {"EDGES": EDGES, "COLUMNS": min(COLUMNS, triton.next_power_of_2(width)), "WIDE": triton_type(wide)}
+        tile |= {"CHUNK": CHUNK, "WEIGHTED": weight is not None, "SCALED": right is not None}
+        blocks = triton.cdiv(width, tile["COLUMNS"])
+        tails, most = long_rows(indptr, len(indices))
+        sums = x.new_empty(most, width, dtype=wide)
+        if most:
+            _tail_sums[(most, blocks)](
+                indptr, indices, weight, right, x, x.stride(0), tails, sums, rows, width, **tile
+            )  # fmt: skip
+        _spmm_rows[(rows, blocks)](
+            indptr, indices, weight, left, right, bias, x, x.stride(0), base, 0 if base is None else base.stride(0),
+            tails, sums, out, width, LEFT=left is not None, BIAS=bias is not None, BASE=base is not None,
+            SPLIT=most > 0, **tile,
+        )  # fmt: skip
+    return out if onto is None or out is onto else onto.copy_(out)
+
+
+def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
+    """Where the tails of every row start, int64 ``(rows + 1,)``, and how many tails there can be at most."""
+    most = edges // CHUNK
+    if most == 0:
+        return None, 0
+    tails = torch.zeros_like(indptr)
+    torch.cumsum((indptr.diff() - 1).clamp_min_(0).div_(CHUNK, rounding_mode="floor"), 0, out=tails[1:])
+    return tails, most
+
+
+def by_row(x: Tensor) -> Tensor:
+    """``x`` with the numbers of a row side by side; it may be some columns of a wider matrix."""
+    return x if x.stride(1) == 1 else x.contiguous()
+
+
+def triton_type(dtype: torch.dtype) -> Any:
+    """What Triton calls the types that sums are kept in."""
+    return tl.float64 if dtype == torch.float64 else tl.float32

@@ -1,0 +1,182 @@
+"""The loops of ``attention`` in numba, for the CPU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
+from handful.kernels.memory import empty
+from handful.kernels.threads import kernel, over_rows
+
+
+def forward(
+    indptr: Tensor, indices: Tensor, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int, keep: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, the part of it that came over edges with a positive score (empty unless ``keep``), and for every
+    target and head its largest score, one over the sum of its shares, and the share of its positive scores."""
+    wide, shape = wide_dtype(x), (len(a_dst), *x.shape[1:])
+    out = empty(shape, x)
+    positive = empty(shape if keep else (0, *shape[1:]), x)
+    rows = torch.empty(3, *a_dst.shape, dtype=wide)
+    given = array(indptr), array(indices), array(x), array(a_src.to(wide)), array(a_dst.to(wide))
+    over_rows(_forward_rows, *given, _scalar(slope, rows), first, array(out), array(positive), array(rows))
+    return out, positive, rows
+
+
+def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    """⟨grad, out⟩ of each target and head, and the gradient of ``a_dst``: (1 - slope)(⟨grad, positive⟩ - P·inner)."""
+    inner, grad_dst = torch.empty_like(rows[0]), torch.empty_like(rows[0])
+    given = array(grad), array(out), array(positive), array(rows), _scalar(slope, rows)
+    over_rows(_target_terms, np.arange(len(grad) + 1), *given, array(inner), array(grad_dst))
+    return inner, grad_dst
+
+
+def backward_sources(
+    indptr: Tensor,
+    indices: Tensor,
+    x: Tensor,
+    a_src: Tensor,
+    a_dst: Tensor,
+    slope: float,
+    first: int,
+    grad: Tensor,
+    rows: Tensor,
+    inner: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
+    wide, grad_x = rows.dtype, empty(x.shape, x)
+    grad_src = torch.empty(a_src.shape, dtype=wide)
+    given = array(indptr), array(indices), array(x), array(a_src.to(wide)), array(a_dst.to(wide))
+    found = array(grad), array(rows), array(inner), array(grad_x), array(grad_src)
+    over_rows(_source_rows, *given, _scalar(slope, rows), first, *found)
+    return grad_x, grad_src
+
+
+def _scalar(value: float, like: Tensor) -> Any:
+    """``value`` in the type of ``like``, so that a loop does not fall into float64."""
+    return like.numpy().dtype.type(value)
+
+
+@kernel
+def _forward_rows(
+    lo: int,
+    hi: int,
+    indptr: Any,
+    indices: Any,
+    x: Any,
+    a_src: Any,
+    a_dst: Any,
+    slope: Any,
+    first: int,
+    out: Any,
+    positive: Any,
+    rows: Any,
+) -> None:
+    heads, channels, one = x.shape[1], x.shape[2], a_src.dtype.type(1)
+    keep = positive.shape[0] > 0
+    acc = np.empty((2, heads, channels), a_src.dtype)  # over negative and over positive scores
+    total = np.empty((2, heads), a_src.dtype)
+    peak = np.empty(heads, a_src.dtype)
+    for v in range(lo, hi):
+        own = v + first
+        acc[:] = 0
+        total[:] = 0
+        # The leaky ReLU is monotone: the largest score is the score of the largest a_src.
+        for h in range(heads):
+            peak[h] = a_src[own, h]
+        for e in range(indptr[v], indptr[v + 1]):
+            for h in range(heads):
+                peak[h] = max(peak[h], a_src[indices[e], h])
+        for h in range(heads):
+            raw = peak[h] + a_dst[v, h]
+            peak[h] = raw if raw > 0 else raw * slope
+        for e in range(indptr[v] - 1, indptr[v + 1]):
+            u = own if e < indptr[v] else np.int64(indices[e])
+            if u == own and e >= indptr[v]:
+                continue
+            for h in range(heads):
+                raw = a_src[u, h] + a_dst[v, h]
+                sign = 1 if raw > 0 else 0
+                share = math.exp((raw if raw > 0 else raw * slope) - peak[h])
+                total[sign, h] += share
+                for c in range(channels):
+                    acc[sign, h, c] += share * widen(x[u, h, c])
+        for h in range(heads):
+            scale = one / (total[0, h] + total[1, h])
+            rows[0, v, h] = peak[h]
+            rows[1, v, h] = scale
+            rows[2, v, h] = total[1, h] * scale
+            for c in range(channels):
+                out[v, h, c] = narrow((acc[0, h, c] + acc[1, h, c]) * scale, out)
+            if keep:
+                for c in range(channels):
+                    positive[v, h, c] = narrow(acc[1, h, c] * scale, positive)
+
+
+@kernel
+def _target_terms(
+    lo: int, hi: int, _: Any, grad: Any, out: Any, positive: Any, rows: Any, slope: Any, inner: Any, grad_dst: Any
+) -> None:
+    one = rows.dtype.type(1)
+    for v in range(lo, hi):
+        for h in range(out.shape[1]):
+            whole = part = rows.dtype.type(0)
+            for c in range(out.shape[2]):
+                g = widen(grad[v, h, c])
+                whole += g * widen(out[v, h, c])
+                part += g * widen(positive[v, h, c])
+            inner[v, h] = whole
+            grad_dst[v, h] = (one - slope) * (part - rows[2, v, h] * whole)
+
+
+@kernel
+def _source_rows(
+    lo: int,
+    hi: int,
+    indptr: Any,
+    indices: Any,
+    x: Any,
+    a_src: Any,
+    a_dst: Any,
+    slope: Any,
+    first: int,
+    grad: Any,
+    rows: Any,
+    inner: Any,
+    grad_x: Any,
+    grad_src: Any,
+) -> None:
+    heads, channels, targets, one = x.shape[1], x.shape[2], a_dst.shape[0], a_src.dtype.type(1)
+    acc = np.empty((heads, channels), a_src.dtype)
+    row = np.empty((heads, channels), a_src.dtype)
+    score = np.empty(heads, a_src.dtype)
+    for u in range(lo, hi):
+        acc[:] = 0
+        score[:] = 0
+        for h in range(heads):
+            for c in range(channels):
+                row[h, c] = widen(x[u, h, c])
+        own = u - first
+        start = indptr[u] - 1 if 0 <= own < targets else indptr[u]
+        for e in range(start, indptr[u + 1]):
+            v = own if e < indptr[u] else np.int64(indices[e])
+            if v == own and e >= indptr[u]:
+                continue
+            for h in range(heads):
+                raw = a_src[u, h] + a_dst[v, h]
+                alpha = math.exp((raw if raw > 0 else raw * slope) - rows[0, v, h]) * rows[1, v, h]
+                dot = rows.dtype.type(0)
+                for c in range(channels):
+                    g = widen(grad[v, h, c])
+                    dot += g * row[h, c]
+                    acc[h, c] += alpha * g
+                score[h] += alpha * (dot - inner[v, h]) * (one if raw > 0 else slope)
+        for h in range(heads):
+            grad_src[u, h] = score[h]
+            for c in range(channels):
+                grad_x[u, h, c] = narrow(acc[h, c], grad_x)

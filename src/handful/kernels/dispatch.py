@@ -1,0 +1,64 @@
+"""Which twin of a kernel runs where.
+
+| device | loops | file |
+|---|---|---|
+| ``cpu`` | numba | ``NAME_numba.py`` |
+| ``cuda`` (ROCm calls its devices so too), where Triton imports | Triton | ``NAME_triton.py`` |
+| any other: ``mps``, ``xpu``, … | plain torch | the ``…_torch`` functions of ``NAME.py`` |
+
+``NAME.py`` holds what users call, its derivatives, and the twin in plain torch, which is also what is differentiated
+twice. The two files of loops have the same functions. Tests hold all three to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import torch
+
+Backend = Literal["numba", "triton", "torch"]
+_forced: Backend | None = None
+
+
+def backend(device: torch.device) -> Backend:
+    """What runs the loops on ``device``."""
+    if _forced is not None:
+        return _forced
+    if device.type == "cpu":
+        return "numba"
+    return "triton" if device.type == "cuda" and has_triton() else "torch"
+
+
+def loops(name: str, device: torch.device) -> Any:
+    """The module with the loops of the kernel ``name`` for tensors on ``device``; ``None`` for plain torch."""
+    return _loops(name, backend(device))
+
+
+@cache
+def _loops(name: str, which: Backend) -> Any:
+    return None if which == "torch" else import_module(f"handful.kernels.{name}_{which}")
+
+
+@cache
+def has_triton() -> bool:
+    """Whether Triton is installed; it comes with torch's builds for GPUs."""
+    return find_spec("triton") is not None
+
+
+@contextmanager
+def use(which: Backend) -> Iterator[None]:
+    """Inside, all kernels run by ``which``, whatever the device: for tests, and for the audit of the GPU's way.
+
+    Triton runs on the CPU only in its interpreter: TRITON_INTERPRET=1 must be set before its kernels are imported.
+    """
+    global _forced
+    before, _forced = _forced, which
+    try:
+        yield
+    finally:
+        _forced = before

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from handful.adjacency import Adjacency
+from handful.kernels import csr, dispatch
+from handful.kernels.attention import attention
+
+aggregate_triton = pytest.importorskip("handful.kernels.aggregate_triton")
+
+pytestmark = pytest.mark.triton
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2}
+
+
+def rectangle(sources: int, targets: int, edges: int, seed: int) -> Adjacency:
+    """Random edges; the first target has half of them."""
+    gen = torch.Generator().manual_seed(seed)
+    rows = torch.randint(max(targets, 1), (edges if targets else 0,), generator=gen)
+    rows[: edges // 2] = 0
+    cols = torch.randint(max(sources, 1), (len(rows),), generator=gen)
+    indptr, indices, _ = csr.coo_to_csr(rows.numpy(), cols.numpy(), targets, sources)
+    return Adjacency(torch.from_numpy(indptr), torch.from_numpy(indices), sources)
+
+
+def inputs(adj: Adjacency, heads: int, channels: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    gen = torch.Generator().manual_seed(1)
+    shapes = (adj.num_sources, heads, channels), (adj.num_sources, heads), (adj.num_targets, heads)
+    return tuple(torch.randn(s, generator=gen, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    targets=st.integers(0, 6),
+    extra=st.integers(0, 5),
+    edges=st.sampled_from([0, 3, 20, 90]),
+    heads=st.integers(1, 3),
+    channels=st.sampled_from([1, 3, 9]),
+    slope=st.sampled_from([0.0, 0.2, 1.0]),
+    chunk=st.sampled_from([16, 1024]),
+    dtype=st.sampled_from(list(TOLERANCE)),
+    seed=st.integers(0, 1000),
+)
+def test_equals_the_numba_twin(
+    targets: int, extra: int, edges: int, heads: int, channels: int, slope: float, chunk: int, dtype: torch.dtype,
+    seed: int,
+) -> None:  # fmt: skip
+    adj = rectangle(targets + extra, targets, edges, seed)
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aggregate_triton, "CHUNK", chunk)
+        for which in ("numba", "triton"):
+            tensors = inputs(adj, heads, channels, dtype)
+            with dispatch.use(which):  # type: ignore[arg-type]
+                out = attention(adj, *tensors, slope, first=extra)
+                grad = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+                found[which] = [out.detach(), *torch.autograd.grad(out, tensors, grad)]
+    for mine, theirs in zip(found["triton"], found["numba"], strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+def test_gradcheck() -> None:
+    adj = rectangle(6, 4, 14, 0)
+    with dispatch.use("triton"):
+        assert torch.autograd.gradcheck(lambda *t: attention(adj, *t), inputs(adj, 2, 3, torch.float64), fast_mode=True)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from handful.kernels import dispatch
+
+KERNELS = ("activation", "aggregate", "attention", "subgraph")
+
+
+@pytest.mark.parametrize(
+    ("device", "triton", "expected"),
+    [("cpu", True, "numba"), ("cuda", True, "triton"), ("cuda", False, "torch"), ("mps", True, "torch")],
+)
+def test_each_device_has_its_twin(device: str, triton: bool, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "has_triton", lambda: triton)
+    assert dispatch.backend(torch.device(device)) == expected
+
+
+def test_a_twin_can_be_asked_for_and_is_given_back() -> None:
+    here = torch.device("cpu")
+    with dispatch.use("torch"):
+        assert dispatch.loops("aggregate", here) is None
+    assert dispatch.loops("aggregate", here).__name__ == "handful.kernels.aggregate_numba"
+
+
+@pytest.mark.parametrize("name", ["activation", "aggregate", "attention"])
+def test_the_twins_have_the_same_functions(name: str) -> None:
+    pytest.importorskip("triton")
+    numba, triton = (importlib.import_module(f"handful.kernels.{name}_{which}") for which in ("numba", "triton"))
+
+    def functions(module: object) -> dict[str, inspect.Signature]:
+        own = inspect.getmembers(module, inspect.isfunction)
+        return {
+            key: inspect.signature(value)
+            for key, value in own
+            if value.__module__ == module.__name__ and not key.startswith("_")  # type: ignore[attr-defined]
+        }
+
+    theirs = functions(triton)
+    assert functions(numba).items() <= theirs.items()
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize(
+    "dtypes", [["float32", "bfloat16"], pytest.param(["float16", "float64"], marks=pytest.mark.slow)]
+)
+def test_every_triton_kernel_compiles_for_gpus(dtypes: list[str]) -> None:
+    """For sm_80, sm_90 and gfx942, in a process without the interpreter."""
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    script = Path(__file__).parents[1] / "triton_compile.py"
+    done = subprocess.run(
+        [sys.executable, script, *dtypes], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    source = Path(dispatch.__file__).parent
+    launched = {
+        name
+        for file in source.glob("*_triton.py")
+        for name in re.findall(r"^ *(_\w+)\[[^]\n]*\]\(", file.read_text(), re.M)
+    }
+    assert launched - {"_map"} <= set(found["kernels"])
+    assert set(found["compiled"]) == {"sm_80", "sm_90", "gfx942"}
+    assert min(found["compiled"].values()) >= len(found["kernels"])
