@@ -21,7 +21,7 @@ from handful.errors import HandfulError
 from handful.pyg import operators
 from handful.pyg.sparse import SparseTensor
 
-TESTED = ("2.8", "2.9")
+TESTED = ("2.8",)
 """The versions of PyG whose own tests have been run with our operators."""
 
 FLAGS = ("WITH_PYG_LIB", "WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
