@@ -1,8 +1,8 @@
 """What a training step on a GPU allocates, found without one.
 
 The step is run on tensors of torch's ``meta`` device, which have shapes and no numbers, with Triton's launches left
-out: all that the host does on the way is done, and every tensor it would allocate is seen. What would make the host wait for
-the device (``item``, ``nonzero``, ``tolist``, …) needs numbers, so it fails here.
+out: all that the host does on the way is done, and every tensor that it would allocate is seen. What would make the
+host wait for the device (``item``, ``nonzero``, ``tolist``, …) needs numbers, so it fails here.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Audit:
     tensors: dict[torch.dtype, int] = field(default_factory=dict)
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all storages that are made while it is on, until they are freed."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.audit = Audit()
         self.live = 0
         self.known: WeakKeyDictionary[Any, None] = WeakKeyDictionary()
@@ -115,7 +115,8 @@ def audit_step(model: nn.Module, shape: Shape, way: Backend = "triton", directed
     """
     batch = meta_batch(shape, directed)
     model = model.to("meta").train()
-    with use(way), without_launches(), _Watch() as watch:
+    watch = _Watch()
+    with use(way), without_launches(), watch:
         batch_loss(model, batch).backward()  # type: ignore[no-untyped-call]
     return watch.audit
 
