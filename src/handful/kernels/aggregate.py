@@ -43,7 +43,7 @@ def spmm(
     """
     ops = loops("aggregate", x.device)
     product = spmm_torch if ops is None else ops.spmm
-    return product(indptr, indices, weight, left, right, x, onto, base, bias)  # type: ignore[no-any-return]
+    return product(indptr, indices, weight, left, right, x, onto, base, bias)
 
 
 def spmm_torch(
