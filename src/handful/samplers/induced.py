@@ -11,6 +11,7 @@ from torch import Tensor
 from handful.adjacency import Adjacency
 from handful.graph import Graph
 from handful.kernels import subgraph
+from handful.kernels.dispatch import backend, loops
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
@@ -29,16 +30,23 @@ def induced_parts(
         parts: how many parts there are.
         hubs: ids, ascending, of nodes that every part holds: after its own nodes come the hubs that are not its own.
     """
-    if graph.device.type != "cpu":
+    with_edges, kept = graph.edge_weight is not None, hubs is not None and len(hubs) > 0
+    way = backend(graph.device)
+    if way == "numba":
+        for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges, hubs):
+            yield torch.from_numpy(nodes), _adjacency(graph, *map(torch.from_numpy, edges))
+    elif way == "triton" and not kept:
+        # The parts of all nodes go to the device at once, and nothing of a single part.
+        on_device = torch.from_numpy(part).to(graph.device)
+        ops = loops("subgraph", graph.device)
+        for there, *cut in ops.parts(graph.indptr, graph.indices, on_device, parts, with_edges):
+            yield there, _adjacency(graph, *cut)
+    else:
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
             if hubs is not None:
                 nodes = np.concatenate([nodes, hubs[part[hubs] != p]])
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
-        return
-    with_edges = graph.edge_weight is not None
-    for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges, hubs):
-        yield torch.from_numpy(nodes), _adjacency(graph, *edges)
 
 
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
@@ -50,18 +58,17 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     [[0], [1]]
     """
     if graph.device.type == "cpu":
-        return _adjacency(graph, *subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None))
+        found = subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None)
+        return _adjacency(graph, *map(torch.from_numpy, found))
     on_device = torch.from_numpy(nodes).to(graph.device)
-    indptr, indices, edges = subgraph.induced_torch(graph.indptr, graph.indices, on_device)
+    return _adjacency(graph, *subgraph.induced_torch(graph.indptr, graph.indices, on_device))
+
+
+def _adjacency(graph: Graph, indptr: Tensor, indices: Tensor, edges: Tensor) -> Adjacency:
     weight = None if graph.edge_weight is None else graph.edge_weight[edges]
-    return Adjacency(indptr, indices, len(nodes), weight, bool(graph.undirected), graph.has_loops)
-
-
-def _adjacency(graph: Graph, indptr: np.ndarray, indices: np.ndarray, edges: np.ndarray) -> Adjacency:
-    weight = None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(edges)]
     return Adjacency(
-        torch.from_numpy(indptr),
-        torch.from_numpy(indices),
+        indptr,
+        indices,
         len(indptr) - 1,
         weight,
         symmetric=bool(graph.undirected),
