@@ -16,6 +16,7 @@ SAYS = {
     "theory": "what the paper proves, made runnable",
     "runs": "open_run: a run folder, ready to use",
     "experiment": "what to train, on what, how, as one value",
+    "predict": "classes and probabilities by the user's ids",
     "training": "gather, loss, loop, records",
     "pyg": "drop-in loaders",
     "datasets": "graphs by name, file or table",

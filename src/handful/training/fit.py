@@ -32,7 +32,16 @@ from handful.training.loop import Loop, devices_of, plain_part, restore_checkpoi
 from handful.training.loss import NodeLosses, balanced_weights, node_losses
 from handful.training.memory import peak_gpu, peak_ram
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
-from handful.training.record import Run, RunFolder, begun, described, load_weights, refuse_run, save_model
+from handful.training.record import (
+    Run,
+    RunFolder,
+    begun,
+    described,
+    load_weights,
+    refuse_run,
+    save_model,
+    write_encoding,
+)
 
 Devices = str | torch.device | Sequence[str | torch.device]
 SEED = 42
@@ -101,6 +110,7 @@ def fit(
                 refuse_run(folder.path)
             stack.enter_context(folder.held())
             stack.enter_context(begun(folder.path, _config(loop, device, record, own)))
+            write_encoding(folder, graph)
             if resume and folder.result.exists():
                 load_weights(loop.model, folder.model)
                 return folder.run()

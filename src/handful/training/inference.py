@@ -35,6 +35,24 @@ def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
 
 
 @torch.no_grad()
+def embed(model: Network, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
+    """float32 ``(N, width)``: what enters the layer that gives the logits, exactly, for every node; on the CPU.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4&features=8")
+    >>> embed(hf.SAGE(8, 3, hidden=16, layers=2), graph).shape
+    torch.Size([100, 16])
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        assert graph.x is not None
+        return model.embeddings(graph.x, full_adjacency(graph), chunk).float().cpu()
+    finally:
+        model.train(was_training)
+
+
+@torch.no_grad()
 def infer_sampled(model: nn.Module, batches: Iterator[Batch], num_nodes: int) -> Tensor:
     """The logits of the batches' targets as their samples give them; NaN for nodes that no batch targets."""
     was_training = model.training
