@@ -25,6 +25,7 @@ def customers(count: int, month: int, rng: np.random.Generator) -> dict[str, lis
     city = rng.choice(CITIES, count, p=[0.3, 0.25, 0.2, 0.15, 0.1])
     if month > 1:
         city[rng.random(count) < 0.05] = "Malmö"
+        city[0] = "Malmö"
     joined = np.datetime64("2026-06-30") - days.astype("timedelta64[D]")
     looked_at = rng.random(count) < 0.75
     return {

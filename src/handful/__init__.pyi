@@ -7,6 +7,7 @@ from .convert import to_networkx as to_networkx, to_pyg as to_pyg, to_scipy as t
 from .datasets import load as load
 from .errors import DatasetError as DatasetError, DivergedError as DivergedError, GraphError as GraphError
 from .errors import HandfulError as HandfulError, RunError as RunError, SamplerError as SamplerError
+from .estimators import NodeClassifier as NodeClassifier
 from .experiment import Experiment as Experiment, Summary as Summary
 from .graph import Graph as Graph
 from .kernels.threads import get_threads as get_threads, set_threads as set_threads
