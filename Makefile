@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-all test-browser lint types format bench clean
+.PHONY: setup demo test test-all test-browser lint types format wheel clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,12 @@ test-all: lint types
 test-browser: setup
 	command -v chromium >/dev/null || apt-get install -y chromium
 	$(BIN)/pytest -m slow tests/report/test_browser.py
+
+# The wheel, installed as a user would and used away from the checkout: nothing of it may be missing.
+wheel: setup
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python examples/try_wheel.py dist/*.whl constraints.txt
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs
