@@ -15,7 +15,7 @@ SAYS = {
     "studies": "the paper's experiments; each returns a finding",
     "theory": "what the paper proves, made runnable",
     "runs": "open_run: a run folder, ready to use",
-    "estimators": "NodeClassifier, as scikit-learn has it",
+    "estimators": "NodeClassifier, NodeRegressor",
     "experiment": "what to train, on what, how, as one value",
     "predict": "classes and probabilities by the user's ids",
     "training": "gather, loss, loop, records",
@@ -36,6 +36,7 @@ SAYS = {
     "statistics": "means and intervals",
     "random": "every draw has a name",
     "files": "never half-written",
+    "notebook": "tables for notebooks",
     "errors": "what, where, what to do",
     "version": "one place",
 }

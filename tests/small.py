@@ -33,8 +33,9 @@ def dense(graph: hf.Graph) -> Tensor:
 
 
 def dense_mean(graph: hf.Graph) -> Tensor:
-    """A over the number of edges that point to each node."""
-    return dense(graph) / graph.in_degree.clamp_min(1)[:, None]
+    """A over the sums of its rows; rows that sum to 0 stay 0."""
+    a = dense(graph)
+    return a / torch.where(a.sum(1) > 0, a.sum(1), 1)[:, None]
 
 
 def dense_gcn(graph: hf.Graph) -> Tensor:
@@ -133,7 +134,7 @@ def another(value: Any, hint: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if value is None:
-        return 3
+        return "3" if str in choices else 3
     if isinstance(value, tuple):
         return (*value, 3)
     return value + 1 if isinstance(value, int) else value / 2 or 0.25

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+import handful as hf
+from graphs import make_graph
 from handful.adjacency import Adjacency
 from handful.batch import Sample, make_batch, training_sample
 from handful.errors import SamplerError
@@ -78,3 +80,9 @@ def test_make_batch_takes_what_the_graph_knows() -> None:
     moved = chosen.to("cpu")
     assert moved.target_weight is not None
     assert moved.target_weight.tolist() == [2]
+
+
+def test_a_batch_says_what_it_is_and_not_all_its_numbers() -> None:
+    graph = make_graph(60)
+    assert repr(next(hf.FullGraph().epoch(graph, 0, 0))).startswith(f"Batch(60 nodes, {graph.num_edges:,} edges, ")
+    assert repr(next(hf.Neighbors((2, 2), 5).sample(graph, 0, 0))).endswith("5 targets, 2 layers)")

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data, HeteroData
 
-from handful.convert import from_networkx, from_pyg, from_scipy, split_fields, to_networkx, to_pyg, to_scipy
+from handful.convert import (
+    from_mapping,
+    from_networkx,
+    from_pyg,
+    from_scipy,
+    split_fields,
+    to_networkx,
+    to_pyg,
+    to_scipy,
+)
 from handful.errors import GraphError
 from handful.graph import MASKS, Graph
 
@@ -76,6 +85,32 @@ def test_pyg_fields_come_and_go() -> None:
     for name, mask in masks.items():
         assert torch.equal(back[name], mask)
     assert back.validate()
+
+
+def test_no_attribute_is_lost_in_silence() -> None:
+    data = Data(x=X, y=Y, edge_index=EDGE_INDEX, edge_attr=torch.ones(4, 2), pos=X)
+    with pytest.raises(GraphError, match=r"edge_attr cannot be used.*as edge_weight"):
+        from_pyg(data)
+    with pytest.raises(GraphError, match="cannot hold pos of this Data"):
+        from_pyg(data, drop=["edge_attr"])
+    assert from_pyg(data, drop=["edge_attr", "pos"]).num_edges == 4
+    with pytest.raises(GraphError, match="edge_attr cannot be used"):
+        from_mapping({"edge_index": EDGE_INDEX, "edge_attr": torch.ones(4, 2)})
+
+
+def test_labels_of_every_task_come() -> None:
+    assert from_pyg(Data(x=X, y=Y + 0.5, edge_index=EDGE_INDEX)).task == "regression"
+    assert from_pyg(Data(x=X, y=torch.eye(4), edge_index=EDGE_INDEX)).task == "multilabel"
+    named = from_mapping({"edge_index": EDGE_INDEX, "y": Y, "class_names": ["bad", "good"], "positive": "good"})
+    assert named.positive == 1
+    assert from_mapping({"edge_index": EDGE_INDEX, "y": Y, "task": np.array("regression")}).kind == "regression"
+
+
+def test_numbers_of_networkx_are_no_names_of_classes() -> None:
+    path = nx.path_graph(3)
+    nx.set_node_attributes(path, {0: 0.5, 1: 2.0, 2: 3}, "y")
+    graph = from_networkx(path)
+    assert (graph.task, graph.y.tolist()) == ("regression", [0.5, 2.0, 3.0])
 
 
 def test_pyg_keeps_isolated_nodes() -> None:

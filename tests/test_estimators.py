@@ -17,7 +17,7 @@ import handful as hf
 SMALL = {"hidden": 16, "layers": 2, "epochs": 30, "lr": 0.02, "dropout": 0.0, "sampler": "full"}
 
 
-@parametrize_with_checks([hf.NodeClassifier(**SMALL)])  # type: ignore[arg-type]
+@parametrize_with_checks([hf.NodeClassifier(**SMALL), hf.NodeRegressor(**SMALL | {"epochs": 100})])  # type: ignore[arg-type]
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -81,3 +81,16 @@ def test_mistakes(graph: hf.Graph) -> None:
         hf.NodeClassifier().fit(hf.Graph.from_edge_index([[0], [1]], x=np.eye(2, dtype=np.float32)))
     with pytest.raises(hf.HandfulError, match=r"y must have shape \(300,\)"):
         hf.NodeClassifier().fit(graph, [1, 2])
+
+
+def test_numbers_are_learned(graph: hf.Graph) -> None:
+    assert graph.x is not None
+    number = (graph.x[:, 0] * 3 + 10).numpy().astype(float)
+    number[:30] = np.nan
+    regressor = hf.NodeRegressor(**SMALL | {"epochs": 150}).fit(
+        graph.replace(y=None, class_names=None, num_classes=None), number
+    )  # type: ignore[arg-type]
+    known = ~np.isnan(number)
+    assert np.corrcoef(regressor.predict(graph)[known], number[known])[0, 1] > 0.8
+    with pytest.raises(hf.HandfulError, match="has no numbers to predict"):
+        regressor.score(graph)

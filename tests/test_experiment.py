@@ -221,7 +221,10 @@ def test_json_without_a_part_is_no_experiment(missing: str) -> None:
 def test_the_keywords_that_editors_know_are_those_that_exist() -> None:
     assert set(MODEL_HINTS) == set().union(*map(model_defaults, MODELS))
     assert get_type_hints(SettingsFields) == SETTINGS_HINTS
-    assert get_type_hints(PlainFields).keys() | {"optimizer", "scheduler", "class_weight"} == SETTINGS_HINTS.keys()
+    assert (
+        get_type_hints(PlainFields).keys() | {"optimizer", "scheduler", "class_weight", "metric"}
+        == SETTINGS_HINTS.keys()
+    )
     assert get_type_hints(Fields) == {**MODEL_HINTS, **SETTINGS_HINTS}
     for model in MODELS:
         for name, default in model_defaults(model).items():

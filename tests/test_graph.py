@@ -32,7 +32,7 @@ def edge_lists(draw: st.DrawFn) -> tuple[int, np.ndarray, np.ndarray]:
     n = draw(st.integers(1, 9))
     pair = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
     edges = draw(st.lists(pair, max_size=30))
-    weights = draw(st.lists(st.integers(-4, 9), min_size=len(edges), max_size=len(edges)))
+    weights = draw(st.lists(st.integers(0, 9), min_size=len(edges), max_size=len(edges)))
     return n, np.array(edges, np.int64).reshape(-1, 2).T, np.array(weights, np.float32)
 
 
@@ -176,6 +176,40 @@ def test_what_a_graph_says_of_itself() -> None:
         _ = Graph.from_edge_index(EDGES).train_nodes
 
 
+def test_what_labels_are_is_found_out_or_said() -> None:
+    numbers = make(y=[0.5, 2, 3, 4])
+    assert (numbers.task, numbers.metric, numbers.num_outputs, numbers.num_classes) == ("regression", "r2", 1, None)
+    assert repr(numbers).endswith("a number to predict)")
+    several = make(y=[[0, 1, 1], [1, 0, 0], [1, np.nan, 0], [0, 0, 0]])
+    assert (several.task, several.metric, several.num_outputs) == ("multilabel", "roc_auc", 3)
+    assert several.y.dtype == torch.float32
+    assert make(y=[0.0, 1.0, 2.0, 1.0]).task == "classification"  # whole numbers are classes, unless said otherwise
+    ages = make(y=[30.0, 41.0, 22.0, 61.0], task="regression")
+    assert ages.y.tolist() == [30, 41, 22, 61]
+    unknown = make(y=[0, 1, 2, -1], test_mask=None).replace(task="regression")
+    assert unknown.labelled.tolist() == [True, True, True, False]
+    assert make(num_classes=2).replace(y=[0.5, 2, 3, 4]).metric == "r2"
+    assert make(x=None, y=None, train_mask=None, val_mask=None, test_mask=None).task is None
+
+
+def test_the_positive_class_is_the_rarer_one_or_the_one_named() -> None:
+    names = ("fraud", "ok")
+    fields = {"class_names": names, "train_mask": [0, 1], "val_mask": [2], "test_mask": [3]}
+    assert make(y=[0, 1, 1, 1], **fields).positive == 0
+    assert make(y=[0, 1, 1, 0], **fields).positive == 1  # of equals the second, as elsewhere
+    assert make(y=[0, 1, 1, 1], positive="ok", **fields).positive == 1
+    assert make(y=[0, 1, 2, 1], num_classes=3).positive is None
+    graph = make(y=[0, 1, 1, 1], **fields)
+    assert graph.identity() != graph.replace(positive=1).identity()
+
+
+def test_a_notebook_shows_a_table() -> None:
+    shown = make(num_classes=2, name="<g>")._repr_html_()
+    assert "<caption>Graph &lt;g&gt;</caption>" in shown
+    assert "<tr><th>nodes</th><td>4</td></tr>" in shown
+    assert "2 classes, 4 nodes have one" in shown
+
+
 # -- the door -------------------------------------------------------------------------------------------------------
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -196,10 +230,18 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": np.array([[0, 0], [0, np.nan], [0, 0], [0, 0]])}, r"x\[1, 1\] is nan: fill or drop"),
     ({"x": np.array([[0], [0], [0], [-np.inf]])}, r"x\[3, 0\] is -inf"),
     ({"x": np.array([[0], [1e39], [0], [0]])}, r"x\[1, 0\] is inf"),
-    ({"y": np.zeros(3, int)}, r"y must have shape \(4,\), one label per node, got \(3,\)"),
-    ({"y": np.zeros((4, 2), int)}, r"y must have shape \(4,\)"),
-    ({"y": [0, 1, 2, 1.5]}, "y must hold whole numbers"),
-    ({"y": [0, 1, np.nan, 1]}, "y must hold whole numbers"),
+    ({"y": np.zeros(3, int)}, r"y must have shape \(4,\) for classification, one row per node, got \(3,\)"),
+    ({"y": np.zeros((4, 2), int), "task": "regression"}, r"y must have shape \(4,\) for regression"),
+    ({"y": np.zeros((3, 2), int)}, r"y must have shape \(4, labels\) for multilabel"),
+    ({"y": [0, 1, 2, 1.5], "task": "classification"}, "y must hold whole numbers"),
+    ({"y": [0, 1, np.nan, 1]}, r"node 2 is in val_mask but has no label \(y is -1\)"),
+    ({"y": [0.5, 1, np.nan, 1]}, r"node 2 is in val_mask but has no label \(y is NaN\)"),
+    ({"y": [0.5, 1, np.inf, 1]}, r"y\[2\] is inf: y holds numbers, NaN where unknown"),
+    ({"y": [[0, 1], [1, 1], [0, 2], [0, 0]]}, r"y\[2, 1\] is 2: y holds 0, 1, or NaN where unknown"),
+    ({"task": "ranking"}, "task 'ranking' is unknown: choose from classification, regression, multilabel"),
+    ({"positive": "c", "class_names": ("a", "b")}, "positive 'c' is not a class: choose a or b"),
+    ({"positive": 2}, "positive must be class 0 or 1, or its name, got 2"),
+    ({"positive": 1, "num_classes": 3}, "positive is for two classes, and this graph has 3"),
     ({"y": [0, 1, 5, 1], "num_classes": 3}, r"y\[2\] is 5: labels run from 0 to 2"),
     ({"y": [0, -7, 0, 1]}, r"y\[1\] is -7"),
     ({"y": [-1, 1, 0, 1]}, r"node 0 is in train_mask but has no label"),
@@ -216,8 +258,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"edge_weight": np.ones(3)}, "edge_weight has 3 values for 4 edges"),
     ({"edge_weight": np.ones((4, 2))}, r"edge_weight must have shape \(4,\)"),
     ({"edge_weight": [1, 2, np.inf, 1]}, "edge_weight.* is not finite"),
-    ({"metric": "f1"}, "metric 'f1' is unknown"),
-    ({"metric": "roc_auc", "num_classes": 3}, "metric 'roc_auc' is for two classes"),
+    ({"edge_weight": [1, 2, -3, 1]}, "edge_weight.* is -3: a weight is how much an edge counts, 0 or more"),
+    ({"metric": "g1"}, "metric 'g1' is not one for two classes: choose from accuracy"),
+    ({"metric": "roc_auc", "num_classes": 3}, "metric 'roc_auc' is not one for 3 classes"),
+    ({"metric": "r2"}, "metric 'r2' is not one for two classes"),
+    ({"metric": "accuracy", "task": "regression"}, "metric 'accuracy' is not one for regression"),
     ({"class_names": ("a",)}, "1 class names for 2 classes"),
     ({"undirected": True}, "said to be undirected, but an edge lacks its reverse"),
 ]  # fmt: skip

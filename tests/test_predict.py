@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import handful as hf
-from handful.predict import Prediction, chosen, class_probabilities, predict
+from handful.predict import Prediction, all_values, chosen, predict
 from handful.training.inference import embed
 
 NAMES = ("low", "mid", "high")
@@ -54,8 +54,8 @@ def test_probabilities_are_means_and_how_models_differ_is_told() -> None:
 
 def test_one_logit_is_two_classes() -> None:
     logits = torch.tensor([[2.0], [-1.0]])
-    assert torch.allclose(class_probabilities(logits)[:, 1], logits[:, 0].sigmoid())
-    assert torch.allclose(class_probabilities(logits).sum(1), torch.ones(2))
+    assert torch.allclose(all_values(logits, "binary")[:, 1], logits[:, 0].sigmoid())
+    assert torch.allclose(all_values(logits, "binary").sum(1), torch.ones(2))
 
 
 def test_labels_are_compared_by_name() -> None:
@@ -67,13 +67,15 @@ def test_labels_are_compared_by_name() -> None:
 def made(best: list[int], labels: list[int], sure: list[float]) -> Prediction:
     probabilities = np.full((len(best), 3), 0.1, np.float32)
     probabilities[np.arange(len(best)), best] = sure
-    return Prediction(np.arange(len(best)), NAMES, probabilities, np.array(labels), np.array(["test"] * len(best)))
+    return Prediction(
+        "multiclass", np.arange(len(best)), NAMES, probabilities, np.array(labels), np.array(["test"] * len(best))
+    )
 
 
 def test_what_it_would_change_comes_with_the_most_confident_first() -> None:
     found = made([0, 1, 2, 1], [0, 0, -1, 2], [0.9, 0.5, 0.9, 0.8])
     assert found.changed().ids.tolist() == [3, 1]
-    assert found.accuracy() == {"test": {"nodes": 3, "accuracy": pytest.approx(1 / 3)}}
+    assert found.judged() == {"test": {"nodes": 3, "accuracy": pytest.approx(1 / 3)}}
 
 
 def test_which_nodes() -> None:
@@ -112,7 +114,7 @@ def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
     assert table["id"].to_pylist() == found.ids.tolist()
     assert np.allclose(table["p(mid)"], found.probabilities[:, 1])
     with np.load(found.write(tmp_path / "p.npz"), allow_pickle=False) as arrays:
-        assert np.array_equal(arrays["probabilities"], found.probabilities)
+        assert np.array_equal(arrays["values"], found.values)
         assert arrays["classes"].tolist() == list(NAMES)
     with pytest.raises(hf.HandfulError, match=r"must end in \.csv, \.parquet or \.npz"):
         found.write(tmp_path / "p.txt")
@@ -136,3 +138,43 @@ def test_embeddings_are_what_the_logits_are_made_of(name: str, options: dict[str
     else:
         last = model.layer(model.depth - 1, hf.samplers.full.full_adjacency(graph), found)
     assert torch.allclose(last, hf.infer(model, graph), atol=1e-5)
+
+
+def test_of_two_classes_the_positive_one_from_the_threshold_on() -> None:
+    graph = a_graph(y=np.arange(30) % 2, class_names=("fraud", "ok"))
+    torch.manual_seed(0)
+    model = hf.SAGE(5, 1, hidden=8, layers=2).eval()
+    fraud = 1 - hf.infer(model, graph)[:, 0].sigmoid().numpy()
+    found = predict([model], graph, np.arange(30), ("fraud", "ok"), kind="binary", positive=0, threshold=0.3)
+    assert found.predicted.tolist() == ["fraud" if p >= 0.3 else "ok" for p in fraud]
+    assert np.allclose(found.confidence, np.where(fraud >= 0.3, fraud, 1 - fraud), atol=1e-6)
+
+
+def test_numbers_and_many_labels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    truth = rng.normal(size=30).astype(np.float32)
+    truth[20:] = np.nan
+    graph = a_graph(y=truth, class_names=None, task="regression")
+    torch.manual_seed(0)
+    two = [hf.SAGE(5, 1, hidden=8, layers=2).eval() for _ in range(2)]
+    each = np.stack([hf.infer(model, graph)[:, 0].numpy() for model in two])
+    found = predict(two, graph, chosen(graph, "all"), kind="regression")
+    assert np.allclose(found.predicted, each.mean(0), atol=1e-6)
+    assert found.spread is not None
+    assert np.allclose(found.spread, each.std(0, ddof=1), atol=1e-6)
+    assert found.judged()["test"]["error"] == pytest.approx(np.abs(each.mean(0) - truth)[15:20].mean(), rel=1e-4)
+    assert list(found.columns()) == ["id", "predicted", "spread", "label", "split"]
+    assert "Predicted" in found.table("numbers").head
+    with pytest.raises(hf.HandfulError, match="have no probabilities"):
+        _ = found.probabilities
+    with pytest.raises(hf.HandfulError, match="is told of classes"):
+        found.changed()
+    graph = a_graph(y=(rng.random((30, 3)) < 0.5).astype(np.float32), task="multilabel")
+    model = models(1)[0]
+    likely = hf.infer(model, graph).sigmoid().numpy()
+    found = predict([model], graph, np.arange(30), NAMES, kind="multilabel")
+    assert found.predicted.tolist() == [
+        ";".join(n for n, p in zip(NAMES, row, strict=True) if p >= 0.5) for row in likely
+    ]
+    rows = found.write(tmp_path / "p.csv").read_text().splitlines()
+    assert rows[0] == "id,predicted,label,split,p(low),p(mid),p(high)"

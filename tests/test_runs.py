@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def out(summary: hf.Summary) -> Path:
 def test_it_has_what_the_experiment_came_to(summary: hf.Summary, out: Path) -> None:
     opened = hf.open_run(out)
     assert opened.experiment == EXPERIMENT
-    assert [asdict(run) for run in opened.results] == [asdict(run) for run in summary.runs]
+    assert opened.results == summary.runs
     best = max(summary.runs, key=lambda run: run.val)
     assert opened.result.seed == best.seed
     assert timeless(opened.history) == timeless(best.history)

@@ -28,6 +28,15 @@ def test_any_field_may_be_another_and_is_then_another_setting(name: str) -> None
         setattr(changed, name, value)
 
 
+def test_a_metric_may_be_written_as_people_do() -> None:
+    assert [Settings(metric=name).metric for name in ("ROC-AUC", "macro-F1", "R²", "average precision")] == [
+        "roc_auc",
+        "macro_f1",
+        "r2",
+        "average_precision",
+    ]
+
+
 def test_numbers_become_plain_ones() -> None:
     settings = Settings(epochs=np.int64(3), lr=1, clip=np.float32(0.5), patience=np.int32(2), weight_decay=0)
     assert settings == Settings(epochs=3, lr=1.0, clip=0.5, patience=2)

@@ -55,6 +55,26 @@ def test_opens_what_was_saved(tmp_path: Path, dtype: torch.dtype) -> None:
     assert sorted(p.name for p in (tmp_path / "deep" / "er").iterdir()) == ["g"]
 
 
+def test_what_the_labels_are_is_saved(tmp_path: Path) -> None:
+    few = {"class_names": None, "y": [0.5, 1, 2, 3, np.nan]}
+    many = {"class_names": None, "y": [[0, 1], [1, 1], [np.nan, 0], [0, 0], [np.nan, np.nan]]}
+    two = {"class_names": ("fraud", "ok"), "y": [0, 1, 1, 1, -1]}
+    for name, fields in {"regression": few, "multilabel": many, "binary": two}.items():
+        graph = a_graph(**fields)
+        back = open_graph(save(graph, tmp_path / name))
+        assert (back.task, back.kind, back.positive, back.metric) == (graph.task, name, graph.positive, graph.metric)
+        torch.testing.assert_close(back.y, graph.y, equal_nan=True, rtol=0, atol=0)
+
+
+def test_a_graph_of_a_release_without_tasks_means_what_it_did(tmp_path: Path) -> None:
+    folder = save(a_graph(class_names=("fraud", "ok"), y=[0, 1, 1, 1, -1]), tmp_path / "g")
+    header = json.loads((folder / "graph.json").read_text())
+    del header["task"], header["positive"]
+    (folder / "graph.json").write_text(json.dumps(header))
+    assert open_graph(folder).positive == 1
+    assert open_graph(folder).task == "classification"
+
+
 def test_topology_alone_and_an_empty_graph(tmp_path: Path) -> None:
     for name, graph in {
         "topology": Graph.from_edge_index(EDGES),

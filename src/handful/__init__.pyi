@@ -7,7 +7,7 @@ from .convert import to_networkx as to_networkx, to_pyg as to_pyg, to_scipy as t
 from .datasets import load as load
 from .errors import DatasetError as DatasetError, DivergedError as DivergedError, GraphError as GraphError
 from .errors import HandfulError as HandfulError, RunError as RunError, SamplerError as SamplerError
-from .estimators import NodeClassifier as NodeClassifier
+from .estimators import NodeClassifier as NodeClassifier, NodeRegressor as NodeRegressor
 from .experiment import Experiment as Experiment, Summary as Summary
 from .graph import Graph as Graph
 from .kernels.threads import get_threads as get_threads, set_threads as set_threads
@@ -20,6 +20,7 @@ from .samplers import RandomNodes as RandomNodes, RandomWalks as RandomWalks, Sa
 from .samplers import induced_adjacency as induced_adjacency, make_sampler as make_sampler, register as register
 from .storage import open_graph as open_graph, save as save
 from .settings import Settings as Settings
-from .training import Callback as Callback, Run as Run, fit as fit, infer as infer
+from .training import Assessment as Assessment, Callback as Callback, Run as Run, assess as assess, fit as fit
+from .training import infer as infer
 from .training import load_model as load_model, load_weights as load_weights, save_model as save_model
 from .version import __version__ as __version__

@@ -176,18 +176,21 @@ class Adjacency:
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
-        """float32 ``(targets,)``, one over the degree, and 0 where there is no edge; ``None`` if ``normalized``.
+        """float32 ``(targets,)``, one over the sum of a target's weights (its degree without weights), and 0 where that
+        is 0; ``None`` if ``normalized``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])
         """
         if self.normalized:
             return None
-        degree = self.degree.to(torch.float32)
-        return torch.where(degree > 0, 1.0 / degree, degree)
+        total = self.degree.to(torch.float32)
+        if self.weight is not None:
+            total = torch.zeros_like(total).index_add_(0, self.edge_index[1], self.weight.to(torch.float32))
+        return torch.where(total > 0, 1.0 / total, 0.0)
 
     def mean(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
-        """The mean over each target's edges of (weight ×) the source's row of ``x``; 0 for a target without edges.
+        """The (weighted) mean of the rows of a target's sources, Σ_u w_vu·x_u / Σ_u w_vu; 0 where the weights sum to 0.
 
         Args:
             x: ``(sources, F)``.

@@ -14,7 +14,7 @@ from handful.graph import Graph
 from handful.kernels.memory import empty
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sample:
     """The structure of one training step: a stack of bipartite layers between numbered nodes.
 
@@ -37,6 +37,10 @@ class Sample:
     layers: tuple[Adjacency, ...]
     targets: Tensor
     target_weight: Tensor | None = None
+
+    def __repr__(self) -> str:
+        what = f"{self.num_nodes:,} nodes, {self.num_edges:,} edges, {len(self.targets):,} targets"
+        return f"{type(self).__name__}({what}, {'one square' if self.shared else f'{len(self.layers)} layers'})"
 
     @property
     def num_nodes(self) -> int:
@@ -74,13 +78,13 @@ class Sample:
         return replace(self, layers=tuple(layer.to(device) for layer in self.layers), **moved)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Batch(Sample):
     """A sample with what the graph knows of its nodes.
 
     Args:
         x: ``(n, features)``, the features of ``nodes``.
-        y: int64 ``(t,)``, the labels of ``targets``.
+        y: ``(t,)`` or ``(t, labels)``, the labels of ``targets``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=3")

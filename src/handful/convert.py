@@ -5,7 +5,8 @@ Each function says what a ``Graph`` cannot hold and is therefore lost. Edges com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,14 @@ SPLIT_KEYS = {
     "val_mask": ("val_mask", "valid_mask", "val_idx", "valid_idx", "val_index", "valid_index", "val", "valid"),
     "test_mask": ("test_mask", "test_idx", "test_index", "test"),
 }
+
+
+KEYS = ("edge_index", "edge_weight", "adj_t", "x", "y", "num_nodes", "num_classes", "class_names")
+"""What a graph takes of PyG's ``Data``, beside the split."""
+NO_EDGE_ATTR = (
+    "edge_attr cannot be used: no model here takes features of edges. Give one number per edge as edge_weight, "
+    "or leave edge_attr out"
+)
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
@@ -71,7 +80,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
 
     Args:
         store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``, ``num_classes``,
-            ``class_names`` and a split (see ``split_fields``).
+            ``class_names``, ``task``, ``metric``, ``positive`` and a split (see ``split_fields``).
         fold: which column to take of masks that are matrices.
         fields: as for ``Graph``; they replace those of ``store``.
 
@@ -80,28 +89,41 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     """
     if store.get("edge_index") is None:
         raise GraphError(f"there is no edge_index among {', '.join(sorted(map(str, store))) or 'nothing'}")
+    if store.get("edge_attr") is not None:
+        raise GraphError(NO_EDGE_ATTR)
     split = store.get("split_idx")
     found = split_fields(store if split is None else split, fold)
     found |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
     found |= {key: int(store[key]) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
     if store.get("class_names") is not None:
         found["class_names"] = tuple(str(name) for name in store["class_names"])
+    found |= {key: str(store[key]) for key in ("task", "metric", "positive") if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **found | fields)
 
 
 # -- PyG ------------------------------------------------------------------------------------------------------------
 
 
-def from_pyg(data: Data, fold: int | None = None, split_idx: Mapping[str, Any] | None = None, **fields: Any) -> Graph:
+def from_pyg(
+    data: Data,
+    fold: int | None = None,
+    split_idx: Mapping[str, Any] | None = None,
+    drop: Sequence[str] = (),
+    **fields: Any,
+) -> Graph:
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``x``, ``y`` and the split.
 
-    Lost: ``edge_attr``, ``pos``, every other attribute that is not named here, and the order of the edges.
+    A ``Graph`` holds nothing else: any other attribute must be named in ``drop``. Lost: the order of the edges.
 
     Args:
         data: its split is in boolean masks or in index tensors (``train_idx`` …).
         fold: which column to take of masks that are matrices.
         split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
+        drop: attributes of ``data`` to leave out.
         fields: as for ``Graph``; they replace those of ``data``.
+
+    Raises:
+        GraphError: there is an attribute that would be lost, such as ``edge_attr``.
 
     >>> from torch_geometric.data import Data
     >>> from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 0])))
@@ -109,12 +131,28 @@ def from_pyg(data: Data, fold: int | None = None, split_idx: Mapping[str, Any] |
     """
     if hasattr(data, "node_types"):
         raise GraphError("a graph with several node types cannot be used: give a homogeneous Data (to_homogeneous())")
-    store = {key: value for key, value in data.to_dict().items() if value is not None}
+    store = {key: value for key, value in data.to_dict().items() if value is not None and key not in drop}
+    if "edge_attr" in store:
+        raise GraphError(f"{NO_EDGE_ATTR}: from_pyg(data, drop=['edge_attr'])")
+    if lost := unused(store):
+        raise GraphError(
+            f"a graph cannot hold {', '.join(lost)} of this Data: leave it out by from_pyg(data, drop={lost})"
+        )
     if "edge_index" not in store:
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:
         store["split_idx"] = split_idx
     return from_mapping(store | {"num_nodes": data.num_nodes}, fold, **fields)
+
+
+def unused(names: Iterable[str]) -> list[str]:
+    """The attributes of a ``Data`` that a graph does not take.
+
+    >>> unused(["x", "train_mask", "pos"])
+    ['pos']
+    """
+    splits = {name for several in SPLIT_KEYS.values() for name in several}
+    return sorted(name for name in names if name not in KEYS and name not in splits and name != "split_idx")
 
 
 def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
@@ -128,7 +166,7 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def to_pyg(graph: Graph) -> Data:
-    """A PyG ``Data`` that shares the graph's tensors. Lost: the name, the class names and the metric.
+    """A PyG ``Data`` that shares the graph's tensors. Lost: name, class names, metric and positive class.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -198,8 +236,8 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     Args:
         graph: any graph of networkx.
         x: the attribute that holds a node's features, a number or a vector.
-        y: the attribute that holds a node's label. Labels that are not integers are numbered in sorted order and
-            become ``class_names``.
+        y: the attribute that holds a node's label. Labels that are not numbers are numbered in sorted order and become
+            ``class_names``.
         weight: the attribute that holds an edge's weight.
         fields: as for ``Graph``; they replace what the attributes give.
 
@@ -234,13 +272,15 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """``y`` and, where labels are not integers, ``class_names`` in sorted order.
+    """``y`` and, where labels are not numbers, ``class_names`` in sorted order.
 
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
     """
     if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
         return {"y": np.array(labels, np.int64)}
+    if all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
+        return {"y": np.array(labels, np.float64)}
     classes, codes = np.unique([str(label) for label in labels], return_inverse=True)
     return {"y": codes.astype(np.int64), "class_names": tuple(classes.tolist())}
 

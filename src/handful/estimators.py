@@ -1,4 +1,4 @@
-"""Estimators in the manner of scikit-learn over ``Experiment``: ``NodeClassifier``."""
+"""Estimators in the manner of scikit-learn over ``Experiment``: ``NodeClassifier`` and ``NodeRegressor``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from handful.convert import from_pyg
 from handful.datasets.files import read_graph
 from handful.datasets.importer import read_tables
 from handful.datasets.schema import Schema
-from handful.datasets.splits import stratified_split
+from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
 from handful.graph import Graph
-from handful.predict import class_probabilities
+from handful.predict import all_values
 from handful.samplers import Sampler
 from handful.training.fit import SEED, fit
 from handful.training.inference import embed, infer
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
@@ -88,6 +88,7 @@ class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
             self.runs_.append(run)
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
+        self.kind_ = graph.kind
         self.n_iter_ = max(run.epochs for run in self.runs_)
 
     def _to_predict(self, X: Any) -> Graph:
@@ -105,6 +106,11 @@ class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
                 "features as input"
             )
         return graph
+
+    def _mean(self, graph: Graph) -> np.ndarray:
+        """The mean over the seeds of probabilities, or of numbers."""
+        found = [all_values(infer(model, graph), self.kind_) for model in self.models_]
+        return torch.stack(found).mean(0).numpy()
 
     def embed(self, X: Any) -> np.ndarray:
         """float32 ``(N, width)``: what the last layer of the first seed's model gets of every node."""
@@ -176,7 +182,7 @@ class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
             graph = without_edges(array)
         if y is not None:
             self.classes_, codes = _encoded(y, graph.num_nodes)
-            graph = graph.replace(y=codes, num_classes=len(self.classes_), class_names=None)
+            graph = graph.replace(y=codes, task="classification", num_classes=len(self.classes_), class_names=None)
         elif graph.y is None:
             raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
         else:
@@ -192,9 +198,7 @@ class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
-        graph = self._to_predict(X)
-        found = [class_probabilities(infer(model, graph)) for model in self.models_]
-        return torch.stack(found).mean(0)[:, : len(self.classes_)].numpy()
+        return self._mean(self._to_predict(X))[:, : len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
         """``(N,)``: the most probable class of every node."""
@@ -213,6 +217,55 @@ class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
         names = np.array(graph.class_names or range(graph.num_classes or 0))
         right = self.predict(graph)[judged] == names[graph.y.numpy()[judged]]
         return float(right.mean())
+
+
+class NodeRegressor(RegressorMixin, _NodeEstimator):  # type: ignore[misc]
+    """A regressor for nodes with the interface of scikit-learn; what it takes is what ``NodeClassifier`` takes.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
+    >>> number = graph.x[:, 0].numpy()
+    >>> hf.NodeRegressor(hidden=16, layers=2, epochs=30, lr=0.01).fit(graph, number).predict(graph).shape
+    (300,)
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` are their numbers where ``X`` has none, or others.
+
+        A number that is NaN is unknown.
+        """
+        graph = as_graph(X)
+        if graph is None:
+            if y is None:
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            array, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True)
+            graph = without_edges(array)
+        if y is not None:
+            graph = graph.replace(y=np.asarray(y, np.float32), task="regression")
+        elif graph.kind != "regression":
+            raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
+        if graph.train_mask is None:
+            shares = (1 - self.validation, self.validation, 0.0)
+            graph = graph.replace(**random_split(graph.num_nodes, shares, int(self.seeds[0]), graph.labelled))
+        self._train(graph)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """float32 ``(N,)``: the mean over the seeds of the number of every node."""
+        numbers: np.ndarray = self._mean(self._to_predict(X))[:, 0]
+        return numbers
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R² on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        graph = self._to_predict(X)
+        if graph.y is None or graph.kind != "regression":
+            raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
+        test = graph.test_mask is not None and bool(graph.test_mask.any())
+        judged = (graph.test_mask if test else graph.labelled).numpy()  # type: ignore[union-attr]
+        number, true = self.predict(graph)[judged], graph.y.numpy()[judged]
+        return float(1 - ((number - true) ** 2).sum() / ((true - true.mean()) ** 2).sum())
 
 
 def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:

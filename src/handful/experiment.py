@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,8 @@ from typing import Any, Self, TypedDict, Unpack, get_type_hints
 
 import torch
 
-from handful.datasets import load
+from handful.datasets import load, sources
+from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import write_json
 from handful.graph import Graph
@@ -25,6 +26,7 @@ from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
+from handful.training.fit import judged, seeded_model
 from handful.training.loop import Loop
 from handful.training.record import Run, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
@@ -207,14 +209,20 @@ class Experiment:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def load(self, seed: int) -> Graph:
-        """The graph, with the split of ``seed`` where the split is drawn."""
-        return load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
+        """The graph with its task, metric and positive class, and the split of ``seed`` where the split is drawn."""
+        graph = load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
+        return judged(graph, self.settings)
+
+    def with_split(self) -> Self:
+        """The same; where the graph is a file without a split and none is named, with one to draw for each seed."""
+        if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in sources():
+            return self
+        graph = load(self.graph, root=self.root)
+        return self.with_(split=SPLIT) if graph.train_mask is None and graph.y is not None else self
 
     def make_model(self, graph: Graph, seed: int) -> Network:
         """The model for ``graph``, with the initial weights of ``seed``."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return make_model(self.model, graph.num_features, graph.num_outputs, **self.options)
+        return seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int) -> Loop:
         """A run that has not trained yet, on ``graph``."""
@@ -248,16 +256,16 @@ class Experiment:
         with nullcontext() if folder is None else begun(folder, self.to_json()):
             for seed in self.seeds:
                 graph = self.load(seed)
-                runs.append(
-                    self.fit(
-                        graph,
-                        seed,
-                        callbacks,
-                        out=None if folder is None else folder / f"seed-{seed}",
-                        resume=resume,
-                        record=self.with_(seeds=(seed,)).to_json(),
-                    )
+                run = self.fit(
+                    graph,
+                    seed,
+                    callbacks,
+                    out=None if folder is None else folder / f"seed-{seed}",
+                    resume=resume,
+                    record=self.with_(seeds=(seed,)).to_json(),
                 )
+                # A folder has the models: none needs to stay in memory while others train.
+                runs.append(run if folder is None else replace(run, model=None))
         summary = Summary(self, graph.name, runs)
         if folder is not None:
             write_json(folder / SUMMARY, summary.to_json())

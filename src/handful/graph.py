@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -20,11 +20,23 @@ from torch import Tensor
 
 from handful.errors import GraphError
 from handful.kernels import csr
+from handful.notebook import html_table
 
 FEATURE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MASKS = ("train_mask", "val_mask", "test_mask")
-MetricName = Literal["accuracy", "average_precision", "roc_auc"]
-METRIC_NAMES: tuple[MetricName, ...] = get_args(MetricName)
+Task = Literal["classification", "regression", "multilabel"]
+TASKS: tuple[Task, ...] = get_args(Task)
+Kind = Literal["binary", "multiclass", "multilabel", "regression"]
+MetricName = Literal[
+    "accuracy", "balanced_accuracy", "f1", "macro_f1", "average_precision", "roc_auc", "r2", "mae", "rmse"
+]
+METRICS_OF: dict[Kind, tuple[MetricName, ...]] = {
+    "binary": ("accuracy", "balanced_accuracy", "f1", "macro_f1", "average_precision", "roc_auc"),
+    "multiclass": ("accuracy", "balanced_accuracy", "macro_f1"),
+    "multilabel": ("roc_auc", "average_precision", "macro_f1"),
+    "regression": ("r2", "mae", "rmse"),
+}
+"""What each kind of labels can be judged by; the first is its default. ``handful.training.metrics`` computes them."""
 Repeated = Literal["sum", "mean", "first", "count"]
 ROUNDING = 1e-5
 """Weights of an edge and its reverse that differ by less than this share of them are taken for one weight."""
@@ -32,22 +44,27 @@ ROUNDING = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph for node classification.
+    """A graph with node labels: classes, numbers, or several labels a node.
 
     Args:
         indptr: int64 ``(N + 1,)``, where each row starts.
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
-        y: int64 labels ``(N,)``, -1 where unknown; ``None`` for topology alone.
+        y: the labels, or ``None`` for topology alone. Classes are int64 ``(N,)``, -1 where unknown. Numbers to predict
+            are float32 ``(N,)``, NaN where unknown. Several labels a node are float32 ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
-        edge_weight: float32 ``(E,)``, or ``None`` for an unweighted graph.
+        edge_weight: float32 ``(E,)``, none below 0, or ``None`` for an unweighted graph.
         undirected: whether every edge has its reverse with the same weight; checked, or found out when ``None``.
-        num_classes: the number of classes; the largest label plus one when ``None``.
-        metric: what to report and to choose epochs by.
-        class_names: what the labels stand for.
+        num_classes: the number of classes, or of labels a node; the largest class plus one when ``None``.
+        metric: what to report and to choose epochs by; the first of ``METRICS_OF`` for its kind when empty.
+        class_names: what the classes (or labels) stand for.
         ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` where they are their numbers.
         schema: how the features came from a table, as ``handful.datasets.schema.Schema.to_json`` gives it.
         name: of the graph, for messages and reports.
+        task: ``classification``, ``regression`` or ``multilabel``. When ``None``, several columns of ``y`` are
+            ``multilabel``, fractions are ``regression``, and whole numbers are classes.
+        positive: of two classes, that which average precision, ROC-AUC and F1 are of, by number or name; the rarer one
+            when ``None``.
 
     Raises:
         GraphError: an argument is wrong; the message says which and why.
@@ -66,11 +83,13 @@ class Graph:
     edge_weight: Tensor | None = None
     undirected: bool | None = None
     num_classes: int | None = None
-    metric: MetricName = "accuracy"
+    metric: str = ""
     class_names: tuple[str, ...] | None = None
     ids: np.ndarray | None = None
     schema: Mapping[str, Any] | None = None
     name: str = "graph"
+    task: Task | None = None
+    positive: int | str | None = None
     checked: bool = field(default=False, repr=False)
     """Set only by those who have just checked the same arrays: a transfer, a subset of fields, a verified file."""
 
@@ -111,12 +130,32 @@ class Graph:
 
     @property
     def num_outputs(self) -> int:
-        """How many logits a model needs: one for two classes (binary cross-entropy), else one per class.
+        """How many outputs a model needs: one for two classes (binary cross-entropy) or a number, else one per class.
 
         >>> [Graph.from_edge_index([[0], [1]], y=[0, 1], num_classes=classes).num_outputs for classes in (2, 3)]
         [1, 3]
         """
-        return 1 if self.num_classes == 2 else int(self.num_classes or 0)
+        return 1 if self.kind in ("binary", "regression") else int(self.num_classes or 0)
+
+    @property
+    def kind(self) -> Kind:
+        """What is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
+
+        >>> Graph.from_edge_index([[0], [1]], y=[0.5, 1.5]).kind
+        'regression'
+        """
+        if self.task in ("regression", "multilabel"):
+            return self.task
+        return "binary" if self.num_classes == 2 else "multiclass"
+
+    @cached_property
+    def labelled(self) -> Tensor:
+        """bool ``(N,)``, the nodes with a label.
+
+        >>> Graph.from_edge_index([[0], [1]], y=[0, -1, 1]).labelled
+        tensor([ True, False,  True])
+        """
+        return torch.zeros(self.num_nodes, dtype=torch.bool) if self.y is None else is_label(self.y)
 
     @property
     def device(self) -> torch.device:
@@ -140,6 +179,17 @@ class Graph:
         tensor([1, 2, 0])
         """
         return self.indptr.diff()
+
+    @cached_property
+    def in_weight(self) -> Tensor:
+        """float32 ``(N,)``, the sum of the weights of the edges that point to each node; ``in_degree`` without weights.
+
+        >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]], edge_weight=[0.5, 1.0, 2.0]).in_weight
+        tensor([1.0000, 2.5000, 0.0000])
+        """
+        if self.edge_weight is None:
+            return self.in_degree.to(torch.float32)
+        return torch.zeros(self.num_nodes, device=self.device).index_add_(0, self.edge_index[1], self.edge_weight)
 
     @cached_property
     def has_loops(self) -> bool:
@@ -182,6 +232,9 @@ class Graph:
             "classes": self.num_classes,
             **{name.replace("_mask", " nodes"): int(mask.sum()) for name, mask in masks.items()},
             "topology": self.checksum,
+            # What records from before these fields mean is not written.
+            **({} if self.task in (None, "classification") else {"task": self.task}),
+            **({"positive": 0} if self.positive == 0 else {}),
             **{name: None if array is None else fingerprint(array) for name, array in arrays.items()},
             "split nodes": fingerprint(*masks.values()),
             "class names": None if self.class_names is None else text_fingerprint(self.class_names),
@@ -200,7 +253,25 @@ class Graph:
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"
         size = f"{self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features} features"
-        return f"Graph({self.name}: {kind}, {size}, {self.num_classes or 0} classes)"
+        return f"Graph({self.name}: {kind}, {size}, {self._labels()})"
+
+    def _labels(self) -> str:
+        if self.kind == "regression":
+            return "a number to predict"
+        return f"{self.num_classes or 0} {'labels' if self.kind == 'multilabel' else 'classes'}"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "nodes": f"{self.num_nodes:,}",
+            "edges": f"{self.num_edges:,} {'undirected' if self.undirected else 'directed'}"
+            + (", weighted" if self.edge_weight is not None else ""),
+            "features": f"{self.num_features:,}",
+            "labels": f"{self._labels()}, {int(self.labelled.sum()):,} nodes have one",
+        }
+        if self.train_mask is not None:
+            sizes = (f"{int(getattr(self, name).sum()):,} {name.removesuffix('_mask')}" for name in MASKS)
+            rows["split"] = ", ".join(sizes)
+        return html_table(f"Graph {self.name}", rows)
 
     # -- making -------------------------------------------------------------------------------------------------
 
@@ -247,16 +318,26 @@ class Graph:
         """The same graph with some fields exchanged and checked again.
 
         Args:
-            fields: as for ``Graph``. Where they are masks or the name, only the masks are checked.
+            fields: as for ``Graph``. Where they are masks, metric, positive class or name, only these are checked.
+                Another task begins with its own metric, and without class names.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
         >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
         tensor([ True, False])
         """
-        if not set(fields) <= {"name", *MASKS}:
+        if fields.get("task", self.task) != self.task:
+            y = self.y
+            if fields["task"] != "classification" and y is not None and not y.is_floating_point():
+                y = torch.where(y < 0, torch.nan, y.to(torch.float32))  # -1 was no label, and would be a number now
+            fields = {"y": y, "metric": "", "positive": None, "num_classes": None, "class_names": None} | fields
+        elif "y" in fields:
+            usual = self.metric == METRICS_OF[self.kind][0]
+            fields = {"task": None, "positive": None, "metric": "" if usual else self.metric} | fields
+        if not set(fields) <= {"name", "metric", "positive", *MASKS}:
             return replace(self, checked=False, **fields)
         out = replace(self, **fields)
-        for key, value in _checked_masks(out, self.num_nodes, self.y).items():
+        labels = {"y": self.y, "num_classes": self.num_classes}
+        for key, value in (_checked_masks(out, self.num_nodes, self.y) | _checked_metric(out, labels)).items():
             object.__setattr__(out, key, value)
         return out
 
@@ -367,7 +448,8 @@ class Graph:
         """
         missing = [n for n in ("x", "y", *MASKS) if getattr(self, n) is None]
         if missing:
-            raise GraphError(f"graph '{self.name}' cannot be trained on: it has no {', '.join(missing)}")
+            hint = ": name a split to draw, such as stratified:60/20/20" if set(missing) <= set(MASKS) else ""
+            raise GraphError(f"graph '{self.name}' cannot be trained on: it has no {', '.join(missing)}{hint}")
         return self
 
 
@@ -423,7 +505,7 @@ def validated(graph: Graph) -> dict[str, Any]:
         GraphError: a field is wrong.
 
     >>> sorted(validated(Graph.from_edge_index([[0], [1]])))
-    ['indices', 'indptr', 'num_classes', 'undirected', 'y']
+    ['indices', 'indptr', 'metric', 'num_classes', 'positive', 'undirected', 'y']
     """
     indptr, indices = _checked_topology(graph)
     n = len(indptr) - 1
@@ -432,14 +514,11 @@ def validated(graph: Graph) -> dict[str, Any]:
         out["x"] = _checked_features(_tensor(graph.x, "x"), n)
     if graph.edge_weight is not None:
         out["edge_weight"] = _checked_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
-    out["y"], out["num_classes"] = _checked_labels(graph, n)
+    out |= _checked_labels(graph, n)
     out |= _checked_masks(graph, n, out["y"])
-    if graph.metric not in METRIC_NAMES:
-        raise GraphError(f"metric '{graph.metric}' is unknown: choose from {', '.join(METRIC_NAMES)}")
-    if graph.metric != "accuracy" and out["num_classes"] not in (None, 2):
-        raise GraphError(f"metric '{graph.metric}' is for two classes, and this graph has {out['num_classes']}")
+    out |= _checked_metric(graph, out)
     if graph.class_names is not None and len(graph.class_names) != out["num_classes"]:
-        raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes']} classes")
+        raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes'] or 0} classes")
     if graph.ids is not None:
         out["ids"] = _checked_ids(graph.ids, n)
     rows, columns = indptr.cpu().numpy(), indices.cpu().numpy()
@@ -507,6 +586,9 @@ def _checked_weight(weight: Tensor, edges: int) -> Tensor:
     weight = weight.to(torch.float32).contiguous()
     if not bool(torch.isfinite(weight).all()):
         raise GraphError(f"edge_weight[{int((~torch.isfinite(weight)).nonzero()[0])}] is not finite")
+    if bool((weight < 0).any()):
+        at = int((weight < 0).nonzero()[0])
+        raise GraphError(f"edge_weight[{at}] is {float(weight[at]):g}: a weight is how much an edge counts, 0 or more")
     return weight
 
 
@@ -530,23 +612,85 @@ def _checked_ids(given: Any, n: int) -> np.ndarray:
     return ids.astype(np.int64)
 
 
-def _checked_labels(graph: Graph, n: int) -> tuple[Tensor | None, int | None]:
+def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
+    """``y``, ``num_classes`` and ``task``."""
+    if graph.task not in (None, *TASKS):
+        raise GraphError(f"task '{graph.task}' is unknown: choose from {', '.join(TASKS)}")
     if graph.y is None:
-        return None, graph.num_classes
+        return {"y": None, "num_classes": None if graph.task == "regression" else graph.num_classes}
     y = _tensor(graph.y, "y")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
-    if y.shape != (n,):
-        raise GraphError(f"y must have shape ({n},), one label per node, got {tuple(y.shape)}")
-    if y.is_floating_point() and not bool((y == y.round()).all()):
-        raise GraphError("y must hold whole numbers (class ids), got fractions or NaN")
+    fractions = y.is_floating_point() and not bool((y.isnan() | (y == y.round())).all())
+    task = graph.task or ("multilabel" if y.ndim == 2 else "regression" if fractions else "classification")
+    if len(y) != n or y.ndim != (2 if task == "multilabel" else 1):
+        shape = f"({n}, labels)" if task == "multilabel" else f"({n},)"
+        raise GraphError(f"y must have shape {shape} for {task}, one row per node, got {tuple(y.shape)}")
+    if task == "regression":
+        values = _as_float(y, lambda y: y.isinf(), "numbers, NaN where unknown")
+        return {"y": values, "num_classes": None, "task": task}
+    if task == "multilabel":
+        values = _as_float(y, lambda y: (y != 0) & (y != 1) & ~y.isnan(), "0, 1, or NaN where unknown")
+        return {"y": values, "num_classes": y.shape[1], "task": task}
+    if y.is_floating_point():
+        if fractions:
+            raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")
+        y = torch.where(y.isnan(), -1, y)
     y = y.to(torch.int64).contiguous()
     classes = graph.num_classes if graph.num_classes is not None else (int(y.max()) + 1 if n else 0)
     bad = ((y < -1) | (y >= classes)).nonzero()
     if len(bad):
         at = int(bad[0])
-        raise GraphError(f"y[{at}] is {int(y[at])}: labels run from 0 to {classes - 1}, or are -1 where unknown")
-    return y, classes
+        raise GraphError(
+            f"y[{at}] is {int(y[at])}: labels run from 0 to {classes - 1}, or are -1 where unknown; "
+            "give task='regression' if they are numbers to predict"
+        )
+    return {"y": y, "num_classes": classes, "task": task}
+
+
+def _as_float(y: Tensor, wrong: Callable[[Tensor], Tensor], what: str) -> Tensor:
+    y = y.to(torch.float32).contiguous()
+    bad = wrong(y).nonzero()
+    if len(bad):
+        at = tuple(bad[0].tolist())
+        raise GraphError(f"y[{', '.join(map(str, at))}] is {float(y[at]):g}: y holds {what}")
+    return y
+
+
+def is_label(y: Tensor) -> Tensor:
+    """bool ``(n,)``: which labels are known.
+
+    >>> is_label(torch.tensor([0, -1])), is_label(torch.tensor([[1, torch.nan], [torch.nan, torch.nan]]))
+    (tensor([ True, False]), tensor([ True, False]))
+    """
+    if not y.is_floating_point():
+        return y >= 0
+    return ~y.isnan() if y.ndim == 1 else ~y.isnan().all(1)
+
+
+def _checked_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
+    """``metric`` and ``positive``, for the labels that were ``found``."""
+    y, classes, task = found["y"], found["num_classes"], found.get("task", graph.task)
+    two = task in (None, "classification") and classes == 2
+    kind: Kind = task if task in ("regression", "multilabel") else "binary" if two else "multiclass"
+    known = get_args(MetricName) if y is None else METRICS_OF[kind]
+    metric = graph.metric or ("" if y is None else known[0])
+    if metric not in ("", *known):
+        what = {"multiclass": f"{classes} classes", "binary": "two classes"}.get(kind, kind)
+        raise GraphError(f"metric '{metric}' is not one for {what}: choose from {', '.join(known)}")
+    positive = graph.positive
+    if positive is not None and not two:
+        raise GraphError(f"positive is for two classes, and this graph has {classes or 'none'}: leave it out")
+    if isinstance(positive, str):
+        names = tuple(graph.class_names or ("0", "1"))
+        if positive not in (*names, "0", "1"):
+            raise GraphError(f"positive '{positive}' is not a class: choose {' or '.join(names)}")
+        positive = names.index(positive) if positive in names else int(positive)
+    if positive is not None and positive not in (0, 1):
+        raise GraphError(f"positive must be class 0 or 1, or its name, got {positive}")
+    if positive is None and two and y is not None:
+        positive = int(int((y == 1).sum()) <= int((y == 0).sum()))
+    return {"metric": metric, "positive": positive}
 
 
 def _checked_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor | None]:
@@ -567,9 +711,10 @@ def _checked_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor |
         raise GraphError("train_mask is empty: there is no node to train on")
     if y is not None:
         for name, mask in out.items():
-            unlabelled = (mask & (y < 0)).nonzero()  # type: ignore[operator]
+            unlabelled = (mask & ~is_label(y)).nonzero()  # type: ignore[operator]
             if len(unlabelled):
-                raise GraphError(f"node {int(unlabelled[0])} is in {name} but has no label (y is -1)")
+                unknown = "NaN" if y.is_floating_point() else "-1"
+                raise GraphError(f"node {int(unlabelled[0])} is in {name} but has no label (y is {unknown})")
     return out
 
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from handful.errors import HandfulError
 from handful.files import write_aside
 from handful.finding import Cell, Table
-from handful.graph import MASKS, Graph
+from handful.graph import MASKS, Graph, Kind
 from handful.training.inference import infer
+from handful.training.metrics import probabilities
 
 SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
 CHOICES = ("all", "unlabelled", *SPLITS)
@@ -30,22 +31,30 @@ class Prediction:
     """What is predicted for some nodes of a graph.
 
     Args:
+        kind: what is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
         ids: ``(n,)``, the user's own ids, int64 or text.
-        classes: the names of the classes.
-        probabilities: float32 ``(n, classes)``: the mean over the models.
-        labels: int64 ``(n,)``, the class that a node has, -1 where that is not known.
+        classes: the names of the classes, or of the labels of a multi-label task; none for a regression.
+        values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, 1)``, the number, for a
+            regression.
+        labels: what a node has: int64 ``(n,)`` classes, -1 where unknown; else float32, NaN where unknown, ``(n,)`` for
+            a regression and ``(n, classes)`` for many labels.
         splits: text ``(n,)``: train, val, test, or nothing.
-        agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model.
-        spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability; ``None``
-            for one model.
+        positive, threshold: of two classes, the one that is predicted from which probability on.
+        agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
+            where nodes have no one class.
+        spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
+            number, or the mean of those of all labels; ``None`` for one model.
         embeddings: float32 ``(n, width)``, where they were asked for.
     """
 
+    kind: Kind
     ids: np.ndarray
     classes: tuple[str, ...]
-    probabilities: np.ndarray
+    values: np.ndarray
     labels: np.ndarray
     splits: np.ndarray
+    positive: int = 1
+    threshold: float = 0.5
     agree: np.ndarray | None = None
     spread: np.ndarray | None = None
     embeddings: np.ndarray | None = None
@@ -54,19 +63,45 @@ class Prediction:
         return len(self.ids)
 
     @property
+    def of_classes(self) -> bool:
+        """Whether every node has one class."""
+        return self.kind in ("binary", "multiclass")
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """float32 ``(n, classes)``: the mean over the models of the probability of every class or label."""
+        if self.kind == "regression":
+            raise HandfulError("a regression predicts numbers: they have no probabilities")
+        return self.values
+
+    @property
     def best(self) -> np.ndarray:
         """int64 ``(n,)``, the number of the predicted class."""
-        return self.probabilities.argmax(1)  # type: ignore[no-any-return]
+        return most_likely(self.values, self.kind, self.positive, self.threshold)
 
     @property
     def predicted(self) -> np.ndarray:
-        """Text ``(n,)``, the name of the predicted class."""
-        return np.array(self.classes)[self.best] if len(self) else np.array([], np.str_)
+        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the number."""
+        if self.kind == "regression":
+            numbers: np.ndarray = self.values[:, 0]
+            return numbers
+        if self.kind == "multilabel":
+            return _joined(self.values >= self.threshold, self.classes)
+        names: np.ndarray = np.array(self.classes)[self.best]
+        return names
 
     @property
     def confidence(self) -> np.ndarray:
         """float32 ``(n,)``, the probability of the predicted class."""
-        return self.probabilities.max(1, initial=0)  # type: ignore[no-any-return]
+        sure: np.ndarray = self.values[np.arange(len(self)), self.best]
+        return sure
+
+    @property
+    def known(self) -> np.ndarray:
+        """bool ``(n,)``: the nodes with a label."""
+        if self.of_classes:
+            return np.asarray(self.labels >= 0)
+        return np.asarray(~np.isnan(self.labels.reshape(len(self), -1)).all(axis=1))
 
     def take(self, rows: np.ndarray) -> Prediction:
         """Some of the nodes, by place or mask."""
@@ -74,41 +109,64 @@ class Prediction:
         return replace(self, **arrays)
 
     def changed(self) -> Prediction:
-        """The nodes whose prediction is not their label, the most confident first."""
-        other = np.flatnonzero((self.labels >= 0) & (self.best != self.labels))
+        """The nodes whose prediction is not their class, the most confident first."""
+        if not self.of_classes:
+            raise HandfulError(f"what would change is told of classes, and this is a {self.kind} task")
+        other = np.flatnonzero(self.known & (self.best != self.labels))
         return self.take(other[np.argsort(-self.confidence[other], kind="stable")])
 
-    def accuracy(self) -> dict[str, dict[str, float]]:
-        """For each split and for nodes in none: how many have a label, and the share of those that is predicted."""
+    def judged(self) -> dict[str, dict[str, float]]:
+        """For each split and for nodes in none: how many have a label, and the ``accuracy``, or for a regression the
+        ``error``, the mean absolute one; that of many labels is the share of the labels."""
         found = {}
         for split in (*SPLITS, ""):
-            mine = (self.splits == split) & (self.labels >= 0)
+            mine = (self.splits == split) & self.known
             if mine.any():
-                right = float((self.best[mine] == self.labels[mine]).mean())
-                found[split or "no split"] = {"nodes": int(mine.sum()), "accuracy": right}
+                found[split or "no split"] = {"nodes": int(mine.sum()), **self._judged(mine)}
         return found
+
+    def _judged(self, mine: np.ndarray) -> dict[str, float]:
+        labels = self.labels[mine]
+        if self.kind == "regression":
+            return {"error": float(np.abs(self.values[mine, 0] - labels).mean())}
+        if self.kind == "multilabel":
+            there = ~np.isnan(labels)
+            return {"accuracy": float(((self.values[mine] >= self.threshold) == labels)[there].mean())}
+        return {"accuracy": float((self.best[mine] == labels).mean())}
 
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
         """Every column of a file, by name; embeddings are not among them."""
-        names = np.array([*self.classes, ""])
-        found = {"id": self.ids, "predicted": self.predicted, "probability": self.confidence}
-        if self.agree is not None and self.spread is not None:
-            found |= {"agree": self.agree, "spread": self.spread}
-        found |= {"label": names[self.labels], "split": self.splits}
-        return found | {f"p({name})": self.probabilities[:, i] for i, name in enumerate(self.classes)}
+        found = {"id": self.ids, "predicted": self.predicted}
+        if self.of_classes:
+            found["probability"] = self.confidence
+        found |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
+        found |= {"label": self._label_column(), "split": self.splits}
+        return found | {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
+
+    def _label_column(self) -> np.ndarray:
+        if self.kind == "regression":
+            return self.labels
+        if self.kind == "multilabel":
+            return _joined(self.labels == 1, self.classes)
+        names: np.ndarray = np.array([*self.classes, ""])[self.labels]
+        return names
 
     def table(self, title: str, most: int = 10) -> Table:
         """The first nodes, for people."""
         some = self.take(np.arange(min(most, len(self))))
-        shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids], "Predicted": some.predicted}
-        shown["Probability"] = [f"{p:.1%}" for p in some.confidence]
+        shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
+        numbers = self.kind == "regression"
+        shown["Predicted"] = [f"{one:.4g}" for one in some.predicted] if numbers else some.predicted
+        if self.of_classes:
+            shown["Probability"] = [f"{p:.1%}" for p in some.confidence]
         if some.spread is not None:
-            shown["±"] = [f"{s:.1%}" for s in some.spread]
-        if (some.labels >= 0).any():
-            shown["Label"] = np.array([*self.classes, ""])[some.labels]
-        if some.splits.any():
+            shown["±"] = [f"{s:.4g}" if numbers else f"{s:.1%}" for s in some.spread]
+        if some.known.any():
+            labels = some._label_column()
+            shown["Label"] = ["" if one != one else f"{one:.4g}" for one in labels] if numbers else labels
+        if (some.splits != "").any():
             shown["Split"] = some.splits
         rows = [[Cell(str(value)) for value in row] for row in zip(*shown.values(), strict=True)]
         return Table(title, list(shown), rows)
@@ -153,7 +211,7 @@ class Prediction:
     def _write_npz(self, path: Path) -> None:
         arrays: dict[str, Any] = {
             name: values for name, values in self.columns().items() if not name.startswith("p(")
-        } | {"probabilities": self.probabilities, "classes": np.array(self.classes)}
+        } | {"values": self.values, "classes": np.array(self.classes)}
         if self.embeddings is not None:
             arrays["embeddings"] = self.embeddings
         with path.open("wb") as file:
@@ -166,15 +224,21 @@ def predict(
     nodes: np.ndarray,
     class_names: Sequence[str] | None = None,
     device: str | torch.device = "cpu",
+    *,
+    kind: Kind = "multiclass",
+    positive: int = 1,
+    threshold: float = 0.5,
 ) -> Prediction:
     """What ``models`` say of ``nodes``: exactly, on the full graph, in bounded memory, one model after another.
 
     Args:
-        models: one, or one for each seed: their probabilities are averaged.
+        models: one, or one for each seed: their probabilities (or numbers) are averaged.
         graph: with the features that the models were trained on.
         nodes: int64 ``(n,)``, the numbers of nodes; see ``chosen``.
-        class_names: of the models' classes; their numbers when ``None``.
+        class_names: of the models' classes or labels; their numbers when ``None``.
         device: where to compute.
+        kind: what the models predict; those with one output are for two classes unless it is a regression.
+        positive, threshold: of two classes, the one that is predicted from which probability on.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
@@ -186,45 +250,69 @@ def predict(
     count, total, squares = 0, np.zeros(0), np.zeros(0)
     votes: list[np.ndarray] = []
     for model in models:
-        found = class_probabilities(infer(model.to(device), placed))[torch.from_numpy(nodes)].double().numpy()
+        outputs = infer(model.to(device), placed).cpu()
+        kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
+        found = all_values(outputs, kind)[torch.from_numpy(nodes)].double().numpy()
         total = found if not count else total + found
         squares = found**2 if not count else squares + found**2
-        votes.append(found.argmax(1))
+        votes.append(most_likely(found, kind, positive, threshold))
         count += 1
     mean = total / count
-    names = tuple(class_names) if class_names is not None else tuple(str(i) for i in range(mean.shape[1]))
-    agree = spread = None
-    if count > 1:
-        best = mean.argmax(1)
-        agree = np.mean([vote == best for vote in votes], axis=0).astype(np.float32)
-        rows = np.arange(len(best))
-        variance = np.maximum(squares[rows, best] / count - mean[rows, best] ** 2, 0) * count / (count - 1)
-        spread = np.sqrt(variance).astype(np.float32)
-    return Prediction(
+    numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
+    names = tuple(class_names) if class_names is not None else numbered
+    made = Prediction(
+        kind=kind,
         ids=node_ids(graph)[nodes],
         classes=names,
-        probabilities=mean.astype(np.float32),
-        labels=_labels(graph, names)[nodes],
+        values=mean.astype(np.float32),
+        labels=_labels(graph, names, kind)[nodes],
         splits=node_splits(graph)[nodes],
-        agree=agree,
-        spread=spread,
+        positive=positive,
+        threshold=threshold,
     )
+    if count < 2:
+        return made
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0) * count / (count - 1))
+    if not made.of_classes:
+        return replace(made, spread=deviation.mean(1).astype(np.float32))
+    best = made.best
+    return replace(
+        made,
+        agree=np.mean([vote == best for vote in votes], axis=0).astype(np.float32),
+        spread=deviation[np.arange(len(best)), best].astype(np.float32),
+    )
+
+
+def all_values(outputs: Tensor, kind: Kind) -> Tensor:
+    """float32: a column for every class or label, its probability; or one column, the number of a regression.
+
+    >>> all_values(torch.tensor([[0.0]]), "binary")
+    tensor([[0.5000, 0.5000]])
+    """
+    found = probabilities(outputs, kind)
+    if kind == "binary":
+        return torch.stack([1 - found, found], 1)
+    return found[:, None] if kind == "regression" else found
+
+
+def most_likely(values: np.ndarray, kind: Kind, positive: int = 1, threshold: float = 0.5) -> np.ndarray:
+    """int64 ``(n,)``: the most probable class; of two, the positive one from ``threshold`` on.
+
+    >>> most_likely(np.array([[0.3, 0.7]]), "binary"), most_likely(np.array([[0.3, 0.7]]), "binary", 0, 0.2)
+    (array([1]), array([0]))
+    """
+    if kind == "binary":
+        return np.where(values[:, positive] >= threshold, positive, 1 - positive)
+    return values.argmax(1)  # type: ignore[no-any-return]
+
+
+def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Text ``(n,)``: the names of the labels that are there, separated by semicolons."""
+    return np.array([";".join(np.array(names)[row]) for row in there], np.str_)
 
 
 def _short(text: str) -> str:
     return text if len(text) <= SHOWN_ID else f"{text[: SHOWN_ID - 1]}…"
-
-
-def class_probabilities(logits: Tensor) -> Tensor:
-    """float32 ``(n, classes)``, from logits ``(n, classes)``, or ``(n, 1)`` for two classes; on the CPU.
-
-    >>> class_probabilities(torch.tensor([[0.0]]))
-    tensor([[0.5000, 0.5000]])
-    """
-    logits = logits.cpu()
-    if logits.shape[1] > 1:
-        return logits.softmax(1)
-    return torch.cat([(-logits).sigmoid(), logits.sigmoid()], 1)
 
 
 def node_ids(graph: Graph) -> np.ndarray:
@@ -241,13 +329,23 @@ def node_splits(graph: Graph) -> np.ndarray:
     return out
 
 
-def _labels(graph: Graph, classes: tuple[str, ...]) -> np.ndarray:
-    """int64 ``(N,)``: the labels of ``graph`` as places in ``classes``, by name; -1 where that is not known."""
-    if graph.y is None:
+def _labels(graph: Graph, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
+    """The labels of ``graph`` as those of ``classes``, by name; -1 or NaN where that is not known."""
+    names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
+    fits = graph.y is not None and (kind == graph.kind or (kind != "regression" and kind != "multilabel"))
+    if kind == "regression":
+        none = np.full(graph.num_nodes, np.nan, np.float32)
+        return graph.y.cpu().numpy() if graph.y is not None and fits else none
+    if kind == "multilabel":
+        out = np.full((graph.num_nodes, len(classes)), np.nan, np.float32)
+        for i, name in enumerate(classes):
+            if graph.y is not None and fits and name in names:
+                out[:, i] = graph.y[:, names.index(name)].cpu().numpy()
+        return out
+    if graph.y is None or graph.y.is_floating_point():
         return np.full(graph.num_nodes, -1)
-    own = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     place = {name: i for i, name in enumerate(classes)}
-    places = np.array([*(place.get(name, -1) for name in own), -1])
+    places = np.array([*(place.get(name, -1) for name in names), -1])
     return places[graph.y.cpu().numpy()]  # type: ignore[no-any-return]
 
 
@@ -267,8 +365,7 @@ def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.n
         if which == "all":
             return np.arange(graph.num_nodes)
         if which == "unlabelled":
-            unknown = np.ones(graph.num_nodes, bool) if graph.y is None else graph.y.cpu().numpy() < 0
-            return np.flatnonzero(unknown)
+            return np.flatnonzero(~graph.labelled.cpu().numpy())
         return np.flatnonzero(node_splits(graph) == which)
     if isinstance(which, str | Path):
         path = Path(which)

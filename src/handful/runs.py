@@ -21,7 +21,7 @@ from handful.nn.network import Network
 from handful.predict import Prediction, chosen, predict
 from handful.storage import is_saved, open_graph
 from handful.training.inference import embed
-from handful.training.metrics import METRICS
+from handful.training.metrics import recorded_metric
 from handful.training.record import Run, RunFolder, load_model, read_config, read_encoding
 
 
@@ -47,7 +47,7 @@ class OpenedRun:
     @cached_property
     def best(self) -> int:
         """The place of the seed with the best validation metric."""
-        metric = METRICS[self.results[0].metric]
+        metric = recorded_metric(self.results[0].metric, self.results[0].higher_is_better)
         place = 0
         for i, run in enumerate(self.results):
             if metric.better(run.val, than=self.results[place].val):
@@ -79,6 +79,19 @@ class OpenedRun:
     def encoding(self) -> dict[str, Any]:
         """What the features and classes of the run's graph were: ``features``, ``class_names`` and ``schema``."""
         return read_encoding(self.folders[0])
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """How outputs become predictions, as arguments of ``handful.predict.predict``: the kind of the labels, the
+        names of the classes, and of two classes the positive one and the mean of the seeds' thresholds."""
+        positive = self.encoding.get("positive")
+        thresholds = [run.threshold for run in self.results if run.threshold is not None]
+        return {
+            "class_names": self.encoding.get("class_names"),
+            "kind": self.encoding.get("kind", "multiclass"),
+            "positive": 1 if positive is None else positive,
+            "threshold": sum(thresholds) / len(thresholds) if thresholds else 0.5,
+        }
 
     @cached_property
     def schema(self) -> Schema | None:
@@ -134,20 +147,25 @@ class OpenedRun:
         return graph
 
     def prediction(
-        self, graph: Graph | str | Path | None = None, nodes: str | Sequence[Any] | np.ndarray = "all"
+        self,
+        graph: Graph | str | Path | None = None,
+        nodes: str | Sequence[Any] | np.ndarray = "all",
+        device: str = "cpu",
     ) -> Prediction:
         """What the run says of ``nodes``: the mean over its seeds, and how they differ.
 
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
+            device: where to compute.
         """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
-        return predict(models, data, chosen(data, nodes), self.encoding.get("class_names"))
+        return predict(models, data, chosen(data, nodes), **self.decision, device=device)
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """Text ``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities.
+        """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; the names
+        of its labels, for many; its number, for a regression.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory

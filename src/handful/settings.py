@@ -16,6 +16,7 @@ ClassWeightName = Literal["none", "balanced"]
 Update = Literal["step", "epoch"]
 Precision = Literal["fp32", "bf16"]
 Evaluation = Literal["exact", "sampled"]
+Threshold = Literal["half", "f1"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,14 @@ class Settings:
         clip: the largest norm of a step's gradient; larger ones are scaled down to it. ``None`` for no limit.
         class_weight: ``balanced`` weighs the loss of a node by n / (classes · n_c), where n_c of the n training nodes
             have its class, as scikit-learn does; ``none`` weighs all alike.
+        task: ``classification``, ``regression`` or ``multilabel``; ``None`` for what the graph says.
+        metric: what epochs are chosen by and what is reported, of those that fit the labels: ``accuracy``,
+            ``balanced_accuracy``, ``f1``, ``macro_f1``, ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``;
+            ``None`` for that of the graph.
+        positive: of two classes the one that precision, recall, F1, ROC-AUC and average precision are of, by name or
+            number; ``None`` for that of the graph, which is the rarer one unless it says otherwise.
+        threshold: from which probability on a node is taken for the positive class: ``half``, or ``f1`` for that with
+            the best F1 on the validation nodes.
         update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
             losses (the paper's "RNS (no batch)").
         precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
@@ -55,6 +64,10 @@ class Settings:
     scheduler: SchedulerName = "constant"
     clip: float | None = None
     class_weight: ClassWeightName = "none"
+    task: str | None = None
+    metric: str | None = None
+    positive: str | None = None
+    threshold: Threshold = "half"
     update: Update = "step"
     precision: Precision = "fp32"
     evaluate_every: int = 1
@@ -67,6 +80,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(Settings).items():
             object.__setattr__(self, name, checked(name, getattr(self, name), hint))
+        if self.metric is not None:  # ROC-AUC, macro-F1 and R² as people write them
+            plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
+            object.__setattr__(self, "metric", plain)
         for name in ("epochs", "evaluate_every", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -89,6 +105,9 @@ class PlainFields(TypedDict, total=False):
     weight_decay: float
     momentum: float
     clip: float | None
+    task: str | None
+    positive: str | None
+    threshold: Threshold
     update: Update
     precision: Precision
     evaluate_every: int
@@ -105,6 +124,7 @@ class SettingsFields(PlainFields, total=False):
     optimizer: OptimizerName
     scheduler: SchedulerName
     class_weight: ClassWeightName
+    metric: str | None
 
 
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
@@ -136,11 +156,13 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     kinds = choices or (hint,)
     if value is None and type(None) in kinds:
         return None
+    if kinds[0] is str and isinstance(value, str | Integral) and not isinstance(value, bool) and value != "":
+        return str(value)
     if kinds[0] is bool and isinstance(value, bool):
         return value
     if kinds[0] is int and isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     if kinds[0] is float and isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
-    wanted = {bool: "true or false", int: "a whole number", float: "a finite number"}[kinds[0]]
+    wanted = {str: "a name", bool: "true or false", int: "a whole number", float: "a finite number"}[kinds[0]]
     raise HandfulError(f"{name} must be {wanted}, got {value!r}")

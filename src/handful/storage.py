@@ -29,7 +29,7 @@ VERSION = 2
 HEADER = "graph.json"
 STAMP = "verified.json"
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "ids", *MASKS)
-FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema")
+FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
 
 def is_saved(path: str | Path) -> bool:
@@ -98,6 +98,8 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     path = Path(path)
     header = _read_header(path)
     fields: dict[str, Any] = {n: header.get(n) for n in FIELDS}
+    if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
+        fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
     if fields["class_names"] is not None:
         fields["class_names"] = tuple(fields["class_names"])
     stamp = _stamp(path, header)

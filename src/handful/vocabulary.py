@@ -55,6 +55,8 @@ SPEEDUPS = {
     "nostart": "Time to target without start-up",
 }
 PARTS = "m, the number of parts"
+METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
+"""Metrics that are not written as they are named; see ``spaced``."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
 _COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5}
@@ -97,5 +99,5 @@ def words(value: Any) -> str:
 
 
 def spaced(name: str) -> str:
-    """``average_precision`` as ``average precision``."""
-    return name.replace("_", " ")
+    """``average_precision`` as ``average precision``, ``roc_auc`` as ``ROC-AUC``."""
+    return METRICS.get(name) or name.replace("_", " ")

@@ -96,6 +96,7 @@ def test_the_whole_way_from_tables_to_predictions(tmp_path: Path) -> None:
         assert [row["id"] for row in found] == ids
         assert np.allclose([float(row["p(ok)"]) for row in found], ok, atol=2e-5)
         assert np.allclose([float(row["p(fraud)"]) for row in found], 1 - ok, atol=2e-5)
+        # The rarer class, fraud, is the positive one: it is predicted from a half on.
         clear = [(row["predicted"], p > 0.5) for row, p in zip(found, ok, strict=True) if abs(p - 0.5) > 1e-4]
         assert all((name == "ok") == likely for name, likely in clear)
         status = {row["customer"]: row["status"] for row in read(folder / "customers.csv")}

@@ -38,6 +38,7 @@ def test_json_has_what_the_documentation_says(npz: Path, tmp_path: Path) -> None
         "seconds",
         "epoch_seconds",
         "peak_memory_bytes",
+        "assessment",
         "runs",
     }
     first = summary["runs"][0]
@@ -293,3 +294,68 @@ def test_help_names_every_option() -> None:
     assert result.code == 0
     for option in ("--sampler", "--parts", "--precision", "--resume", "--json"):
         assert option in result.stdout
+
+
+# -- labels of every kind ---------------------------------------------------------------------------------------------
+
+
+def without_split(path: Path, **labels: np.ndarray) -> Path:
+    known = {name: array for name, array in arrays_of(make_graph(200)).items() if not name.endswith("_mask")}
+    np.savez(path, **{**known, **labels})
+    return path
+
+
+def test_a_graph_without_a_split_gets_one_and_it_is_recorded(tmp_path: Path) -> None:
+    graph = without_split(tmp_path / "my.npz")
+    result = handful("train", graph, *SMALL, "--seeds", "1,2", "--out", tmp_path / "run", "--json")
+    assert result.code == 0, result.stderr
+    assert "has no split: drawing stratified:60/20/20 by each seed" in " ".join(result.stderr.split())
+    opened = open_run(tmp_path / "run")
+    assert opened.experiment.split == "stratified:60/20/20"
+    drawn = opened.experiment.load(1)
+    assert int(drawn.train_mask.sum()) == 120
+    again = handful("train", graph, *SMALL, "--seeds", "1,2", "--out", tmp_path / "run", "--json", "--resume")
+    assert again.json == result.json
+    named = handful("train", graph, *SMALL, "--seeds", "1", "--split", "random:50/25/25", "--out", tmp_path / "other")
+    assert "has no split" not in named.stderr
+
+
+def test_numbers_are_predicted(tmp_path: Path) -> None:
+    x = arrays_of(make_graph(200))["x"]
+    graph = without_split(tmp_path / "my.npz", y=50 + 9 * x[:, 0])
+    result = handful(
+        "train", graph, *SMALL, "--epochs", 8, "--seeds", "1", "--metric", "mae", "--out", tmp_path / "run"
+    )
+    assert result.code == 0, result.stderr
+    assert "labels are numbers to predict (regression), judged by MAE" in " ".join(result.stderr.split())
+    assert re.search(r"Test MAE \d+\.\d+ \(validation", result.stdout)  # in its unit, not in percent
+    (finding,) = read_findings(tmp_path / "run")[0]
+    assert [chart.name for chart in finding.charts] == ["curves", "predicted"]
+    assert [table.title for table in finding.tables][-1] == "Largest errors among the test nodes, seed 1"
+
+
+def test_several_labels_are_predicted(tmp_path: Path) -> None:
+    x = arrays_of(make_graph(200))["x"]
+    graph = without_split(tmp_path / "my.npz", y=(x[:, :3] > 0).astype(np.int8), class_names=np.array(list("abc")))
+    result = handful("train", graph, *SMALL, "--seeds", "1", "--out", tmp_path / "run", "--json")
+    assert result.code == 0, result.stderr
+    assert result.json["metric"] == "roc_auc"
+    assert [one["name"] for one in result.json["assessment"]["classes"]] == ["a", "b", "c"]
+
+
+def test_the_rarer_of_two_classes_is_looked_for_unless_another_is_named(tmp_path: Path) -> None:
+    y = (np.random.default_rng(0).random(200) > 0.2).astype(int)
+    graph = without_split(tmp_path / "my.npz", y=y, class_names=np.array(["fraud", "ok"]))
+    told = {}
+    for name, more in {"fraud": (), "ok": ("--positive", "ok")}.items():
+        args = ("--seeds", "1", "--metric", "average_precision", "--class-weight", "balanced", "--threshold", "f1")
+        result = handful("train", graph, *SMALL, *args, *more, "--out", tmp_path / name, "--json")
+        assert result.code == 0, result.stderr
+        assert f"the positive class is {name}" in " ".join(result.stderr.split())
+        told[name] = result.json
+        assert told[name]["assessment"]["positive"] == name
+        assert open_run(tmp_path / name).result.threshold == told[name]["assessment"]["threshold"] != 0.5
+    assert told["ok"]["test"]["mean"] > 0.6 > told["fraud"]["test"]["mean"]
+    wrong = handful("train", graph, *SMALL, "--positive", "frod", "--out", tmp_path / "wrong")
+    assert wrong.code == 2
+    assert "positive 'frod' is not a class: choose fraud or ok" in " ".join(wrong.stderr.split())

@@ -185,7 +185,7 @@ def change(path: Path, old: str, new: str) -> None:
     ("file", "old", "new", "message"),
     [
         ("info.yaml", "target_name: banned", "target: banned", r"info\.yaml has no 'target_name'"),
-        ("info.yaml", "task: binary_classification", "task: regression", "the task is regression"),
+        ("info.yaml", "task: binary_classification", "task: clustering", "the task is clustering"),
         ("info.yaml", "task: binary", "task: [binary", r"info\.yaml cannot be read"),
         ("features.csv", "age", "years", r"features\.csv has no column 'age': its columns are node_id, years"),
         ("features.csv", "\n5,", "\n5,1,", r"features\.csv, row 7: 7 columns where there should be 6"),
@@ -222,3 +222,25 @@ def test_without_network_the_place_is_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(graphland, "URL", "http://127.0.0.1:9")
     with pytest.raises(DatasetError, match=r"put it at .*web-fraud/web-fraud\.zip"):
         load("web-fraud", root=tmp_path)
+
+
+def test_a_number_to_predict(tmp_path: Path) -> None:
+    known = raw()
+    known["info"] |= {"task": "regression", "metric": "R2"}
+    known["y"] = known["y"] * 1.5 + 0.25
+    graph, splits = read_graphland(write(tmp_path / "g", known), "hm-prices")
+    assert (graph.task, graph.metric, graph.num_outputs) == ("regression", "r2", 1)
+    np.testing.assert_allclose(graph.y, known["y"], rtol=1e-6)
+    assert not splits["rh"]["train_mask"][4]  # its number is not known
+    assert graph.replace(**splits["rh"]).require_training()
+    plain, _ = read_graphland(tmp_path / "g", "hm-prices")
+    other, _ = read_graphland(tmp_path / "g", "avazu-ctr")  # where fractions are transformed like other numbers
+    assert bool((plain.x != other.x).any())
+
+
+def test_of_two_classes_the_second_is_the_positive_one_however_rare(tmp_path: Path) -> None:
+    known = raw()
+    known["y"] = np.where(np.isnan(known["y"]), np.nan, (np.arange(N) % 5 > 0).astype(float))
+    graph, _ = read_graphland(write(tmp_path / "g", known), "tolokers-2")
+    assert int((graph.y == 0).sum()) < int((graph.y == 1).sum())
+    assert graph.positive == 1

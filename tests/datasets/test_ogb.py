@@ -201,3 +201,19 @@ def test_the_real_labels_and_split_of_arxiv(tmp_path: Path) -> None:
     spec = SPECS["ogbn-arxiv"]
     assert (graph.num_nodes, graph.num_classes) == (spec.nodes, spec.classes)
     assert [int(getattr(graph, m).sum()) for m in MASKS] == [90_941, 29_799, 48_603]
+
+
+def test_several_labels_and_features_of_edges_alone(tmp_path: Path) -> None:
+    """The layout of ogbn-proteins."""
+    folder = write_text(tmp_path / "g", "species")
+    (folder / "raw" / "node-feat.csv.gz").unlink()
+    labels = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [0, 1]])
+    features = np.arange(10.0).reshape(5, 2)
+    write_csv(folder / "raw" / "node-label.csv.gz", labels)
+    write_csv(folder / "raw" / "edge-feat.csv.gz", features)
+    graph, splits = read_ogb(folder, SPECS["ogbn-proteins"].scheme, "ogbn-proteins")
+    assert (graph.task, graph.metric, graph.num_outputs) == ("multilabel", "roc_auc", 2)
+    assert graph.y.tolist() == labels.tolist()
+    touching = [[e for e in range(5) for end in EDGES[:, e] if end == v] for v in range(5)]
+    np.testing.assert_allclose(graph.x, [features[edges].mean(0) for edges in touching])
+    assert graph.replace(**splits["official"]).require_training()

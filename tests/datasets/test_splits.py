@@ -115,3 +115,33 @@ def test_drawn_split_by_spelling() -> None:
         drawn_split(graph, "random:60/30/20", 0)
     with pytest.raises(DatasetError, match="needs labels"):
         drawn_split(Graph.from_edge_index(np.zeros((2, 0), np.int64), num_nodes=3), "rh", 0)
+
+
+def test_numbers_large_and_small_have_their_share() -> None:
+    y = torch.from_numpy(np.random.default_rng(0).exponential(size=1000)).float()
+    y[:100] = torch.nan
+    masks = stratified_split(y, (0.5, 0.25, 0.25), seed=3)
+    assert [int(mask.sum()) for mask in masks.values()] == [450, 225, 225]
+    assert not any(bool(mask[:100].any()) for mask in masks.values())
+    tenth = torch.quantile(y[100:], torch.linspace(0.1, 0.9, 9))
+    place = torch.bucketize(y, tenth)
+    counts = torch.bincount(place[masks["train_mask"]], minlength=10)
+    assert int(counts.max() - counts.min()) <= 2
+
+
+def test_a_rare_label_is_in_every_part() -> None:
+    y = torch.zeros(400, 3)
+    y[:, 0] = (torch.arange(400) % 2).float()
+    y[torch.arange(8) * 50, 2] = 1
+    y[5] = torch.nan
+    for seed in range(5):
+        masks = stratified_split(y, (0.5, 0.25, 0.25), seed)
+        assert [int(y[mask, 2].sum()) for mask in masks.values()] == [4, 2, 2]
+        assert not masks["train_mask"][5]
+
+
+def test_graphs_of_every_task_can_be_split() -> None:
+    for y in (torch.rand(40), (torch.rand(40, 3) > 0.5).float()):
+        graph = Graph.from_edge_index([[0], [1]], y=y)
+        for split in ("rh", "random:60/20/20", "stratified:60/20/20"):
+            assert sum(int(mask.sum()) for mask in drawn_split(graph, split, 0).values()) == 40

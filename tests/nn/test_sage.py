@@ -4,11 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
+import handful as hf
 from graphs import make_graph
 from handful.adjacency import Adjacency
 from handful.nn.backbone import multiply_first
 from handful.nn.sage import SAGEConv, _Convolution, convolution
 from handful.samplers.full import full_adjacency
+from small import dense_mean
 
 
 def operands(adj: Adjacency) -> tuple[Tensor, ...]:
@@ -87,3 +89,18 @@ def test_autocast_asks_for_bfloat16() -> None:
         out = conv(adj, x)
     assert out.dtype == torch.bfloat16
     assert (out.float() - conv(adj, x)).norm() < 2e-2 * out.float().norm()
+
+
+def test_every_sampler_gives_the_weighted_mean() -> None:
+    """h' = Σ w·h / Σ w against a dense product, through each sampler that can see the whole graph at once."""
+    graph = make_graph(30, degree=3, weighted=True)
+    nobody = torch.zeros(30, dtype=torch.bool)
+    graph = graph.replace(train_mask=~nobody, val_mask=nobody, test_mask=nobody)
+    model = hf.SAGE(graph.num_features, 3, layers=1, residual=False).eval()
+    conv = model.convs[0]
+    around = conv.neighbor(dense_mean(graph) @ graph.x) + conv.own(graph.x)
+    samplers = [hf.FullGraph(), hf.RandomNodes(1), hf.Clusters(1, 1), hf.Neighbors((99,), 30)]
+    for sampler in samplers:
+        batch = next(iter(sampler.epoch(graph, 0, 0)))
+        torch.testing.assert_close(model(batch)[batch.targets], around[batch.nodes[batch.targets]], msg=str(sampler))
+    torch.testing.assert_close(hf.infer(model, graph, chunk=7), around)

@@ -11,7 +11,7 @@ from handful import Graph
 
 
 @st.composite
-def any_graph(draw: st.DrawFn, max_nodes: int = 12, nonnegative: bool = False) -> Graph:
+def any_graph(draw: st.DrawFn, max_nodes: int = 12) -> Graph:
     n = draw(st.integers(1, max_nodes))
     node = st.integers(0, n - 1)
     pairs = draw(st.lists(st.tuples(node, node), max_size=3 * n))
@@ -24,7 +24,7 @@ def any_graph(draw: st.DrawFn, max_nodes: int = 12, nonnegative: bool = False) -
     train[draw(st.lists(node, min_size=1, max_size=n))] = True
     fields = {"x": rng.normal(size=(n, 3)).astype(np.float32), "y": rng.integers(0, 3, n), "train_mask": train}
     if draw(st.booleans()):
-        fields["edge_weight"] = rng.uniform(0.0 if nonnegative else -1.0, 2.0, edges.shape[1]).astype(np.float32)
+        fields["edge_weight"] = rng.uniform(0.0, 2.0, edges.shape[1]).astype(np.float32)
     graph = Graph.from_edge_index(edges, n, num_classes=3, **fields)
     return graph.to_undirected() if draw(st.booleans()) else graph
 
@@ -32,11 +32,6 @@ def any_graph(draw: st.DrawFn, max_nodes: int = 12, nonnegative: bool = False) -
 @pytest.fixture(scope="session")
 def graphs() -> st.SearchStrategy[Graph]:
     return any_graph()
-
-
-@pytest.fixture(scope="session")
-def nonnegative_graphs() -> st.SearchStrategy[Graph]:
-    return any_graph(nonnegative=True)
 
 
 @pytest.fixture(scope="session")

@@ -53,7 +53,7 @@ def linear_loss(batch: Batch, z: torch.Tensor, c: torch.Tensor) -> float:
 def full_loss(graph: Graph, z: torch.Tensor, c: torch.Tensor) -> float:
     sources, targets = graph.edge_index
     value = z[sources] if graph.edge_weight is None else z[sources] * graph.edge_weight
-    mean = torch.zeros(graph.num_nodes).index_add_(0, targets, value) / graph.in_degree.clamp_min(1)
+    mean = torch.zeros(graph.num_nodes).index_add_(0, targets, value) / graph.in_weight.clamp_min(1e-9)
     return float((c * mean)[graph.train_mask].mean())
 
 

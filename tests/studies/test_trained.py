@@ -162,6 +162,22 @@ def test_a_training_is_a_row_for_every_seed(tmp_path: Path) -> None:
 # -- runs of no study -------------------------------------------------------------------------------------------------
 
 
+def test_a_training_shows_what_the_model_is_and_does(tmp_path: Path) -> None:
+    summary = SMALL.run(tmp_path)
+    finding = summary_finding(summary, tmp_path)
+    titles = [table.title for table in finding.tables]
+    best = hf.open_run(tmp_path).result.seed
+    assert titles[1:3] == [f"Metrics, seed {best}", f"Classes of the test nodes, seed {best}"]
+    metrics = {row[0].text: row[-1].text for row in finding.tables[1].rows}
+    assert metrics["accuracy (%)"] == f"{100 * hf.open_run(tmp_path).result.test:.2f}"
+    counts = [int(row[3].text) for row in finding.tables[2].rows]
+    graph = SMALL.load(best)
+    assert counts == np.bincount(graph.y[graph.test_mask], minlength=graph.num_classes).tolist()
+    assert [chart.name for chart in finding.charts] == ["curves", "calibration"]
+    assert finding.details[-1].title == "Architecture"
+    assert finding.details[-1].rows[-1][-1].text == finding.facts["parameters"]
+
+
 def test_loose_runs_are_grouped_by_graph_and_those_of_a_finding_left_out(tmp_path: Path) -> None:
     SMALL.run(tmp_path / "m-16")
     SMALL.with_(sampler="full").run(tmp_path / "m-2")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import ExponentialLR, StepLR
@@ -18,8 +19,9 @@ from torch_geometric.nn import GraphSAGE
 import handful as hf
 from graphs import make_graph
 from handful.training.fit import begin, device_names
+from handful.training.loop import batch_loss
 from handful.training.metrics import accuracy
-from small import BreakOff, small_sage, timeless
+from small import BreakOff, Last, assert_close_weights, full_batch, small_sage, timeless, train_by_hand
 
 
 def test_learns_and_reports_the_best_epoch(graph: hf.Graph) -> None:
@@ -238,3 +240,184 @@ def test_a_run_that_differs_is_not_resumed(
     with pytest.raises(hf.RunError, match=words):
         train(now, resume=True)
     assert train({**was, "MOMENTUM": 0.5, "STEP": 2}, resume=True).epochs == 2
+
+
+# -- numbers, labels, classes that matter -----------------------------------------------------------------------------
+
+
+def numbers(graph: hf.Graph) -> hf.Graph:
+    """``graph`` with a number to predict, far from 0 and with a spread far from 1."""
+    assert graph.x is not None
+    return graph.replace(y=5000 + 300 * graph.x[:, 0] + 100 * graph.x[:, 1], num_classes=None)
+
+
+def several_labels(graph: hf.Graph) -> hf.Graph:
+    assert graph.x is not None
+    y = (graph.x[:, :3] > 0).float()
+    y[::7, 1] = torch.nan
+    return graph.replace(y=y, num_classes=None)
+
+
+def test_a_number_is_learned_as_plain_torch_does(graph: hf.Graph) -> None:
+    known = numbers(graph)
+    mean, spread = known.y[known.train_mask].mean(), known.y[known.train_mask].std(correction=0)
+
+    def squared(outputs: Tensor, y: Tensor) -> Tensor:
+        return F.mse_loss(outputs[:, 0], (y - mean) / spread)
+
+    by_hand = small_sage(known)
+    steps = torch.optim.SGD(by_hand.parameters(), lr=0.05)
+    weights = train_by_hand(by_hand, known, hf.RandomNodes(2), steps, epochs=3, loss=squared)
+    last, model = Last(), small_sage(known)
+    run = hf.fit(model, known, hf.RandomNodes(2), epochs=3, lr=0.05, optimizer="sgd", callbacks=[last])
+    assert_close_weights(last.weights, weights)
+    assert (run.metric, run.threshold) == ("r2", None)
+    long = hf.fit(model, known, hf.RandomNodes(2), epochs=40, lr=0.01, metric="mae")
+    predicted = hf.infer(model, known)[:, 0]  # in the unit of the labels
+    error = (predicted - known.y)[known.test_mask].abs().mean()
+    assert long.test == pytest.approx(float(error), rel=1e-5)
+    assert long.test < 0.5 * float(spread)
+    assert long.val == min(line["val"] for line in long.history)  # of an error the least is the best
+
+
+def test_several_labels_are_learned_as_plain_torch_does(graph: hf.Graph) -> None:
+    known = several_labels(graph)
+
+    def binary(logits: Tensor, y: Tensor) -> Tensor:
+        rows = [
+            F.binary_cross_entropy_with_logits(z[~t.isnan()], t[~t.isnan()]) for z, t in zip(logits, y, strict=True)
+        ]
+        return torch.stack(rows).mean()
+
+    by_hand = small_sage(known)
+    steps = torch.optim.SGD(by_hand.parameters(), lr=0.05)
+    weights = train_by_hand(by_hand, known, hf.RandomNodes(2), steps, epochs=3, loss=binary)
+    last = Last()
+    fitted = {"epochs": 3, "lr": 0.05, "optimizer": "sgd", "callbacks": [last]}
+    run = hf.fit(small_sage(known), known, hf.RandomNodes(2), **fitted)
+    assert_close_weights(last.weights, weights)
+    assert run.metric == "roc_auc"
+    assert hf.fit("sage", known, hf.RandomNodes(2), options=TINY, epochs=20, lr=0.01).test > 0.75
+
+
+TINY = {"hidden": 16, "layers": 2}
+
+
+def test_units_travel_with_the_weights(graph: hf.Graph, tmp_path: Path) -> None:
+    known = numbers(graph)
+    run = hf.fit("sage", known, hf.FullGraph(), options=TINY, epochs=2, out=tmp_path)
+    assert run.model is not None
+    expected = hf.infer(run.model, known)
+    assert abs(float(expected.mean()) - 5000) < 500
+    assert torch.equal(hf.infer(hf.open_run(tmp_path).model, known), expected)
+    again = hf.fit("sage", known, hf.FullGraph(), options=TINY, epochs=2, out=tmp_path, resume=True)
+    assert torch.equal(hf.infer(again.model, known), expected)
+    hf.fit(run.model, graph.replace(y=graph.y % 2, num_classes=2), hf.FullGraph(), epochs=1)
+    assert run.model.units is None  # classes have none
+
+
+def test_what_needs_classes_says_so(graph: hf.Graph) -> None:
+    known = numbers(graph)
+    for wrong, words in (
+        ({"class_weight": "balanced"}, "class_weight is for classes"),
+        ({"threshold": "f1"}, "threshold is for two classes"),
+        ({"metric": "accuracy"}, "metric 'accuracy' is not one for regression"),
+        ({"positive": "1"}, "positive is for two classes"),
+    ):
+        with pytest.raises(hf.HandfulError, match=words):
+            hf.fit("sage", known, hf.RandomNodes(2), options=TINY, **wrong)
+    with pytest.raises(hf.HandfulError, match="stratified parts need classes"):
+        hf.fit("sage", known, hf.RandomNodes(2, stratify=True), options=TINY, epochs=1)
+    with pytest.raises(hf.HandfulError, match="for graphs whose labels are classes"):
+        batch_loss(small_sage(known), full_batch(known))  # what the theory measures
+
+
+def test_the_positive_class_and_the_threshold_are_those_asked_for() -> None:
+    graph = make_graph(300, classes=2)
+    few = torch.rand(300, generator=torch.Generator().manual_seed(0)) < 0.15
+    graph = graph.replace(y=torch.where(few, 0, 1), class_names=("fraud", "ok"), num_classes=2)
+    options = {"options": TINY, "epochs": 4, "lr": 0.01, "metric": "average_precision"}
+    fraud = hf.fit("sage", graph, hf.RandomNodes(2), threshold="f1", class_weight="balanced", **options)
+    ok = hf.fit("sage", graph, hf.RandomNodes(2), positive="ok", **options)
+    assert ok.threshold == 0.5 != fraud.threshold
+    assert ok.val > 0.8 > fraud.val
+    assert fraud.model is not None
+    test = graph.test_mask.numpy()
+    expected = average_precision_score(few[test], -hf.infer(fraud.model, graph)[test, 0])
+    assert fraud.test == pytest.approx(expected)
+
+
+# -- what people hand in ----------------------------------------------------------------------------------------------
+
+
+def test_a_model_by_name_is_the_same_each_time(graph: hf.Graph) -> None:
+    torch.manual_seed(0)
+    first = hf.fit("sage", graph, hf.RandomNodes(2), options=TINY, epochs=2)
+    torch.manual_seed(1)
+    second = hf.fit("sage", hf.to_pyg(graph), hf.RandomNodes(2), options=TINY, epochs=2)
+    assert timeless(first.history) == timeless(second.history)
+    assert first.model.options["hidden"] == 16
+    other = hf.fit("sage", graph, hf.RandomNodes(2), options=TINY, epochs=2, seed=7)
+    assert other.history[0]["loss"] != first.history[0]["loss"]
+
+
+def test_a_bar_shows_progress(graph: hf.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    hf.fit("sage", graph, hf.RandomNodes(2), options=TINY, epochs=2, progress=True)
+    assert "2/2 epochs · loss" in capsys.readouterr().err
+    hf.fit("sage", graph, hf.RandomNodes(2), options=TINY, epochs=1)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_metric_of_ones_own_chooses_the_epoch(graph: hf.Graph, tmp_path: Path) -> None:
+    def doubt(p: Tensor, y: Tensor) -> Tensor:
+        return 1 - p[torch.arange(len(y)), y].mean()
+
+    doubt.higher_is_better = False  # type: ignore[attr-defined]
+    run = hf.fit("sage", graph, hf.RandomNodes(2), options=TINY, epochs=5, metric=doubt, out=tmp_path)
+    assert (run.metric, run.val) == ("doubt", min(line["val"] for line in run.history))
+    back = hf.open_run(tmp_path).result
+    assert (back.metric, back.higher_is_better) == ("doubt", False)
+    assert "doubt" in str(back)
+    assert "<caption>Run</caption>" in back._repr_html_()
+
+
+class TwoOutputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 2)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"model": TwoOutputs()}, r"gives outputs of shape \(\d+, 2\), and the labels need \(nodes, 4\)"),
+        ({"loss": nn.CrossEntropyLoss()}, "one value per node.*give it reduction='none'"),
+        ({"loss": lambda out, y: out @ y}, "loss cannot be computed from outputs"),
+        ({"loss": "mse"}, "loss takes a function of"),
+        ({"scheduler": 3}, "scheduler .*must take the optimiser alone"),
+        ({"scheduler": lambda optimizer: None}, "scheduler .*must give a torch scheduler, got None"),
+        ({"scheduler": StepLR}, "scheduler .*must take the optimiser alone"),
+        ({"optimizer": torch.optim.SGD([torch.zeros(1)], lr=1)}, "optimizer takes a name or a class"),
+        ({"optimizer": lambda parameters, **_: 3}, "must give a torch optimiser, got 3"),
+        ({"graph": 3}, "graph takes a Graph or a PyG Data"),
+        ({"settings": 3}, "settings takes a Settings"),
+        ({"model": TwoOutputs(), "options": {}}, "options are for a model that is given by name"),
+        ({"model": "sag"}, "there is no model 'sag': did you mean sage"),
+    ],
+)
+def test_raw_errors_have_become_clear_ones(graph: hf.Graph, wrong: dict[str, Any], words: str) -> None:
+    given = {"model": "sage", "graph": graph, "sampler": hf.FullGraph(), "epochs": 1} | wrong
+    with pytest.raises(hf.HandfulError, match=words):
+        hf.fit(**given)
+
+
+def test_a_class_of_torch_optim_is_taken(graph: hf.Graph) -> None:
+    runs = [
+        hf.fit("sage", graph, hf.FullGraph(), options=TINY, epochs=3, weight_decay=0.1, optimizer=one)
+        for one in ("adamw", torch.optim.AdamW)
+    ]
+    losses = [[line["loss"] for line in run.history] for run in runs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

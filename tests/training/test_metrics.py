@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import numpy as np
+import pytest
 import torch
+import torchmetrics
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
-from handful.training.metrics import METRICS, Metric, accuracy, average_precision, roc_auc
+from handful import Graph, HandfulError
+from handful.graph import METRICS_OF, MetricName
+from handful.training.metrics import (
+    METRICS,
+    Metric,
+    accuracy,
+    average_precision,
+    own_metric,
+    predicted,
+    recorded_metric,
+    roc_auc,
+)
 
 cases = st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=60)
 
@@ -47,3 +69,90 @@ def test_better_follows_the_direction_of_the_metric() -> None:
     assert not down.better(0.7, than=0.6)
     assert up.better(0.1, than=math.nan)
     assert not up.better(math.nan, than=0.1)
+
+
+def test_metrics_of_classes_against_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    for classes in (2, 4):
+        y = rng.integers(0, classes, 80)
+        logits = torch.from_numpy(rng.normal(size=(80, 1 if classes == 2 else classes)))
+        guess = predicted(logits).numpy()
+        truth = torch.from_numpy(y)
+        assert np.isclose(METRICS["balanced_accuracy"](logits, truth), balanced_accuracy_score(y, guess))
+        assert np.isclose(METRICS["macro_f1"](logits, truth), f1_score(y, guess, average="macro"))
+    assert np.isclose(METRICS["f1"](torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([1, 0, 1])), 0.5)
+
+
+def test_metrics_of_labels_against_scikit_learn() -> None:
+    rng = np.random.default_rng(1)
+    y, scores = rng.integers(0, 2, (50, 3)), rng.normal(size=(50, 3))
+    labels, logits = torch.from_numpy(y).float(), torch.from_numpy(scores)
+    assert np.isclose(METRICS["roc_auc"](logits, labels), roc_auc_score(y, scores))
+    assert np.isclose(METRICS["average_precision"](logits, labels), average_precision_score(y, scores))
+    assert np.isclose(METRICS["macro_f1"](logits, labels), f1_score(y, scores > 0, average="macro"))
+    unknown = torch.full((50, 1), torch.nan)
+    more = torch.cat([labels, unknown], 1), torch.cat([logits, logits[:, :1]], 1)
+    assert METRICS["roc_auc"](more[1], more[0]) == METRICS["roc_auc"](logits, labels)  # a label that nobody has
+
+
+def test_metrics_of_numbers_against_scikit_learn() -> None:
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=40).astype(np.float32)
+    guess = y + rng.normal(size=40).astype(np.float32)
+    truth, outputs = torch.from_numpy(y), torch.from_numpy(guess)[:, None]
+    for name, judge in (("r2", r2_score), ("mae", mean_absolute_error), ("rmse", root_mean_squared_error)):
+        assert np.isclose(METRICS[name](outputs, truth), judge(y, guess), rtol=1e-5)
+    assert math.isnan(METRICS["r2"](outputs, torch.ones(40)))
+
+
+def test_every_kind_of_labels_has_its_metrics() -> None:
+    assert {name for names in METRICS_OF.values() for name in names} == set(METRICS)
+    assert set(METRICS) == set(get_args(MetricName))
+    assert [METRICS[names[0]].higher_is_better for names in METRICS_OF.values()] == [True] * 4
+
+
+def two_classes(positive: int) -> tuple[Graph, torch.Tensor]:
+    y = torch.tensor([0, 1, 1, 0, 1, 1])
+    graph = Graph.from_edge_index([[0], [1]], x=torch.zeros(6, 1), y=y, train_mask=[0], positive=positive)
+    return graph, torch.tensor([[-2.0], [1.0], [0.5], [0.4], [-0.3], [2.0]])
+
+
+def test_metrics_of_ones_own_get_probabilities_of_the_positive_class() -> None:
+    for positive in (0, 1):
+        graph, logits = two_classes(positive)
+        nodes = torch.ones(6, dtype=torch.bool)
+        seen = []
+
+        def area(p: torch.Tensor, y: torch.Tensor, seen: list[object] = seen) -> float:
+            seen.append((p, y))
+            return float(roc_auc_score(y, p))
+
+        expected = METRICS["roc_auc"].of(logits, graph, nodes)
+        assert own_metric(area).of(logits, graph, nodes) == pytest.approx(expected)
+        assert seen[0][0].shape == (6,)  # type: ignore[index]
+        assert seen[0][1].sum() == (4 if positive else 2)  # type: ignore[index]
+        theirs = own_metric(torchmetrics.AveragePrecision(task="binary"))
+        for _ in range(2):  # it does not add up what it saw before
+            assert theirs.of(logits, graph, nodes) == pytest.approx(
+                METRICS["average_precision"].of(logits, graph, nodes)
+            )
+
+
+def test_a_metric_knows_its_direction() -> None:
+    assert own_metric(torchmetrics.MeanAbsoluteError()).better(0.1, than=0.2)
+    with pytest.raises(HandfulError, match="set its higher_is_better"):
+        own_metric(torchmetrics.MeanMetric())
+    with pytest.raises(HandfulError, match="metric takes a name, a function"):
+        own_metric(3)
+    graph, logits = two_classes(1)
+    with pytest.raises(HandfulError, match=r"metric <lambda> cannot be computed from prediction \(6,\)"):
+        own_metric(lambda p, y: p @ torch.ones(9)).of(logits, graph, torch.ones(6, dtype=torch.bool))
+
+
+def test_a_metric_is_written_as_people_read_it() -> None:
+    assert METRICS["roc_auc"].text(0.5) == "50.00"
+    assert (METRICS["mae"].text({"mean": 3.14159, "ci95": 0.5}), METRICS["mae"].label("val")) == (
+        "3.142 ± 0.5",
+        "val MAE",
+    )
+    assert recorded_metric("mine", higher_is_better=False).better(1, than=2)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CheckOption = Annotated[
     bool, typer.Option("--check", help="Measure what is on disk, and compare it and the paper's table with each other.")
 ]
-METRICS = {"accuracy": "accuracy", "average_precision": "AP", "roc_auc": "ROC AUC"}
+METRICS = {"accuracy": "accuracy", "average_precision": "AP", "roc_auc": "ROC AUC", "r2": "R²"}
 
 
 @app.command()

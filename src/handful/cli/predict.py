@@ -36,7 +36,7 @@ def predict(
     threads: p.Threads = None,
     as_json: p.Json = False,
 ) -> None:
-    """Predict the class of nodes: class, probabilities, label and split by your own ids; the mean over the seeds."""
+    """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
     from dataclasses import replace
 
     from handful.errors import HandfulError
@@ -54,17 +54,17 @@ def predict(
     if not len(picked):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
     with console.status("predicting"):
-        found = predict(opened.models(), data, picked, opened.encoding.get("class_names"), device or "cpu")
+        found = predict(opened.models(), data, picked, device=device or "cpu", **opened.decision)
         if embeddings:
             found = replace(found, embeddings=embed(opened.model, data)[picked].numpy())
-    other = found.changed()
+    other = found.changed() if changed or found.of_classes else found.take(picked[:0])
     if changed:
         found = other
     if to is not None:
         found.write(to)
-    judged = found.accuracy() if not changed else {}
+    judged = found.judged() if not changed else {}
     seeds = [result.seed for result in opened.results]
-    counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)}
+    counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)} if found.of_classes else {}
     result: dict[str, Any] = {
         "run": str(run),
         "graph": data.name,
@@ -72,7 +72,8 @@ def predict(
         "chosen": which,
         "seeds": seeds,
         "classes": counts,
-        "accuracy": judged,
+        "kind": found.kind,
+        "judged": judged,
         "changed": len(other),
         "out": None if to is None else str(to),
         "preview": records(found),
@@ -81,7 +82,7 @@ def predict(
     tables = [found.table(title)] if len(found) else []
     if not changed and len(other):
         tables.append(other.table(f"{len(other):,} have another label, the most confident first"))
-    emit(result, as_json, tables, *lines(result, found.agree is not None))
+    emit(result, as_json, tables, *lines(result, found.spread is not None))
 
 
 def records(found: Any) -> list[dict[str, Any]]:
@@ -93,12 +94,18 @@ def records(found: Any) -> list[dict[str, Any]]:
 def lines(result: dict[str, Any], several: bool) -> list[str]:
     """The summary for people."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
-    out = [f"predicted: {', '.join(f'{name} {count:,}' for count, name in top[:6])}{' …' if len(top) > 6 else ''}"]
-    if result["accuracy"]:
-        shares = (f"{split} {one['accuracy']:.1%} of {one['nodes']:,}" for split, one in result["accuracy"].items())
-        out.append(f"right where the label is known: {', '.join(shares)}")
+    out = []
+    if top:
+        out = [f"predicted: {', '.join(f'{name} {count:,}' for count, name in top[:6])}{' …' if len(top) > 6 else ''}"]
+    if result["judged"]:
+        shares = (
+            f"{split} {one['accuracy']:.1%} of {one['nodes']:,}" if "accuracy" in one
+            else f"{split} {one['error']:.4g} off, on average of {one['nodes']:,}"
+            for split, one in result["judged"].items()
+        )  # fmt: skip
+        out.append(f"{'right ' if top else ''}where the label is known: {', '.join(shares)}")
     if several:
         seeds = ", ".join(map(str, result["seeds"]))
-        out.append(f"probabilities are means over the seeds {seeds}; ± is their standard deviation")
+        out.append(f"means over the seeds {seeds}; ± is their standard deviation")
     out.append(f"written to {result['out']}" if result["out"] else "nothing is written without --out")
     return out

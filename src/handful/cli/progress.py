@@ -69,7 +69,8 @@ class EpochProgress(Bar, Callback):
         self.bar.update(self.task, completed=self.done + loop.epoch)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        best = f"val {100 * loop.best_val:.2f} test {100 * loop.best_test:.2f} at {loop.best_epoch}"
+        val, test = loop.metric.text(loop.best_val), loop.metric.text(loop.best_test)
+        best = f"val {val} test {test} at {loop.best_epoch}"
         self.bar.update(self.task, description=f"seed {loop.seed} · loss {loop.loss:.3f} · best {best}")
 
     def on_end(self, loop: Loop) -> None:

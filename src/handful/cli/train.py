@@ -49,6 +49,25 @@ def train(
     class_weight: Annotated[
         str | None, typer.Option(help="balanced: rare classes count as much as frequent ones (else none).")
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="classification, regression or multilabel (else what the labels look like).")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What epochs are chosen by: accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc; "
+            "r2, mae, rmse for numbers (else the graph's own)."
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="Of two classes, the one to look for, by name or number (else the rarer one).")
+    ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            help="f1: take a node for the positive class from the probability with the best validation F1 on."
+        ),
+    ] = None,
     update: Annotated[str | None, typer.Option(help="One optimiser step per batch (step) or epoch (epoch).")] = None,
     precision: Annotated[
         str | None, typer.Option(help=f"{p.choices('precision')} (else {p.DEFAULT.precision}).")
@@ -78,15 +97,28 @@ def train(
     ] = None,
     as_json: p.Json = False,
 ) -> None:
-    """Train a node classifier; mean ± 95% CI over the seeds, at the best validation epoch of each."""
+    """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each."""
     from handful.cli.options import experiment, parse_options, publish, run_folder
     from handful.cli.progress import Bar, EpochProgress
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
     from handful.studies.parts import auto_parts
-    from handful.studies.trained import summary_finding
+    from handful.studies.trained import summary_finding, told_of_labels
+    from handful.training.callbacks import Callback
+    from handful.training.loop import Loop
     from handful.training.record import refuse_run
     from handful.training.trackers import make_tracker
+
+    class Told(Callback):
+        """Say once what the labels were taken for."""
+
+        said = False
+
+        def on_start(self, loop: Loop) -> None:
+            words = told_of_labels(loop.graph)
+            if words and not self.said:
+                console.print(words)
+            self.said = True
 
     if device is not None and devices is not None:
         raise HandfulError("--device and --devices are two ways to say one thing: give one of them")
@@ -101,6 +133,10 @@ def train(
         sampler=make_sampler(sampler, **options),
         device=devices or device,
     )
+    drawn = asked.with_split()
+    if drawn.split != asked.split:
+        console.print(f"{graph} has no split: drawing {drawn.split} by each seed; --split names another")
+    asked = drawn
     folder = run_folder(out_dir, f"{graph}-{asked.model}-{sampler}")
     if not resume:
         refuse_run(folder)
@@ -110,7 +146,8 @@ def train(
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
     with EpochProgress(asked.settings.epochs, len(asked.seeds)) as progress:
-        summary = asked.run(folder, resume=resume, callbacks=[progress, *trackers])
+        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers])
     found = summary_finding(summary, folder)
     page = publish(found, folder)
-    emit(summary.to_json(), as_json, found.tables, found.words, f"records: {folder}", f"report: {page.path}")
+    short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
+    emit(found.payload, as_json, short, found.words, f"records: {folder}", f"report: {page.path}")

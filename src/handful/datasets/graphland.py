@@ -1,10 +1,12 @@
-"""The seven node-classification data sets of GraphLand that the paper uses, with their official RL and RH masks.
+"""The data sets of GraphLand with their official RL and RH masks: seven with classes, which the paper uses, and seven
+with a number to predict.
 
 Features are preprocessed as GraphLand's own code does: numerical features by a quantile transform to a normal
-distribution, missing values filled by the most frequent value *after* the transform; fractions as they are, missing
-ones filled by the most frequent; categories one-hot, a missing one being a category of its own, and those with two
-values as one column. PyG's ``GraphLandDataset`` fills missing values *before* the transform instead, so its
-features differ where values are missing. Self-loops and repeated edges are dropped, and the graph is undirected.
+distribution, missing values filled by the most frequent value *after* the transform; fractions as they are (in
+``avazu-ctr`` and ``artnet-views`` like other numbers), missing ones filled by the most frequent; categories one-hot, a
+missing one being a category of its own, and those with two values as one column. PyG's ``GraphLandDataset`` fills
+missing values *before* the transform instead, so its features differ where values are missing. Self-loops and repeated
+edges are dropped, and the graph is undirected.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ QUANTILES = 1000
 class GraphLandSpec:
     """What is known about one data set before it is read."""
 
-    nodes: int
+    nodes: int | None
     edges: int | None
-    classes: int
+    classes: int | None
+    """``None`` for a number to predict."""
     description: str
 
 
@@ -50,7 +53,21 @@ SPECS = {
     "city-reviews": GraphLandSpec(148_801, 2_330_830, 2, "reviewers of organisations in cities; who is a fraud"),
     "artnet-exp": GraphLandSpec(50_405, 560_696, 2, "artists who follow each other; who makes explicit art"),
     "web-fraud": GraphLandSpec(2_890_331, None, 2, "web sites and the users that pass between them; which are frauds"),
+    "hm-prices": GraphLandSpec(46_563, 21_461_990, None, "products of a fashion shop bought together; price"),
+    "avazu-ctr": GraphLandSpec(None, None, None, "devices with sites and applications in common; clicks on adverts"),
+    "city-roads-M": GraphLandSpec(None, None, None, "road segments of a city; the speed of traffic"),
+    "city-roads-L": GraphLandSpec(None, None, None, "road segments of a larger city; the speed of traffic"),
+    "twitch-views": GraphLandSpec(None, None, None, "streamers who follow each other; how often they are viewed"),
+    "artnet-views": GraphLandSpec(50_405, 560_696, None, "artists who follow each other; how often they are viewed"),
+    "web-traffic": GraphLandSpec(2_890_331, None, None, "web sites and the users that pass between them; visits"),
 }
+FRACTIONS_AS_NUMBERS = ("avazu-ctr", "artnet-views")
+TASKS: dict[str, dict[str, Any]] = {
+    "binary_classification": {"metric": "average_precision", "positive": 1, "num_classes": 2},
+    "multiclass_classification": {"metric": "accuracy"},
+    "regression": {"metric": "r2", "task": "regression"},
+}
+"""What a task of GraphLand is to a ``Graph``."""
 
 
 def _load(query: Query) -> Graph:
@@ -74,14 +91,13 @@ def _build(folder: Path, name: str) -> Built:
 def read_graphland(folder: Path, name: str) -> Built:
     """The graph in ``folder`` in GraphLand's layout, and its splits ``rl`` and ``rh``."""
     info = _info(folder / "info.yaml")
-    if info["task"] not in ("binary_classification", "multiclass_classification"):
-        raise DatasetError(f"{folder}: the task is {info['task']}: handful classifies nodes")
-    x = _features(TableFile.open(folder / "features.csv").read(), info)
-    y = _labels(TableFile.open(folder / "targets.csv").read(), info["target_name"], len(x))
+    if info["task"] not in TASKS:
+        raise DatasetError(f"{folder}: the task is {info['task']}, and not one of {', '.join(TASKS)}")
+    x = _features(TableFile.open(folder / "features.csv").read(), info, name in FRACTIONS_AS_NUMBERS)
+    y = _labels(TableFile.open(folder / "targets.csv").read(), info, len(x))
     edges = _edges(folder / "edgelist.csv", len(x))
-    metric = "average_precision" if info["task"] == "binary_classification" else "accuracy"
     try:
-        graph = Graph.from_edge_index(edges, len(x), x=x, y=y, name=name, metric=metric)
+        graph = Graph.from_edge_index(edges, len(x), x=x, y=y, name=name, **TASKS[info["task"]])
     except GraphError as error:
         raise GraphError(f"{folder}: {error}") from None
     graph = graph.without_loops().to_undirected().coalesce()
@@ -115,10 +131,14 @@ def _edges(path: Path, num_nodes: int) -> np.ndarray:
     return np.stack(ends)
 
 
-def _labels(rows: Rows, target: str, num_nodes: int) -> np.ndarray:
+def _labels(rows: Rows, info: dict[str, Any], num_nodes: int) -> np.ndarray:
+    """Numbers with NaN, or classes with -1, where there is none."""
+    target = info["target_name"]
     if len(rows) != num_nodes:
         raise DatasetError(f"{rows.source.path} has {len(rows):,} rows, and there are {num_nodes:,} nodes")
     values = rows.numbers(target, missing=True)
+    if info["task"] == "regression":
+        return values.astype(np.float32)
     at = first(~np.isnan(values) & (values != np.round(values)))
     if at is not None:
         raise DatasetError(f"{rows.row(at)}: '{target}' is {values[at]}, which is not a class")
@@ -130,13 +150,14 @@ def _split(path: Path, y: np.ndarray) -> Masks:
     if len(rows) != len(y):
         raise DatasetError(f"{path} has {len(rows):,} rows, and there are {len(y):,} nodes")
     parts = zip(MASKS, ("train", "val", "test"), strict=True)
-    return {mask: torch.from_numpy((rows.numbers(part) != 0) & (y >= 0)) for mask, part in parts}
+    known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
+    return {mask: torch.from_numpy((rows.numbers(part) != 0) & known) for mask, part in parts}
 
 
 # -- features -------------------------------------------------------------------------------------------------------
 
 
-def _features(rows: Rows, info: dict[str, Any]) -> np.ndarray:
+def _features(rows: Rows, info: dict[str, Any], fractions_as_numbers: bool = False) -> np.ndarray:
     """Numerical, fraction and categorical features, in this order and preprocessed; float32."""
     fractions = info["fraction_features_names"]
     numerical = [name for name in info["numerical_features_names"] if name not in set(fractions)]
@@ -145,7 +166,8 @@ def _features(rows: Rows, info: dict[str, Any]) -> np.ndarray:
         return rows.numbers(name, missing=True).astype(np.float32)
 
     blocks = [filled(normalised(column(name)))[:, None] for name in numerical]
-    blocks += [filled(column(name))[:, None] for name in fractions]
+    as_number = normalised if fractions_as_numbers else np.asarray
+    blocks += [filled(as_number(column(name)))[:, None] for name in fractions]
     blocks += [one_hot(column(name)) for name in info["categorical_features_names"]]
     if not blocks:
         raise DatasetError(f"{rows.source.path} has none of the features that info.yaml names")
@@ -191,8 +213,8 @@ SOURCES = tuple(
         description=spec.description,
         load=_load,
         splits=SPLITS,
-        task=f"{spec.classes} classes",
-        metric="average_precision" if spec.classes == 2 else "accuracy",
+        task="regression" if spec.classes is None else f"{spec.classes} classes",
+        metric="r2" if spec.classes is None else "average_precision" if spec.classes == 2 else "accuracy",
         nodes=spec.nodes,
         edges=spec.edges,
         classes=spec.classes,

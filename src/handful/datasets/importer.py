@@ -19,7 +19,6 @@ from handful.datasets.schema import (
     Say,
     Scale,
     Schema,
-    Task,
     Wanted,
     fit_columns,
     fit_labels,
@@ -37,7 +36,7 @@ from handful.datasets.tables import (
     reading,
 )
 from handful.errors import DatasetError, GraphError
-from handful.graph import MASKS, Graph, Repeated
+from handful.graph import MASKS, Graph, Repeated, Task
 
 Unknown = Literal["error", "skip", "add"]
 USUAL = {

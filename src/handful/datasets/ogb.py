@@ -1,9 +1,11 @@
-"""``ogbn-arxiv``, ``ogbn-products`` and ``ogbn-papers100M`` from OGB's archives: official splits, undirected.
+"""``ogbn-arxiv``, ``ogbn-products``, ``ogbn-proteins`` and ``ogbn-papers100M`` from OGB's archives: official splits,
+undirected.
 
 Read from the raw layout: ``raw/edge.csv.gz``, ``raw/node-feat.csv.gz``, ``raw/node-label.csv.gz`` and the counts, or
 ``raw/data.npz`` with ``raw/node-label.npz``; ``split/<scheme>/{train,valid,test}.csv.gz``. An archive, or a folder that
 the ``ogb`` package unpacked (``ogbn_arxiv``), is used if it is in the home folder of the data sets. Papers100M needs as
-much memory as its features take, 57 GB.
+much memory as its features take, 57 GB. Proteins have 112 labels each and no features: a node gets the mean of the
+features of its edges, as the examples of OGB, PyG and DGL do.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ class OGBSpec:
     features: int
     classes: int
     description: str
+    labels: bool = False
+    """Whether a node has ``classes`` labels, and not one of so many classes."""
 
 
 SPECS = {
@@ -49,6 +53,9 @@ SPECS = {
     ),
     "ogbn-products": OGBSpec(
         "products", "sales_ranking", 2_449_029, 2 * 61_859_140, 100, 47, "Amazon products bought together; category"
+    ),
+    "ogbn-proteins": OGBSpec(
+        "proteins", "species", 132_534, 2 * 39_561_252, 8, 112, "proteins and how they go together; functions", True
     ),
     "ogbn-papers100M": OGBSpec(
         "papers100M-bin", "time", 111_059_956, 2 * 1_615_685_872, 128, 172, "citations of 111M papers; arXiv area"
@@ -79,8 +86,9 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
     """The graph in ``folder`` in OGB's raw layout, undirected, and its official split."""
     raw = folder / "raw"
     edges, x, labels, n = _binary(raw) if (raw / "data.npz").exists() else _text(raw)
-    y = np.where(np.isnan(labels), -1, labels).astype(np.int64)
-    names = _class_names(folder / "mapping", int(y.max(initial=-1)) + 1)
+    several = labels.shape[1] > 1
+    y = labels if several else np.where(np.isnan(labels[:, 0]), -1, labels[:, 0]).astype(np.int64)
+    names = _class_names(folder / "mapping", y.shape[1] if several else int(y.max(initial=-1)) + 1)
     try:
         graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
     except GraphError as error:
@@ -89,18 +97,33 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
 
 
 Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
-"""Edges (2, E), features, labels with NaN where there is none, and the number of nodes."""
+"""Edges (2, E), features, labels (N, labels) with NaN where there is none, and the number of nodes."""
 
 
 def _text(raw: Path) -> Arrays:
     nodes = int(read_matrix(raw / "num-node-list.csv.gz", np.int64, 1)[0, 0])
     count = int(read_matrix(raw / "num-edge-list.csv.gz", np.int64, 1)[0, 0])
-    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes)[:, 0]
+    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes)
     edges = read_matrix(raw / "edge.csv.gz", np.int32, count, by_column=True)
     if len(edges) != 2:
         raise DatasetError(f"{raw / 'edge.csv.gz'} has {len(edges)} columns where there should be 2: fetch it again")
-    features = raw / "node-feat.csv.gz"
-    return edges, read_matrix(features, np.float32, nodes) if features.exists() else None, labels, nodes
+    features, of_edges = raw / "node-feat.csv.gz", raw / "edge-feat.csv.gz"
+    if features.exists():
+        return edges, read_matrix(features, np.float32, nodes), labels, nodes
+    x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes) if of_edges.exists() else None
+    return edges, x, labels, nodes
+
+
+def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.ndarray:
+    """float32 ``(nodes, F)``: the mean of the features of the edges at each node, of either end; 0 without edges.
+
+    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0, 4.0]]), 3).tolist()
+    [[2.0, 4.0], [2.0, 4.0], [0.0, 0.0]]
+    """
+    ends = edges.reshape(-1)
+    count = np.maximum(np.bincount(ends, minlength=nodes), 1)
+    sums = [np.bincount(ends, np.tile(column, 2), nodes) for column in features.T]
+    return (np.stack(sums, 1) / count[:, None]).astype(np.float32)
 
 
 def _binary(raw: Path) -> Arrays:
@@ -112,7 +135,7 @@ def _binary(raw: Path) -> Arrays:
     ):
         if key not in held:
             raise DatasetError(f"{raw / path} has no array '{key}': fetch it again")
-    labels = label["node_label"].astype(np.float64).reshape(-1)
+    labels = label["node_label"].astype(np.float64).reshape(int(store["num_nodes_list"][0]), -1)
     return store["edge_index"], store.get("node_feat"), labels, int(store["num_nodes_list"][0])
 
 
@@ -153,7 +176,8 @@ SOURCES = tuple(
         description=spec.description,
         load=_load,
         splits=("official",),
-        task=f"{spec.classes} classes",
+        task=f"{spec.classes} {'labels' if spec.labels else 'classes'}",
+        metric="roc_auc" if spec.labels else "accuracy",
         nodes=spec.nodes,
         edges=spec.edges,
         features=spec.features,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,12 +19,12 @@ from typing import Any
 
 import torch
 
-from handful.convert import from_pyg, split_fields
+from handful.convert import from_pyg, split_fields, unused
 from handful.datasets.prepared import Built, is_prepared, prepared, prepared_splits
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import drawn_split
 from handful.errors import DatasetError, GraphError, unknown
-from handful.graph import MASKS, Graph, MetricName
+from handful.graph import MASKS, Graph
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
 """The two-class sets whose authors report the area under the ROC curve."""
@@ -89,7 +90,7 @@ def _build(home: Path, kind: str, name: str) -> Built:
 
 def _converted(data: Any, name: str, what: str) -> Built:
     none = dict.fromkeys(MASKS)
-    metric: MetricName = "roc_auc" if name.lower() in ROC_AUC else "accuracy"
+    more: dict[str, Any] = {"metric": "roc_auc", "positive": 1} if name.lower() in ROC_AUC else {}
     store = data.to_dict() if hasattr(data, "to_dict") else {}
     try:
         columns = max((store[m].shape[1] for m in MASKS if m in store and store[m].ndim == 2), default=None)
@@ -97,7 +98,11 @@ def _converted(data: Any, name: str, what: str) -> Built:
         splits = {f"fold{i}": split_fields(store, i if columns else None) for i in folds}
         for masks in splits.values():
             masks.update({m: torch.zeros(data.num_nodes, dtype=torch.bool) for m in MASKS if m not in masks})
-        graph = from_pyg(_without_masks(data), name=name, metric=metric, **none)
+        data = _without_masks(data)
+        lost = unused(data.keys())
+        if lost:
+            warnings.warn(f"'{what}' is used without its {', '.join(lost)}", stacklevel=2)
+        graph = from_pyg(data, name=name, drop=lost, **more, **none)
         if graph.x is None or graph.y is None:
             raise GraphError("it has no node features or no node labels")
     except GraphError as error:

@@ -28,12 +28,11 @@ from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_floats,
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table
-from handful.graph import Repeated
+from handful.graph import Repeated, Task
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
 Impute = Literal["median", "mean", "zero", "error"]
 Scale = Literal["standard", "quantile", "none"]
-Task = Literal["classification", "regression", "multilabel"]
 Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import DatasetError
-from handful.graph import MASKS, Graph
+from handful.graph import MASKS, Graph, is_label
 from handful.random import generator
 
 Masks = dict[str, Tensor]
@@ -19,6 +19,8 @@ Shares = tuple[float, float, float]
 
 RANDOM_HIGH: Shares = (0.50, 0.25, 0.25)
 RANDOM_LOW: Shares = (0.10, 0.10, 0.80)
+SPLIT = "stratified:60/20/20"
+"""What is drawn for a graph that comes without a split, where nobody names one."""
 NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
@@ -74,10 +76,12 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
     """Random masks in which every class has its share, to within one node in training and two in the others.
 
     The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
-    (n/k)-th is taken, from a random start. So the sizes are exact, and every node has the same chance.
+    (n/k)-th is taken, from a random start. So the sizes are exact, and every node has the same chance. Numbers are put
+    in the order of their size, so that small and large ones have their share; of several labels a node counts for the
+    rarest that it has.
 
     Args:
-        y: int64 ``(N,)``, labels; nodes without one (-1) are left out.
+        y: labels as ``Graph`` has them; nodes without one are left out.
         shares: of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
 
@@ -85,9 +89,9 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
     >>> y[stratified_split(y, (0.5, 0.25, 0.25), seed=0)["train_mask"]]
     tensor([0, 0, 0, 0, 1, 1])
     """
-    labels = y.cpu().numpy()
+    labels = _stratum(y).cpu().numpy()
     rng = generator(seed)
-    nodes = rng.permutation(np.flatnonzero(labels >= 0))
+    nodes = rng.permutation(is_label(y).cpu().numpy().nonzero()[0])
     nodes = nodes[np.argsort(labels[nodes], kind="stable")]
     groups = []
     for size in sizes(len(nodes), shares):
@@ -95,6 +99,16 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
         groups.append(nodes[drawn])
         nodes = nodes[~drawn]
     return _masks(groups, len(labels))
+
+
+def _stratum(y: Tensor) -> Tensor:
+    """What nodes are put in order by: the class, the number, or the rarest of several labels (the last for none)."""
+    if y.ndim == 1:
+        return y
+    has = y == 1
+    rare = has.sum(0).argsort(stable=True)
+    first = has[:, rare].to(torch.uint8).argmax(1)
+    return torch.where(has.any(1), first, y.shape[1])
 
 
 def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
@@ -116,7 +130,7 @@ def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
     if shares is None or kind not in ("random", "stratified"):
         raise DatasetError(f"split '{split}' is unknown: write rh, rl, random:60/20/20 or stratified:60/20/20")
     if kind == "random":
-        return random_split(graph.num_nodes, shares, seed, graph.y >= 0)
+        return random_split(graph.num_nodes, shares, seed, graph.labelled)
     return stratified_split(graph.y, shares, seed)
 
 

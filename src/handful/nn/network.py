@@ -28,6 +28,9 @@ class Network(nn.Module, ABC):
     checkpoint_activations = False
     """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
 
+    units: tuple[float, float] | None = None
+    """Of a model that predicts a number: the mean and spread of those it was trained on, in which its output counts."""
+
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
         given = {"in_features": in_features, "out_features": out_features, **options}

@@ -26,8 +26,8 @@ class Ladies(Sampler):
 
     An epoch visits every training node once, ``batch_size`` targets per step. With P = row-normalised A + I, each layer
     from the top down draws nodes without replacement, with p ∝ the squared column sums of P over the nodes above it,
-    keeps those nodes too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge weights,
-    which must not be negative, are part of A. The loss is the mean over the targets.
+    keeps those nodes too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge weights
+    are part of A. The loss is the mean over the targets.
 
     Args:
         budget: how many nodes a layer draws, from the targets downwards. A model may have fewer layers, not more.
@@ -50,8 +50,6 @@ class Ladies(Sampler):
         at_least(1, batch_size=self.batch_size)
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
-            raise SamplerError("LADIES draws nodes in proportion to edge weights, and this graph has negative ones")
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
         chunks = [torch.from_numpy(chunk).to(graph.device) for chunk in in_chunks(order, self.batch_size)]
         for nodes, layers in in_order(lambda step: self._draw(graph, chunks[step], seed, epoch, step), len(chunks)):

@@ -111,6 +111,8 @@ def strata(graph: Graph) -> np.ndarray:
     graph.require_training()
     assert graph.y is not None
     assert graph.train_mask is not None
+    if graph.kind not in ("binary", "multiclass"):
+        raise SamplerError(f"stratified parts need classes, and the labels of {graph.name} are {graph.kind}")
     return torch.where(graph.train_mask, graph.y, -1).cpu().numpy()
 
 

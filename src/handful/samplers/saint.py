@@ -113,7 +113,7 @@ def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
 def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
     """The subgraph of ``nodes`` with GraphSAINT's aggregator and loss normalisation.
 
-        weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu the edge's weight (1 without), d_v the degree in G
+        weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu the edge's weight (1 without), d_v = Σ_u a_vu in G
         loss      = Σ_v ℓ_v / (|V_train| · p_v),  p_v = C_v / subgraphs
 
     α_vu estimates the probability that u is there when v is, so the weighted sum over v's edges has the mean
@@ -122,9 +122,9 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
     """
     indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
     rows = nodes[row_of_edge(indptr)]
-    degree = np.diff(graph.topology[0])
+    total = graph.in_weight.cpu().numpy()[rows]
     seen_node, seen_edge = np.maximum(counts.nodes[rows], 1), np.maximum(counts.edges[edges], 1)
-    weight = torch.from_numpy((seen_node / (seen_edge * degree[rows])).astype(np.float32))
+    weight = torch.from_numpy((seen_node / (seen_edge * np.where(total > 0, total, 1))).astype(np.float32))
     if graph.edge_weight is not None:
         weight *= graph.edge_weight.cpu()[torch.from_numpy(edges)]
     adjacency = Adjacency(

@@ -14,7 +14,7 @@ from handful.samplers.ladies import Ladies
 from handful.studies.beside import paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.studies.trained import graph_and_metric, setting, trained_finding
-from handful.training.metrics import METRICS
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import METHODS, hues, spaced, title
 
 SAMPLERS = tuple(METHODS)
@@ -89,11 +89,12 @@ def table_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
     """The table for people, best and second best marked as in the paper."""
     gpu = any(row.get("peak_memory_bytes", {}).get("gpu") for row in result["rows"])
-    head = ["Method", f"Test {spaced(result['metric'])} (%)", "Seconds", "Seconds per epoch", "RAM (GiB)"]
+    metric = METRICS[result["metric"]]
+    head = ["Method", metric.label("Test"), "Seconds", "Seconds per epoch", "RAM (GiB)"]
     if gpu:
         head.append("GPU (GiB)")
     good = [row for row in result["rows"] if "error" not in row]
-    tests = best_two([row["test"]["mean"] for row in good], METRICS[result["metric"]].higher_is_better)
+    tests = best_two([row["test"]["mean"] for row in good], metric.higher_is_better)
     times = best_two([row["seconds"]["mean"] for row in good], highest=False)
     rows: list[list[Cell]] = []
     for row in result["rows"]:
@@ -103,7 +104,11 @@ def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
             continue
         at = good.index(row)
         memory = row["peak_memory_bytes"]
-        cells = [method, Cell(percent(row["test"]), tests[at]), Cell(f"{row['seconds']['mean']:.1f}", times[at])]
+        cells = [
+            method,
+            Cell(metric.text(row["test"]), tests[at]),
+            Cell(f"{row['seconds']['mean']:.1f}", times[at]),
+        ]
         cells += [Cell(f"{row['epoch_seconds']['mean']:.2f}"), Cell(f"{memory['ram'] / 2**30:.2f}")]
         if gpu:
             cells.append(Cell(f"{(memory['gpu'] or 0) / 2**30:.2f}"))
@@ -123,11 +128,12 @@ def cost_chart(result: dict[str, Any]) -> Chart:
         ),
     }
     colors = hues([row["sampler"] for row in rows])
-    y = Axis(f"test {spaced(result['metric'])} (%)")
+    metric = METRICS[result["metric"]]
+    y = Axis(metric.label("test"))
     views = []
     for name, (x, cost) in costs.items():
         series = [
-            points(title(row["sampler"]), [cost(row)], [row["test"]], hue, scale=100)
+            points(title(row["sampler"]), [cost(row)], [row["test"]], hue, scale=metric.scale)
             for row, hue in zip(rows, colors, strict=True)
         ]
         views.append(View(name, "dot", x, y, series))
@@ -139,15 +145,15 @@ def in_words(result: dict[str, Any]) -> str:
     tests = {row["sampler"]: mean for row in result["rows"] if (mean := mean_of(row.get("test"))) is not None}
     if "rns" not in tests or len(tests) < 2:
         return "Without RNS and another method there is nothing to compare."
-    higher = METRICS[result["metric"]].higher_is_better
+    metric = METRICS[result["metric"]]
     others = {name: test for name, test in tests.items() if name not in ("full", "rns")}
-    told = [f"{_apart(tests['rns'], tests['full'])} full-graph training"] if "full" in tests else []
+    told = [f"{_apart(tests['rns'], tests['full'], metric)} full-graph training"] if "full" in tests else []
     if others:
-        rival = (max if higher else min)(others, key=lambda name: others[name])
-        told.append(f"{_apart(tests['rns'], others[rival])} {title(rival)}, the best of the others")
+        rival = (max if metric.higher_is_better else min)(others, key=lambda name: others[name])
+        told.append(f"{_apart(tests['rns'], others[rival], metric)} {title(rival)}, the best of the others")
     return f"RNS is {' and '.join(told)}."
 
 
-def _apart(ours: float, theirs: float) -> str:
-    points = 100 * (ours - theirs)
-    return f"{abs(points):.2f} points {'above' if points >= 0 else 'below'}"
+def _apart(ours: float, theirs: float, metric: Metric) -> str:
+    apart = metric.text(abs(ours - theirs)) + (" points" if metric.percent else f" of {spaced(metric.name)}")
+    return f"{apart} {'above' if ours >= theirs else 'below'}"

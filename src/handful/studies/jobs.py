@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from handful.datasets import load
 from handful.errors import RunError
 from handful.experiment import SUMMARY, Experiment
 from handful.kernels.threads import get_threads
@@ -93,12 +92,14 @@ def _check_data(done: Mapping[str, Experiment], out: Path) -> None:
     """Refuse a finished job whose graph is another by now: its result would pass for the new one's."""
 
     @cache
-    def identity(graph: str, split: str | None, root: str | None, seed: int) -> dict[str, Any]:
-        return load(graph, split=split, root=root, seed=seed).require_training().identity()
+    def identity(job: Experiment, seed: int) -> dict[str, Any]:
+        return job.load(seed).identity()
 
     for name, job in done.items():
+        judge = {setting: getattr(job.settings, setting) for setting in ("task", "metric", "positive")}
+        data = Experiment(job.graph, split=job.split, root=job.root, seeds=job.seeds, **judge)  # equal for many jobs
         for seed, run in _runs(job, out / name).items():
-            now = identity(job.graph, job.split, job.root, seed)
+            now = identity(data, seed)
             changed = differences(read_config(run.config)["data"], now)
             for what, (old, new) in changed.items():
                 raise RunError(f"{out / name} is of other data: {what} was {old} and is now {new}. Use another folder")

@@ -19,14 +19,15 @@ from scipy.special import stdtrit
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.statistics import mean_ci95
 from handful.studies.budget import Scale, benchmark, train_jobs
 from handful.studies.jobs import Progress, run_jobs
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
-from handful.vocabulary import PAPER_SEEDS, PARTS, spaced
+from handful.training.metrics import METRICS
+from handful.vocabulary import PAPER_SEEDS, PARTS
 
 BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01, "seeds": PAPER_SEEDS[:3]}
 """What ``handful parts`` trains with, where nobody says otherwise."""
@@ -54,18 +55,19 @@ class Point:
         return {"m": self.m, "val": mean_ci95(self.val), "seconds": self.seconds, "peak_memory_bytes": self.memory}
 
 
-def better(new: Sequence[float], old: Sequence[float]) -> bool:
-    """Whether ``new`` beats ``old``, seed by seed, by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0.
+def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = True) -> bool:
+    """Whether ``new`` beats ``old``, seed by seed, by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, where d is
+    by how much it is better.
 
     >>> better([0.72, 0.74, 0.73], [0.70, 0.71, 0.71]), better([0.72, 0.70, 0.73], [0.70, 0.71, 0.71])
     (True, False)
     """
-    d = np.asarray(new, float) - np.asarray(old, float)
+    d = (np.asarray(new, float) - np.asarray(old, float)) * (1 if higher_is_better else -1)
     return bool(d.mean() - stdtrit(len(d) - 1, 0.95) * d.std(ddof=1) / np.sqrt(len(d)) > 0)
 
 
 def recommend(
-    measure: Callable[[int], Point], most: int = MOST, memory: int | None = None
+    measure: Callable[[int], Point], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
 ) -> tuple[int | None, list[Point]]:
     """The m to take by the rule above, ``None`` if none fits into ``memory`` bytes, and what was measured, by m."""
 
@@ -78,14 +80,14 @@ def recommend(
     while m <= max(2, most) and stale < PATIENCE:
         point = seen[m] = measure(m)
         if fits(point):
-            if best is None or better(point.val, best.val):
+            if best is None or better(point.val, best.val, higher_is_better):
                 best, stale = point, 0
             else:
                 stale += 1
         if m == 2 and fits(point):
             # One part is the whole graph, which takes the most memory: only where two left room.
             whole = seen[1] = measure(1)
-            if fits(whole) and better(whole.val, point.val):
+            if fits(whole) and better(whole.val, point.val, higher_is_better):
                 best = whole
         m *= 2
     return (None if best is None else best.m), [seen[m] for m in sorted(seen)]
@@ -122,13 +124,14 @@ def chosen_parts(
             return Point(m, (), float("nan"), 0, outcome.error or "it did not finish")
         return point_of(m, outcome.summary)
 
-    chosen, curve = recommend(measure, min(most, graph.num_nodes), memory)
+    metric = METRICS[graph.metric]
+    chosen, curve = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)
     rows = []
     for point in curve:
         if point.error is not None:
             rows.append([Cell(str(point.m)), Cell(f"broke off: {point.error}"), Cell(""), Cell("")])
             continue
-        texts = [percent(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
+        texts = [metric.text(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
         rows.append([Cell(str(point.m)), *(Cell(text, int(point.m == chosen)) for text in texts)])
     how = f"{experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
     tried = ", ".join(str(point.m) for point in curve)
@@ -141,7 +144,7 @@ def chosen_parts(
         "parts",
         heading,
         words,
-        [Table(heading, ["m", "validation (%)", "seconds", "peak memory (GiB)"], rows)],
+        [Table(heading, ["m", metric.label("validation"), "seconds", "peak memory (GiB)"], rows)],
         payload={"recommended": chosen, "curve": [point.to_json() for point in curve]},
     )
 
@@ -171,14 +174,16 @@ def run(request: Request) -> Finding:
     jobs = {f"m-{m}": base.with_(sampler=RandomNodes(m)) for m in values}
     outcomes = dict(zip(values, train_jobs(request, jobs), strict=True))
     done = {m: o.summary for m, o in outcomes.items() if o.summary is not None}
-    ranks = dict(zip(done, best_two([s["test"]["mean"] for s in done.values()], highest=True), strict=True))
     name, metric = graph_and_metric(list(outcomes.values()))
+    judge = METRICS[metric]
+    means = [s["test"]["mean"] for s in done.values()]
+    ranks = dict(zip(done, best_two(means, highest=judge.higher_is_better), strict=True))
     curve = [{**point_of(m, s).to_json(), "test": s["test"]} for m, s in done.items()]
     rows = [
         [
             Cell(str(point["m"])),
-            Cell(percent(point["test"]), ranks[point["m"]]),
-            Cell(percent(point["val"])),
+            Cell(judge.text(point["test"]), ranks[point["m"]]),
+            Cell(judge.text(point["val"])),
             Cell(f"{point['seconds']:.1f}"),
             Cell(f"{point['peak_memory_bytes'] / 2**30:.2f}"),
         ]
@@ -190,7 +195,7 @@ def run(request: Request) -> Finding:
         list(outcomes.values()),
         title=f"{name} · RNS · {setting(jobs)}",
         words=f"The test metric is best with m = {next((m for m in done if ranks[m] == 1), 'none')}.",
-        head=["m", f"Test {spaced(metric)} (%)", "Validation (%)", "Seconds", "Peak memory (GiB)"],
+        head=["m", judge.label("Test"), judge.label("Validation"), "Seconds", "Peak memory (GiB)"],
         rows=rows,
         payload={
             "graph": name,
@@ -212,8 +217,8 @@ def parts_chart(curve: Sequence[dict[str, Any]], metric: str, graph: str) -> Cha
             name,
             "line",
             x,
-            Axis(f"{label} {spaced(metric)} (%)"),
-            [points("RNS", m, [point[name] for point in curve], scale=100)],
+            Axis(METRICS[metric].label(label)),
+            [points("RNS", m, [point[name] for point in curve], scale=METRICS[metric].scale)],
         )
         for name, label in (("test", "test"), ("val", "validation"))
     ]

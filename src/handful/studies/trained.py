@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,15 @@ import numpy as np
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment, Summary
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, percent
-from handful.runs import run_folders
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two
+from handful.graph import Graph
+from handful.nn import parameter_count
+from handful.nn.network import Network
+from handful.runs import open_run, run_folders
 from handful.statistics import mean_ci95
 from handful.studies.jobs import Outcome
-from handful.training.metrics import METRICS
+from handful.training.assessment import Assessment, assess
+from handful.training.metrics import METRICS, Metric, recorded_metric
 from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, hues, spaced, title, words
 
@@ -45,7 +50,12 @@ class Trained:
     @property
     def metric(self) -> str:
         """The name of the metric."""
-        return str(self.config["data"]["metric"])
+        return self.results[0].metric if self.results else str(self.config["data"]["metric"])
+
+    @property
+    def judge(self) -> Metric:
+        """The metric, to compare values and to write them."""
+        return recorded_metric(self.metric, not self.results or self.results[0].higher_is_better)
 
     @property
     def test(self) -> dict[str, float]:
@@ -152,7 +162,7 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
         groups.setdefault(one.graph, []).append(one)
     charts = []
     for number, (graph, members) in enumerate(groups.items()):
-        metric = f"validation {spaced(members[0].metric)} (%)"
+        metric = members[0].judge.label("validation")
         looks = [
             ("seconds", "seconds", Axis("seconds of training, with evaluation"), "val", metric),
             ("epochs", "epoch", Axis("epoch", whole=True), "val", metric),
@@ -171,7 +181,9 @@ def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]
     for one, color in zip(runs, hues([one.name for one in runs]), strict=True):
         x, values = mean_curve(one.histories, against, measure)
         if len(x):
-            ends = (100 if measure == "val" else 1) * np.stack([values.mean(0), values.min(0), values.max(0)])
+            ends = (one.judge.scale if measure == "val" else 1) * np.stack(
+                [values.mean(0), values.min(0), values.max(0)]
+            )
             mean, low, high = ends.tolist()
             several = len(values) > 1
             series.append(Series(one.label, x.tolist(), mean, low if several else [], high if several else [], color))
@@ -218,13 +230,14 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     """One experiment as a finding: a row for every seed."""
     name, told = summary.experiment.sampler.name, summary.to_json()
     trained = read_trained(folder, name)
-    metric, test, val = spaced(summary.metric), told["test"], told["val"]
-    head = ["seed", "val (%)", "test (%)", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
+    metric = recorded_metric(summary.metric, summary.runs[0].higher_is_better)
+    unit = " (%)" if metric.percent else ""
+    head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
     rows = [
         [
             Cell(str(run.seed)),
-            Cell(f"{100 * run.val:.2f}"),
-            Cell(f"{100 * run.test:.2f}"),
+            Cell(metric.text(run.val)),
+            Cell(metric.text(run.test)),
             Cell(str(run.best_epoch)),
             Cell(str(run.epochs)),
             Cell(str(run.steps)),
@@ -233,38 +246,167 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
         ]
         for run in summary.runs
     ]
-    said = f"Test {metric} {percent(test)} % (validation {100 * val['mean']:.2f} %)."
+    sign = " %" if metric.percent else ""
+    name_of, val = spaced(metric.name), metric.text(told["val"]["mean"])
+    said = f"Test {name_of} {metric.text(told['test'])}{sign} (validation {val}{sign})."
     skipped = sum(run.skipped for run in summary.runs)
     if skipped:
         said += f" {skipped} batches had no training node and made no step."
     facts, details = configurations([] if trained is None else [trained])
+    opened = open_run(folder)
+    graph = summary.experiment.load(opened.result.seed)
+    found = assess(opened.model, graph, 0.5 if opened.result.threshold is None else opened.result.threshold)
+    said += f" {in_words(found)}".rstrip()
+    told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
     heading = f"{summary.graph} · {summary.experiment.model} · {summary.experiment.sampler}"
     return Finding(
         "train",
         heading,
         said,
-        [Table(heading, head, rows)],
-        curve_charts([] if trained is None else [trained]),
+        [Table(heading, head, rows), *assessment_tables(found, graph, opened.result.seed)],
+        [*curve_charts([] if trained is None else [trained]), *assessment_charts(found, graph)],
         told,
-        facts,
-        details,
+        {**facts, "parameters": f"{parameter_count(opened.model):,}"},
+        [*details, architecture(opened.model)],
     )
+
+
+# -- what a model does ------------------------------------------------------------------------------------------------
+
+
+def told_of_labels(graph: Graph) -> str:
+    """What the labels of a graph were taken for, where that is not plain, and how to say otherwise."""
+    if graph.kind == "regression":
+        return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
+    if graph.kind == "multilabel":
+        return f"each node has {graph.num_classes} labels (multilabel), judged by {spaced(graph.metric)}"
+    if graph.kind != "binary" or graph.positive is None or graph.y is None:
+        return ""
+    names = graph.class_names or ("0", "1")
+    share = float((graph.y[graph.labelled] == int(graph.positive)).double().mean())
+    return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
+
+
+def in_words(found: Assessment) -> str:
+    """How the positive class does; for labels of other kinds nothing that the metric does not say."""
+    for one in found.classes:
+        if found.kind == "binary" and one["name"] == found.positive:
+            scores = ", ".join(f"{what} {_percent(one[what])} %" for what in ("precision", "recall"))
+            return f"{one['name']}: {scores}, F1 {_percent(one['f1'])} % at threshold {found.threshold:.3g}."
+    return ""
+
+
+def assessment_tables(found: Assessment, graph: Graph, seed: int) -> list[Table]:
+    """All metrics, the classes one by one, what is taken for what, and the worst mistakes; of the best seed."""
+    where = f"{found.nodes} nodes, seed {seed}"
+    splits = list(next(iter(found.metrics.values())))
+    measured = [
+        [Cell(METRICS[name].label()), *(Cell(METRICS[name].text(values[split])) for split in splits)]
+        for name, values in found.metrics.items()
+    ]
+    at = " at threshold 0.5" if found.kind == "binary" else ""
+    tables = [Table(f"Metrics{at}, seed {seed}", ["metric", *splits], measured)]
+    if found.classes:
+        counts = [name for name in ("train", "val", "test") if name in found.classes[0]]
+        scores = [name for name in found.classes[0] if name not in ("name", *counts)]
+        rows = [
+            [Cell(one["name"]), *(Cell(f"{one[n]:,}") for n in counts), *(Cell(_percent(one[n])) for n in scores)]
+            for one in found.classes
+        ]
+        what, several = ("label", "Labels") if found.kind == "multilabel" else ("class", "Classes")
+        tables.append(Table(f"{several} of the {where}", [what, *counts, *map(_head, scores)], rows))
+    if found.confusion:
+        tables.append(_confusions(found, where))
+    if found.mistakes:
+        keys = [key for key in found.mistakes[0] if key != "node"]
+        rows = [[Cell(str(one["node"])), *(Cell(_cell(key, one[key])) for key in keys)] for one in found.mistakes]
+        title = "Largest errors" if found.kind == "regression" else "Most confident mistakes"
+        tables.append(Table(f"{title} among the {where}", ["node", *map(_head, keys)], rows))
+    return tables
+
+
+MATRIX = 12
+"""Of more classes than this, the confusions are listed, and not all pairs drawn up."""
+
+
+def _confusions(found: Assessment, where: str) -> Table:
+    names = [one["name"] for one in found.classes]
+    if len(names) <= MATRIX:
+        rows = [
+            [Cell(name), *(Cell(f"{n:,}", int(i == j)) for j, n in enumerate(row))]
+            for i, (name, row) in enumerate(zip(names, found.confusion, strict=True))
+        ]
+        return Table(f"Confusion matrix of the {where}", ["is ↓ taken for →", *names], rows)
+    pairs = [(n, i, j) for i, row in enumerate(found.confusion) for j, n in enumerate(row) if n and i != j]
+    pairs.sort(key=lambda pair: -pair[0])
+    rows = [[Cell(names[i]), Cell(names[j]), Cell(f"{n:,}")] for n, i, j in pairs[:20]]
+    return Table(f"Most frequent confusions of the {where}", ["is", "taken for", "nodes"], rows)
+
+
+def assessment_charts(found: Assessment, graph: Graph) -> list[Chart]:
+    """Whether probabilities come true; of numbers, predicted against true ones."""
+    if found.calibration:
+        x = [100 * one["confidence"] for one in found.calibration]
+        y: list[float | None] = [100 * one["share"] for one in found.calibration]
+        what = f"probability of {found.positive}" if found.positive else "probability of the predicted class"
+        series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
+        view = View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series)
+        error = f"calibration error {_percent(found.calibration_error)} %"
+        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", [view])]
+    if found.points:
+        true, guess = [one[0] for one in found.points], [one[1] for one in found.points]
+        ends = [min(true), max(true)]
+        series = [
+            Series("nodes", true, [*guess]),
+            Series("true = predicted", ends, [*ends], color=1, mark="line"),
+        ]
+        view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
+        return [Chart("predicted", f"{graph.name}: predicted against true", [view])]
+    return []
+
+
+def architecture(model: Network) -> Table:
+    """The modules of a model that have weights, and their shapes."""
+    rows = []
+    for name, module in model.named_modules():
+        own = dict(module.named_parameters(recurse=False))
+        if own:
+            shapes = ", ".join(f"{key} {' × '.join(map(str, weight.shape))}" for key, weight in own.items())
+            count = sum(weight.numel() for weight in own.values())
+            rows.append([Cell(name), Cell(type(module).__name__), Cell(shapes), Cell(f"{count:,}")])
+    rows.append([Cell("all"), Cell(type(model).__name__), Cell(""), Cell(f"{parameter_count(model):,}")])
+    return Table("Architecture", ["module", "kind", "weights", "parameters"], rows)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}"
+
+
+def _head(name: str) -> str:
+    return name if name in ("true", "predicted", "error") else f"{spaced(name)} (%)"
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "probability":
+        return _percent(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     """Runs of one graph as a finding: a row for every experiment of which a seed has ended."""
     done = [one for one in runs if one.results]
-    metric = runs[0].metric
-    highest = METRICS[metric].higher_is_better
-    ranks = best_two([one.test["mean"] for one in done], highest) if len(done) > 1 else [0] * len(done)
+    metric, judge = runs[0].metric, (done or runs)[0].judge
+    sign = " %" if judge.percent else ""
+    ranks = best_two([one.test["mean"] for one in done], judge.higher_is_better) if len(done) > 1 else [0] * len(done)
     rows = [
-        [Cell(one.label), Cell(percent(one.test), rank), *_costs(one.results)]
+        [Cell(one.label), Cell(judge.text(one.test), rank), *_costs(one.results, judge)]
         for one, rank in zip(done, ranks, strict=True)
     ]
     going = [one.label for one in runs if len(one.results) < len(one.histories)]
     facts, details = configurations(runs)
-    head = ["Run", f"Test {spaced(metric)} (%)", "Validation (%)", "Seconds", "Seconds per epoch", "RAM (GiB)", "Seeds"]
-    said = [f"{one.label}: test {spaced(metric)} {percent(one.test)} %." for one in done[:1] if len(done) == 1]
+    validation = "Validation (%)" if judge.percent else "Validation"
+    head = ["Run", judge.label("Test"), validation, "Seconds", "Seconds per epoch", "RAM (GiB)", "Seeds"]
+    said = [f"{one.label}: test {spaced(metric)} {judge.text(one.test)}{sign}." for one in done[:1] if len(done) == 1]
     said += [f"Not ended: {', '.join(going)}."] if going else []
     return Finding(
         "runs",
@@ -278,12 +420,12 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     )
 
 
-def _costs(results: Sequence[Run]) -> list[Cell]:
+def _costs(results: Sequence[Run], judge: Metric) -> list[Cell]:
     def mean(values: Sequence[float]) -> float:
         return mean_ci95(values)["mean"]
 
     return [
-        Cell(percent(mean_ci95([run.val for run in results]))),
+        Cell(judge.text(mean_ci95([run.val for run in results]))),
         Cell(f"{mean([run.seconds for run in results]):.1f}"),
         Cell(f"{mean([run.epoch_seconds for run in results]):.2f}"),
         Cell(f"{max(run.peak_ram_bytes for run in results) / 2**30:.2f}"),

@@ -66,7 +66,7 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
     (6, 1, 2, 3)
     """
     both = graph.to_undirected().without_loops()
-    y = None if graph.y is None else graph.y.cpu().numpy()
+    y = None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()  # homophily is of classes
     found = part_structure(*both.topology, generator(seed), y, sources, sweeps)
     n = found.nodes
     masks = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}

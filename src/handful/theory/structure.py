@@ -146,7 +146,7 @@ def structure(
     [(1, 4.0), (2, 2.0)]
     """
     graph = graph.to_undirected().without_loops().coalesce()
-    y = None if graph.y is None else graph.y.cpu().numpy()
+    y = None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()  # homophily is of classes
     out = []
     for m in parts:
         rows = []

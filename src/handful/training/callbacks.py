@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from handful.batch import Batch
+from handful.notebook import Bar
 
 if TYPE_CHECKING:
     from handful.training.loop import Loop
@@ -43,3 +44,27 @@ class Callback:
 
     def on_end(self, loop: Loop) -> None:
         """After the last epoch, before the best weights are loaded."""
+
+
+class Progress(Callback):
+    """A bar over the epochs with the loss and the best so far, in a terminal or a notebook: ``fit(progress=True)``."""
+
+    def on_start(self, loop: Loop) -> None:
+        """Begin."""
+        self.bar = Bar(loop.settings.epochs, "epochs")
+        self.said = f"seed {loop.seed}"
+        self.bar.show(loop.epoch, self.said)
+
+    def on_epoch(self, loop: Loop) -> None:
+        """One more is done."""
+        self.bar.show(loop.epoch, self.said)
+
+    def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
+        """Say how good it is."""
+        best = f"{loop.metric.label('best val')} {loop.metric.text(loop.best_val)} at {loop.best_epoch}"
+        self.said = f"loss {loop.loss:.3f} · {best}"
+        self.bar.show(loop.epoch, self.said)
+
+    def on_end(self, loop: Loop) -> None:
+        """Leave the last line."""
+        self.bar.end()

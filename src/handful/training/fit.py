@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
+from handful.convert import from_pyg
 from handful.errors import HandfulError
 from handful.files import write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
+from handful.nn import make_model
 from handful.nn.network import Network
 from handful.nn.parallel import arrange, usable_device
 from handful.samplers.base import Sampler
@@ -27,10 +29,12 @@ from handful.settings import (
     Settings,
     varied,
 )
-from handful.training.callbacks import Callback
-from handful.training.loop import Loop, devices_of, plain_part, restore_checkpoint, save_checkpoint, train
-from handful.training.loss import NodeLosses, balanced_weights, node_losses
+from handful.training.assessment import best_threshold
+from handful.training.callbacks import Callback, Progress
+from handful.training.loop import Loop, devices_of, outputs_of, plain_part, restore_checkpoint, save_checkpoint, train
+from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
 from handful.training.memory import peak_gpu, peak_ram
+from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
 from handful.training.record import (
     Run,
@@ -43,24 +47,30 @@ from handful.training.record import (
     write_encoding,
 )
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
 Devices = str | torch.device | Sequence[str | torch.device]
 SEED = 42
 """The seed of a run, where nobody gives one."""
 
 
 def fit(
-    model: nn.Module,
-    graph: Graph,
+    model: nn.Module | str,
+    graph: Graph | Data,
     sampler: Sampler,
     settings: Settings | None = None,
     *,
+    options: Mapping[str, Any] | None = None,
     seed: int = SEED,
     device: Devices = "cpu",
     optimizer: OptimizerName | MakeOptimizer | None = None,
     scheduler: SchedulerName | MakeScheduler | None = None,
     loss: NodeLosses | None = None,
     class_weight: ClassWeightName | Sequence[float] | Tensor | None = None,
+    metric: str | Metric | Callable[[Tensor, Tensor], Any] | None = None,
     callbacks: Sequence[Callback] = (),
+    progress: bool = False,
     out: str | Path | None = None,
     resume: bool = False,
     record: Mapping[str, Any] | None = None,
@@ -69,21 +79,28 @@ def fit(
     """Train ``model`` on ``graph`` with the batches of ``sampler``; the model is left with its best weights.
 
     Args:
-        model: one of handful's backbones, or any module with ``forward(x, edge_index)``.
-        graph: with features, labels and a split.
+        model: one of handful's backbones, any module with ``forward(x, edge_index)``, or the name of a backbone, which
+            is then made for the graph and is ``run.model``.
+        graph: with features, labels and a split; a ``Graph``, or a ``Data`` of PyG that ``from_pyg`` takes.
         sampler: where batches come from.
         settings: how to train; ``fields`` win over it.
-        seed: of everything that is drawn during training; initialisation is the model's own.
+        options: of a model that is given by name, such as ``{"hidden": 64}``.
+        seed: of everything that is drawn during training, and of the initial weights of a model that is given by name:
+            two such runs are the same. A module comes with its own: call ``torch.manual_seed`` before it is made.
         device: where to train; the graph is moved there. Several devices, or names separated by commas, share the
             model's layers in order; the graph is on the first.
         optimizer: a name, or a class of ``torch.optim`` or function that is called with (parameters, lr=…,
             weight_decay=…).
         scheduler: a name, or a function from the optimiser to a torch scheduler, which is stepped after every epoch
             (after every evaluation, with the validation metric, if it is a ``ReduceLROnPlateau``).
-        loss: a function of logits ``(t, outputs)`` and labels ``(t,)`` that gives every node's loss ``(t,)``;
-            cross-entropy if ``None``.
+        loss: a function of outputs ``(t, outputs)`` and labels that gives every node's loss ``(t,)``. If ``None``,
+            cross-entropy for classes, squared error for numbers, the mean binary cross-entropy for several labels a
+            node. Numbers are standardised by the training nodes before they reach it.
         class_weight: a name, or a weight for every class.
+        metric: a name, or one of your own: a function of (prediction, y) or a metric of ``torchmetrics``; see
+            ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
+        progress: show a bar, in a terminal or a notebook.
         out: the run folder; nothing is written without one.
         resume: go on with the run in ``out`` (or begin it). It ends bit for bit like a run that was never broken off.
             A run that differs in anything is refused.
@@ -92,15 +109,32 @@ def fit(
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=200&degree=4")
-    >>> model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=16, layers=2)
-    >>> run = hf.fit(model, graph, hf.RandomNodes(parts=4), epochs=3, lr=0.01)
+    >>> run = hf.fit("sage", graph, hf.RandomNodes(parts=4), options={"hidden": 16, "layers": 2}, epochs=3, lr=0.01)
     >>> run.epochs, run.steps
     (3, 12)
+    >>> model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=16, layers=2)
+    >>> hf.fit(model, graph, hf.RandomNodes(parts=4), epochs=2).model is model
+    True
     """
-    given = {"optimizer": optimizer, "scheduler": scheduler, "loss": loss, "class_weight": class_weight}
+    given = {
+        "optimizer": optimizer,
+        "scheduler": scheduler,
+        "loss": loss,
+        "class_weight": class_weight,
+        "metric": metric,
+    }
     by_name = {name: value for name, value in given.items() if isinstance(value, str) and name != "loss"}
     own: dict[str, Any] = {k: v for k, v in given.items() if v is not None and k not in by_name}
+    if settings is not None and not isinstance(settings, Settings):
+        raise HandfulError(f"settings takes a Settings, got {settings!r}")
     how = varied(settings or Settings(), {**fields, **by_name})
+    if progress:
+        callbacks = [*callbacks, Progress()]
+    graph = judged(as_graph(graph), how)
+    if isinstance(model, str):
+        model = seeded_model(model, graph, seed, options or {})
+    elif options is not None:
+        raise HandfulError("options are for a model that is given by name: a module has its own")
     loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
     folder = RunFolder(out) if out is not None else None
     with ExitStack() as stack:
@@ -110,14 +144,38 @@ def fit(
                 refuse_run(folder.path)
             stack.enter_context(folder.held())
             stack.enter_context(begun(folder.path, _config(loop, device, record, own)))
-            write_encoding(folder, graph)
+            write_encoding(folder, loop.graph)
             if resume and folder.result.exists():
                 load_weights(loop.model, folder.model)
-                return folder.run()
+                return replace(folder.run(), model=loop.model)
             if resume and folder.checkpoint.exists():
                 restore_checkpoint(loop, folder)
         train(loop, folder)
         return _finish(loop, folder)
+
+
+def as_graph(graph: Graph | Data) -> Graph:
+    """``graph``, or that of a PyG ``Data``."""
+    if isinstance(graph, Graph):
+        return graph
+    if not hasattr(graph, "to_dict"):
+        raise HandfulError(f"graph takes a Graph or a PyG Data; `handful.load` gives one by name, got {graph!r}")
+    return from_pyg(graph)
+
+
+def judged(graph: Graph, settings: Settings) -> Graph:
+    """``graph`` with the task, the metric and the positive class that ``settings`` name."""
+    wanted = {name: getattr(settings, name) for name in ("task", "metric", "positive")}
+    asked = {name: value for name, value in wanted.items() if value not in (None, getattr(graph, name))}
+    return graph.replace(**asked) if asked else graph
+
+
+def seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any]) -> Network:
+    """The model of this name for ``graph``, with the initial weights of ``seed``."""
+    graph.require_training()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make_model(name, graph.num_features, graph.num_outputs, **options)
 
 
 def begin(
@@ -131,13 +189,14 @@ def begin(
     *,
     optimizer: MakeOptimizer | None = None,
     scheduler: MakeScheduler | None = None,
-    loss: NodeLosses = node_losses,
+    loss: NodeLosses | None = None,
     class_weight: Sequence[float] | Tensor | None = None,
+    metric: Metric | Callable[[Tensor, Tensor], Any] | None = None,
 ) -> Loop:
     """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made."""
     for name, value, kind, words in (
         ("model", model, nn.Module, "a module; `handful.make_model` makes one by name"),
-        ("graph", graph, Graph, "a Graph; `handful.load` gives one by name"),
+        ("graph", graph, Graph, "a Graph or a PyG Data; `handful.load` gives one by name"),
         ("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)"),
         ("settings", settings, Settings, "a Settings"),
         ("seed", seed, Integral, "a whole number"),
@@ -147,13 +206,16 @@ def begin(
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise HandfulError(f"callbacks takes instances of Callback, got {callback!r}")
-    if not callable(loss):
-        raise HandfulError(f"loss takes a function of (logits, y) that gives every node's loss, got {loss!r}")
+    if loss is not None and not callable(loss):
+        raise HandfulError(f"loss takes a function of (outputs, y) that gives every node's loss, got {loss!r}")
     if not 0 <= seed < 2**63:
         raise HandfulError(f"seed must lie between 0 and 2⁶³, got {seed}")
-    graph.require_training()
+    graph = judged(graph.require_training(), settings)
+    exactly = graph.kind in ("regression", "multilabel")
     if isinstance(model, Network) and (
-        model.in_features != graph.num_features or model.out_features < graph.num_outputs
+        model.in_features != graph.num_features
+        or model.out_features < graph.num_outputs
+        or (exactly and model.out_features > graph.num_outputs)
     ):
         raise HandfulError(
             f"the model takes {model.in_features} features and has {model.out_features} outputs, and the graph needs "
@@ -161,6 +223,11 @@ def begin(
         )
     places = [usable_device(name) for name in device_names(device)]
     graph, model = graph.to(places[0]), arrange(model, places, settings.checkpoint_activations)
+    if graph.kind != "binary" and settings.threshold != "half":
+        raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
+    if exactly and (class_weight is not None or settings.class_weight != "none"):
+        raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
+    setattr(model, "units", units_of(graph))  # noqa: B010  (mypy takes module attributes for tensors)
     weights = balanced_weights(graph) if settings.class_weight == "balanced" else None
     if class_weight is not None:
         try:
@@ -173,7 +240,8 @@ def begin(
             raise HandfulError("class_weight takes finite numbers that are not negative, and not only zeros")
     steps = make_optimizer(settings, model.parameters(), optimizer)
     rates = make_scheduler(settings, steps, scheduler)
-    return Loop(model, graph, sampler, steps, settings, seed, rates, loss, weights, callbacks)
+    judge = METRICS[graph.metric] if metric is None else own_metric(metric)
+    return Loop(model, graph, sampler, steps, settings, seed, rates, losses_of(graph, loss), weights, judge, callbacks)
 
 
 def device_names(device: Devices) -> list[str | torch.device]:
@@ -211,7 +279,8 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     peaks = [peak for device in devices_of(loop) if (peak := peak_gpu(device)) is not None]
     run = Run(
-        metric=loop.graph.metric,
+        metric=loop.metric.name,
+        higher_is_better=loop.metric.higher_is_better,
         val=loop.best_val,
         test=loop.best_test,
         best_epoch=loop.best_epoch,
@@ -225,10 +294,13 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         seed=loop.seed,
         history=loop.history,
         dir=None if folder is None else str(folder.path),
+        model=loop.model,
     )
     if folder is not None:
         save_checkpoint(loop, folder)
     loop.model.load_state_dict(loop.best_weights)
+    if loop.graph.kind == "binary":
+        run.threshold = 0.5 if loop.settings.threshold == "half" else best_threshold(outputs_of(loop), loop.graph)
     if folder is not None:
         save_model(loop.model, folder.model)
         write_json(folder.result, run.to_json())

@@ -11,14 +11,15 @@ from handful.batch import Batch
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.full import FullGraph, full_adjacency
-from handful.training.module import logits_of
+from handful.training.module import in_units, logits_of
 
 CHUNK_ROWS = 65_536
 
 
 @torch.no_grad()
 def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
-    """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them.
+    """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them; of a model
+    that was trained on numbers, its predictions in their unit.
 
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
     module, whose layers cannot be seen, runs on the whole graph at once.
@@ -28,8 +29,8 @@ def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS) -> Tensor:
     try:
         if isinstance(model, Network):
             assert graph.x is not None
-            return model.infer(graph.x, full_adjacency(graph), chunk).float()
-        return logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float()
+            return in_units(model, model.infer(graph.x, full_adjacency(graph), chunk).float())
+        return in_units(model, logits_of(model, next(iter(FullGraph().epoch(graph, 0, 0)))).float())
     finally:
         model.train(was_training)
 
@@ -59,7 +60,7 @@ def infer_sampled(model: nn.Module, batches: Iterator[Batch], num_nodes: int) ->
     model.eval()
     out: Tensor | None = None
     for batch in batches:
-        logits = logits_of(model, batch)[batch.targets].float()
+        logits = in_units(model, logits_of(model, batch)[batch.targets].float())
         if out is None:
             out = logits.new_full((num_nodes, logits.shape[1]), float("nan"))
         out[batch.nodes[batch.targets]] = logits

@@ -26,7 +26,7 @@ from handful.training.gather import gathered
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
 from handful.training.memory import reset_peak_memory
-from handful.training.metrics import METRICS
+from handful.training.metrics import METRICS, Metric
 from handful.training.module import logits_of, seed_step
 from handful.training.record import (
     RunFolder,
@@ -55,6 +55,7 @@ class Loop:
     scheduler: LRScheduler | None = None
     losses: NodeLosses = node_losses
     class_weight: Tensor | None = None
+    metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
     epoch: int = 0
     steps: int = 0
@@ -188,24 +189,28 @@ def _step(loop: Loop) -> None:
 def evaluate(loop: Loop) -> tuple[float, float]:
     """The metric on the validation and on the test nodes, from one inference."""
     graph = loop.graph
-    assert graph.y is not None
     assert graph.val_mask is not None
     assert graph.test_mask is not None
+    outputs = outputs_of(loop)
+    return loop.metric.of(outputs, graph, graph.val_mask), loop.metric.of(outputs, graph, graph.test_mask)
+
+
+def outputs_of(loop: Loop) -> Tensor:
+    """The model's outputs for the validation and test nodes at least, ``(N, outputs)``, as the settings infer them."""
+    graph = loop.graph
     if loop.settings.evaluation == "exact":
-        logits = infer(loop.model, graph)
-    else:
-        nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
-        samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
-        logits = infer_sampled(loop.model, map(partial(make_batch, graph), samples), graph.num_nodes)
-    metric = METRICS[graph.metric]
-    val, test = (metric(logits[mask], graph.y[mask]) for mask in (graph.val_mask, graph.test_mask))
-    return val, test
+        return infer(loop.model, graph)
+    assert graph.val_mask is not None
+    assert graph.test_mask is not None
+    nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
+    samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
+    return infer_sampled(loop.model, map(partial(make_batch, graph), samples), graph.num_nodes)
 
 
 def note(loop: Loop, val: float, test: float) -> dict[str, Any]:
     """Keep an evaluation: the history, the best so far, and whether patience has run out."""
     # Without validation nodes (NaN) the last epoch stands.
-    if math.isnan(val) or METRICS[loop.graph.metric].better(val, than=loop.best_val):
+    if math.isnan(val) or loop.metric.better(val, than=loop.best_val):
         loop.best_val, loop.best_test, loop.best_epoch, loop.stale = val, test, loop.epoch, 0
         loop.best_weights = {k: v.detach().clone() for k, v in loop.model.state_dict().items()}
     else:

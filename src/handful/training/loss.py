@@ -1,4 +1,4 @@
-"""The loss on a batch's targets."""
+"""The loss on a batch's targets: cross-entropy for classes and labels, the squared error for numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from handful.errors import HandfulError
 from handful.graph import Graph
 
 NodeLosses = Callable[[Tensor, Tensor], Tensor]
-"""``f(logits (t, outputs), y (t,))``: the loss of every node, ``(t,)``."""
+"""``f(outputs (t, outputs), y (t,) or (t, labels))``: the loss of every node, ``(t,)``."""
 
 
 def node_losses(logits: Tensor, y: Tensor) -> Tensor:
@@ -21,10 +21,78 @@ def node_losses(logits: Tensor, y: Tensor) -> Tensor:
     >>> node_losses(torch.zeros(2, 1), torch.tensor([0, 1])).round(decimals=3).tolist()
     [0.6930000185966492, 0.6930000185966492]
     """
+    if y.is_floating_point():
+        raise HandfulError("this is for graphs whose labels are classes: cross-entropy needs them")
     logits = logits.float() if logits.itemsize < 4 else logits
     if logits.shape[1] == 1:
         return F.binary_cross_entropy_with_logits(logits.squeeze(1), y.to(logits.dtype), reduction="none")
     return F.cross_entropy(logits, y, reduction="none")
+
+
+def label_losses(logits: Tensor, y: Tensor) -> Tensor:
+    """Several labels a node: the mean binary cross-entropy of those that are known (not NaN), for every node.
+
+    >>> label_losses(torch.zeros(1, 3), torch.tensor([[0.0, 1.0, torch.nan]])).round(decimals=3).tolist()
+    [0.6930000185966492]
+    """
+    logits = logits.float() if logits.itemsize < 4 else logits
+    known = ~y.isnan()
+    each = F.binary_cross_entropy_with_logits(logits, y.nan_to_num(0.0).to(logits.dtype), reduction="none")
+    return (each * known).sum(1) / known.sum(1).clamp_min(1)
+
+
+def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
+    """(f(w, X, E)[v] − y_v)² for every node.
+
+    >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
+    [0.0, 4.0]
+    """
+    outputs = outputs.float() if outputs.itemsize < 4 else outputs
+    return (outputs.squeeze(1) - y.to(outputs.dtype)).square()
+
+
+def units_of(graph: Graph) -> tuple[float, float] | None:
+    """Mean and standard deviation of the training nodes' numbers: the unit in which a model predicts. ``None`` for
+    labels that are not numbers.
+
+    >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
+    >>> units_of(graph)
+    (3.0, 1.5)
+    """
+    if graph.kind != "regression":
+        return None
+    assert graph.y is not None
+    y = graph.y[graph.train_nodes].double()
+    spread = float(y.std(correction=0))
+    return float(y.mean()), spread if spread > 0 else 1.0
+
+
+def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
+    """The loss of every node for the labels of ``graph``, or one's ``own``; a number is first put into its units.
+
+    The model's outputs are held against what the labels need: too few would give a wrong loss, or a raw error.
+    """
+    usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
+    units, needed, kind = units_of(graph), graph.num_outputs, graph.kind
+
+    def losses(outputs: Tensor, y: Tensor) -> Tensor:
+        width = outputs.shape[1] if outputs.ndim == 2 else 0
+        if width < needed or (width > needed and kind in ("regression", "multilabel")):
+            raise HandfulError(
+                f"the model gives outputs of shape {tuple(outputs.shape)}, and the labels need (nodes, {needed}): "
+                "make it with graph.num_outputs outputs"
+            )
+        y = y if units is None else (y - units[0]) / units[1]
+        if own is None:
+            return usual(outputs, y)
+        try:
+            return own(outputs, y)
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            shapes = f"outputs {tuple(outputs.shape)} and labels {tuple(y.shape)}"
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise HandfulError(f"loss cannot be computed from {shapes}: {reason}") from None
+
+    return losses
 
 
 def node_loss(
@@ -40,15 +108,16 @@ def node_loss(
 
     Args:
         logits: ``(t, outputs)``.
-        y: int64 ``(t,)``.
+        y: ``(t,)`` or ``(t, labels)``.
         weight: ``(t,)``, the sampler's.
         class_weight: ``(classes,)``.
         losses: the loss of every node.
     """
     each = losses(logits, y)
-    if not isinstance(each, Tensor) or each.shape != y.shape:
+    if not isinstance(each, Tensor) or each.shape != y.shape[:1]:
         got = tuple(each.shape) if isinstance(each, Tensor) else repr(each)
-        raise HandfulError(f"loss must give one value per node, shape {tuple(y.shape)}, got {got}")
+        hint = ": give it reduction='none'" if isinstance(each, Tensor) and each.ndim == 0 else ""
+        raise HandfulError(f"loss must give one value per node, shape {tuple(y.shape[:1])}, got {got}{hint}")
     if class_weight is None:
         return each.mean() if weight is None else (weight.to(each.dtype) * each).sum()
     share = class_weight.to(each.dtype)[y]

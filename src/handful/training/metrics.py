@@ -1,23 +1,95 @@
-"""What a run is judged by: accuracy, and average precision or ROC-AUC for two classes."""
+"""What a run is judged by: metrics by name, against scikit-learn in the tests, and metrics of one's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+
+from handful.errors import HandfulError
+from handful.graph import Graph, Kind
+from handful.vocabulary import spaced
+
+
+def predicted(logits: Tensor) -> Tensor:
+    """int64 ``(n,)``, the class with the largest logit, or the sign of the only one.
+
+    >>> predicted(torch.tensor([[-1.0], [2.0]])), predicted(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
+    (tensor([0, 1]), tensor([1, 0]))
+    """
+    return (logits.squeeze(1) > 0).to(torch.int64) if logits.shape[1] == 1 else logits.argmax(1)
+
+
+def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
+    """What the outputs of a model say: for two classes the probability of the second, ``(n,)``; for more that of each,
+    ``(n, classes)``; for several labels that of each, ``(n, labels)``; for a number the number, ``(n,)``.
+
+    >>> probabilities(torch.zeros(1, 1), "binary"), probabilities(torch.zeros(1, 2), "multiclass")
+    (tensor([0.5000]), tensor([[0.5000, 0.5000]]))
+    """
+    if kind == "regression":
+        return outputs[:, 0]
+    if kind == "multilabel":
+        return outputs.sigmoid()
+    if kind == "binary":
+        return (outputs[:, 0] if outputs.shape[1] == 1 else outputs[:, 1] - outputs[:, 0]).sigmoid()
+    return outputs.softmax(1)
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
     """The share of nodes whose largest logit (or the sign of the only one) is their class.
 
-    >>> import torch
     >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
     0.5
     """
-    predicted = (logits.squeeze(1) > 0).to(y.dtype) if logits.shape[1] == 1 else logits.argmax(1)
-    return float((predicted == y).double().mean())
+    return float((predicted(logits) == y).double().mean())
+
+
+def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
+    """int64 ``(classes, classes)``: how many nodes of class ``[i]`` are taken for class ``[j]``.
+
+    >>> confusion(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), 2)
+    tensor([[1, 1],
+            [0, 1]])
+    """
+    return torch.bincount(y * classes + guess, minlength=classes * classes).view(classes, classes)
+
+
+def _scored(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Recall and F1 = 2·TP / (2·TP + FP + FN) of every class, NaN for a class that is nowhere."""
+    guess = predicted(logits)
+    table = confusion(guess, y, 1 + int(max(int(guess.max()), int(y.max()))))
+    hit, is_class, taken = table.diagonal().double(), table.sum(1).double(), table.sum(0).double()
+    return hit / is_class, 2 * hit / (is_class + taken)
+
+
+def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
+    """The mean recall of the classes that nodes have.
+
+    >>> balanced_accuracy(torch.tensor([[1.0], [1.0], [1.0], [-1.0]]), torch.tensor([1, 1, 1, 1]))
+    0.75
+    """
+    return float(_scored(logits, y)[0].nanmean())
+
+
+def f1(logits: Tensor, y: Tensor) -> float:
+    """2·TP / (2·TP + FP + FN) of the positive class; 0 where there is none and none was taken for it."""
+    scores = _scored(logits, y)[1]
+    return float(scores[1].nan_to_num(0.0)) if len(scores) > 1 else 0.0
+
+
+def macro_f1(outputs: Tensor, y: Tensor) -> float:
+    """The mean F1 of the classes that nodes have or are taken for; of several labels, the mean F1 of all labels."""
+    if not y.is_floating_point():
+        return float(_scored(outputs, y)[1].nanmean())
+    return _over_labels(f1, outputs, y)
 
 
 def _scores(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -26,7 +98,12 @@ def _scores(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def average_precision(logits: Tensor, y: Tensor) -> float:
-    """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives."""
+    """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives.
+
+    Of several labels, the mean over those that some node has.
+    """
+    if y.is_floating_point():
+        return _over_labels(average_precision, logits, y)
     score, positive = _scores(logits, y)
     order = np.argsort(-score, kind="stable")
     score, positive = score[order], positive[order]
@@ -39,7 +116,12 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
 
 
 def roc_auc(logits: Tensor, y: Tensor) -> float:
-    """The chance that a positive node scores above a negative one, ties counting half; NaN if one kind is missing."""
+    """The chance that a positive node scores above a negative one, ties counting half; NaN if one kind is missing.
+
+    Of several labels, the mean over those of which there are both.
+    """
+    if y.is_floating_point():
+        return _over_labels(roc_auc, logits, y)
     score, positive = _scores(logits, y)
     count = int(positive.sum())
     if count in (0, len(positive)):
@@ -49,20 +131,81 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
     return float((ranks - count * (count + 1) / 2) / (count * (len(positive) - count)))
 
 
+def by_label(function: Callable[[Tensor, Tensor], float], logits: Tensor, y: Tensor) -> list[float]:
+    """``function`` of each of several labels, over the nodes where it is known."""
+    out = []
+    for k in range(y.shape[1]):
+        known = ~y[:, k].isnan()
+        out.append(function(logits[known, k : k + 1], y[known, k].to(torch.int64)) if bool(known.any()) else np.nan)
+    return out
+
+
+def _over_labels(function: Callable[[Tensor, Tensor], float], logits: Tensor, y: Tensor) -> float:
+    values = np.array(by_label(function, logits, y))
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def r2(outputs: Tensor, y: Tensor) -> float:
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of these nodes; NaN where all have one value.
+
+    >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
+    1.0
+    """
+    total = float((y.double() - y.double().mean()).square().sum())
+    return 1 - float(_errors(outputs, y).square().sum()) / total if total > 0 else float("nan")
+
+
+def mae(outputs: Tensor, y: Tensor) -> float:
+    """The mean absolute error, in the unit of ``y``."""
+    return float(_errors(outputs, y).abs().mean())
+
+
+def rmse(outputs: Tensor, y: Tensor) -> float:
+    """The root of the mean squared error, in the unit of ``y``."""
+    return float(_errors(outputs, y).square().mean().sqrt())
+
+
+def _errors(outputs: Tensor, y: Tensor) -> Tensor:
+    return outputs[:, 0].double() - y.double()
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Metric:
-    """A function of logits ``(n, outputs)`` and labels ``(n,)``, and whether more of it is better.
+    """A function of outputs ``(n, outputs)`` and labels, and whether more of it is better.
 
-    >>> METRICS["accuracy"].better(0.7, than=0.6)
-    True
+    Args:
+        function: called with what a model puts out: logits, of two classes those of the positive one; or a number in
+            the unit of the labels.
+        higher_is_better: whether more of it is better.
+        name: for records and tables.
+        percent: whether it is a fraction, which people read in percent.
+        of_probabilities: whether it is called with ``probabilities`` instead, as metrics of one's own are.
+
+    >>> METRICS["accuracy"].better(0.7, than=0.6), METRICS["mae"].better(0.7, than=0.6)
+    (True, False)
     """
 
     function: Callable[[Tensor, Tensor], float]
     higher_is_better: bool = True
+    name: str = ""
+    percent: bool = True
+    of_probabilities: bool = False
 
-    def __call__(self, logits: Tensor, y: Tensor) -> float:
+    def __call__(self, outputs: Tensor, y: Tensor) -> float:
         """The metric of these nodes; NaN where there are none."""
-        return self.function(logits, y) if len(y) else float("nan")
+        return float(self.function(outputs, y)) if len(y) else float("nan")
+
+    def of(self, outputs: Tensor, graph: Graph, nodes: Tensor) -> float:
+        """The metric of some ``nodes`` of ``graph``, bool ``(N,)``, by the outputs ``(N, outputs)`` of a model."""
+        assert graph.y is not None
+        chosen, y = turned(outputs[nodes], graph.y[nodes], graph)
+        return self(probabilities(chosen, graph.kind) if self.of_probabilities else chosen, y)
 
     def better(self, value: float, than: float) -> bool:
         """Whether ``value`` is better than another; anything is better than NaN, and NaN is no better than a number."""
@@ -70,9 +213,104 @@ class Metric:
             return True
         return value > than if self.higher_is_better else value < than
 
+    def text(self, value: float | Mapping[str, float | None]) -> str:
+        """A value, or mean and 95% CI, as people read it: a fraction in percent, anything else by itself.
+
+        >>> METRICS["accuracy"].text({"mean": 0.7251, "ci95": 0.0019}), METRICS["mae"].text(12.3456)
+        ('72.51 ± 0.19', '12.35')
+        """
+        both = value if isinstance(value, Mapping) else {"mean": value, "ci95": None}
+        mean, half = (np.nan if number is None else self.scale * number for number in (both["mean"], both["ci95"]))
+        form = ".2f" if self.percent else ".4g"
+        return f"{mean:{form}}" + ("" if np.isnan(half) else f" ± {half:{form}}")
+
+    @property
+    def scale(self) -> float:
+        """What people read the metric times."""
+        return 100.0 if self.percent else 1.0
+
+    def label(self, what: str = "") -> str:
+        """The name for an axis or the head of a column, with its unit.
+
+        >>> METRICS["roc_auc"].label("test"), METRICS["mae"].label("test")
+        ('test ROC-AUC (%)', 'test MAE')
+        """
+        return f"{what} {spaced(self.name)}".strip() + (" (%)" if self.percent else "")
+
+
+def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
+    """Outputs and labels in which the positive one of two classes is class 1, as metrics have it."""
+    if graph.kind != "binary" or graph.positive != 0:
+        return outputs, y
+    return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
+
+
+def _named(function: Callable[[Tensor, Tensor], float], higher_is_better: bool = True, percent: bool = True) -> Metric:
+    return Metric(function, higher_is_better, function.__name__, percent)
+
 
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric(accuracy),
-    "average_precision": Metric(average_precision),
-    "roc_auc": Metric(roc_auc),
+    metric.name: metric
+    for metric in (
+        _named(accuracy),
+        _named(balanced_accuracy),
+        _named(f1),
+        _named(macro_f1),
+        _named(average_precision),
+        _named(roc_auc),
+        _named(r2),
+        _named(mae, higher_is_better=False, percent=False),
+        _named(rmse, higher_is_better=False, percent=False),
+    )
 }
+"""By name; which of them a graph can be judged by is told by ``handful.graph.METRICS_OF``."""
+
+
+def recorded_metric(name: str, higher_is_better: bool = True) -> Metric:
+    """The metric of a record: one of ``METRICS``, or the name of one's own, which can be compared and not computed."""
+
+    def unknown(outputs: Tensor, y: Tensor) -> float:
+        raise HandfulError(f"metric '{name}' is not one of handful's: give fit the function again")
+
+    return METRICS.get(name) or Metric(unknown, higher_is_better, name, percent=False)
+
+
+def own_metric(given: Any) -> Metric:
+    """A metric of one's own: a ``Metric``, one of ``torchmetrics``, or a function of (prediction, y).
+
+    ``prediction`` is what ``probabilities`` gives, of two classes the probability of the positive one, and ``y`` is 1
+    for it. ``higher_is_better`` is an attribute of the function; true where it has none.
+
+    >>> def brier(p, y):
+    ...     return (p - y).square().mean()
+    >>> brier.higher_is_better = False
+    >>> own_metric(brier).better(0.1, than=0.2)
+    True
+    """
+    if isinstance(given, Metric):
+        return given if given.name else Metric(given.function, given.higher_is_better, "own", given.percent)
+    if not callable(given):
+        raise HandfulError(
+            f"metric takes a name, a function of (prediction, y) or a torchmetrics metric, got {given!r}"
+        )
+    name = getattr(given, "__name__", type(given).__name__)
+    higher = getattr(given, "higher_is_better", True)
+    if not isinstance(higher, bool):
+        raise HandfulError(f"metric {name} does not say whether more is better: set its higher_is_better")
+
+    def value(prediction: Tensor, y: Tensor) -> float:
+        if y.ndim == 2 and not bool(y.isnan().any()):
+            y = y.to(torch.int64)
+        if hasattr(given, "reset"):  # torchmetrics adds up what it has seen
+            given.reset()
+        try:
+            return float(given(prediction, y))
+        except (TypeError, ValueError, RuntimeError, IndexError) as error:
+            shapes = f"prediction {tuple(prediction.shape)} and y {tuple(y.shape)}"
+            raise HandfulError(f"metric {name} cannot be computed from {shapes}: {_first_line(error)}") from None
+
+    return Metric(value, higher, name, percent=False, of_probabilities=True)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

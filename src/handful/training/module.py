@@ -25,3 +25,9 @@ def seed_step(model: nn.Module, seed: int) -> None:
     torch.manual_seed(seed)
     if hasattr(model, "step_seed"):
         setattr(model, "step_seed", seed)  # noqa: B010  (mypy takes module attributes for tensors)
+
+
+def in_units(model: nn.Module, outputs: Tensor) -> Tensor:
+    """The outputs of a model in the unit of the labels: one that was trained on numbers knows their mean and spread."""
+    units = getattr(model, "units", None)
+    return outputs if units is None else outputs * units[1] + units[0]

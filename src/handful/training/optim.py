@@ -27,10 +27,15 @@ def make_optimizer(
     """
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
     if make is not None:
+        if not callable(make):
+            raise HandfulError(f"optimizer takes a name or a class such as torch.optim.AdamW, got a {named(make)}")
         try:
-            return make(parameters, **common)
+            made = make(parameters, **common)
         except TypeError as error:
             raise HandfulError(f"optimizer {named(make)} must take (parameters, lr, weight_decay): {error}") from None
+        if not isinstance(made, optim.Optimizer):
+            raise HandfulError(f"optimizer {named(make)} must give a torch optimiser, got {made!r}")
+        return made
     if settings.optimizer == "adam":
         return optim.Adam(parameters, fused=True, **common)
     if settings.optimizer == "adamw":
@@ -48,9 +53,12 @@ def make_scheduler(
     """
     if make is not None:
         try:
-            return make(optimizer)
+            made = make(optimizer)
         except TypeError as error:
             raise HandfulError(f"scheduler {named(make)} must take the optimiser alone: {error}") from None
+        if not isinstance(made, LRScheduler):
+            raise HandfulError(f"scheduler {named(make)} must give a torch scheduler, got {made!r}")
+        return made
     if settings.scheduler == "cosine":
         return CosineAnnealingLR(optimizer, settings.epochs)
     if settings.scheduler == "linear":

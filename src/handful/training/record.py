@@ -13,10 +13,10 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from filelock import FileLock, Timeout
@@ -26,11 +26,12 @@ from torch import Tensor, nn, optim
 
 from handful.errors import HandfulError, RunError
 from handful.files import plain, write_aside, write_json, write_text
-from handful.graph import Graph
+from handful.graph import Graph, Kind
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
-from handful.training.metrics import METRICS
+from handful.notebook import html_table
+from handful.training.metrics import recorded_metric
 from handful.version import __version__
 
 FORMAT = 2
@@ -39,7 +40,8 @@ FORMAT = 2
 
 @dataclass
 class Run:
-    """What a training run came to. Metrics are fractions; ``test`` is that of the epoch with the best ``val``.
+    """What a training run came to. ``test`` is that of the epoch with the best ``val``; both are fractions, but for
+    errors, which are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -57,8 +59,13 @@ class Run:
     peak_ram_bytes: int = 0
     peak_gpu_bytes: int | None = None
     seed: int = 0
+    higher_is_better: bool = True
+    threshold: float | None = None
+    """From which probability on a node is taken for the positive one of two classes; ``None`` for other labels."""
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
     dir: str | None = None
+    model: nn.Module | None = field(repr=False, compare=False, default=None)
+    """The model with its best weights; ``None`` for a run that was read from its folder (see ``handful.open_run``)."""
 
     @property
     def epoch_seconds(self) -> float:
@@ -66,8 +73,26 @@ class Run:
         return self.train_seconds / max(1, self.epochs)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``result.json`` keeps: all but the history, which is ``metrics.jsonl``, and the folder."""
-        return {k: v for k, v in asdict(self).items() if k not in ("history", "dir")}
+        """What ``result.json`` keeps: all but the history, which is ``metrics.jsonl``, the folder and the model."""
+        kept = (f.name for f in fields(self) if f.name not in ("history", "dir", "model"))
+        return {name: getattr(self, name) for name in kept}
+
+    def __str__(self) -> str:
+        metric = recorded_metric(self.metric, self.higher_is_better)
+        best = f"{metric.label('test')} {metric.text(self.test)}, validation {metric.text(self.val)}"
+        return f"Run({best}, at epoch {self.best_epoch} of {self.epochs}, {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        metric = recorded_metric(self.metric, self.higher_is_better)
+        rows = {
+            metric.label("test"): metric.text(self.test),
+            metric.label("validation"): metric.text(self.val),
+            "best epoch": f"{self.best_epoch} of {self.epochs}",
+            "seconds": f"{self.seconds:.1f}",
+            "peak memory (GiB)": f"{self.peak_ram_bytes / 2**30:.2f}",
+            "seed": str(self.seed),
+        }
+        return html_table("Run", rows | ({} if self.dir is None else {"folder": self.dir}))
 
 
 class RunFolder:
@@ -125,8 +150,6 @@ class RunFolder:
         """What the run came to, once it has ended."""
         result = read_json(self.result)
         result |= {k: math.nan for k in ("val", "test") if result.get(k) is None}
-        if result.get("metric") not in METRICS:
-            raise RunError(f"{self.result} is not a result of this version of handful: its metric is unknown")
         try:
             return Run(**result, history=self.lines(), dir=str(self.path))
         except TypeError as error:
@@ -319,6 +342,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     state = described(model)
     if isinstance(model, Network) and model_name(model) is not None:
         state |= {"in_features": model.in_features, "out_features": model.out_features}
+    state["units"] = getattr(model, "units", None)
     save_tensors(Path(path), model.state_dict(), state)
 
 
@@ -347,7 +371,9 @@ def load_model(path: str | Path) -> Network:
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Load the weights of ``model.safetensors``, or those of a run folder, into ``model``."""
     file = _model_file(path)
-    tensors, _ = load_tensors(file)
+    tensors, state = load_tensors(file)
+    units = state.get("units")
+    setattr(model, "units", None if units is None else tuple(units))  # noqa: B010  (mypy takes attributes for tensors)
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -361,7 +387,8 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
 def write_encoding(folder: RunFolder, graph: Graph) -> None:
     """Keep what is needed to encode another graph as this one was, and to name what is predicted for it."""
     names = None if graph.class_names is None else list(graph.class_names)
-    write_json(folder.encoding, {"features": graph.num_features, "class_names": names, "schema": graph.schema})
+    what = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
+    write_json(folder.encoding, {"features": graph.num_features, **what, "schema": graph.schema})
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
@@ -372,6 +399,10 @@ def read_encoding(folder: RunFolder) -> dict[str, Any]:
     names = found.get("class_names")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise RunError(f"{folder.encoding} does not hold the encoding of a graph: its class names are no texts")
+    if found.get("kind", "binary") not in get_args(Kind) or found.get("positive") not in (None, 0, 1):
+        raise RunError(
+            f"{folder.encoding} does not hold the encoding of a graph: its kind or positive class is unknown"
+        )
     return found
 
 

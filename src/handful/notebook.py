@@ -1,0 +1,69 @@
+"""What a notebook shows of handful: objects as small tables, and a bar that moves."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from html import escape
+from importlib import import_module
+from typing import Any, TextIO
+
+
+def html_table(title: str, rows: Mapping[str, str]) -> str:
+    """A small table of names and values under a title.
+
+    >>> html_table("Graph", {"nodes": "3"})
+    '<table><caption>Graph</caption><tr><th>nodes</th><td>3</td></tr></table>'
+    """
+    lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+    return f"<table><caption>{escape(title)}</caption>{lines}</table>"
+
+
+class Bar:
+    """How far something is: one line of a terminal, or an element of a notebook that is drawn anew in its place.
+
+    Args:
+        total: how much there is to do.
+        unit: what is counted.
+        stream: where the line goes; a stream that is no terminal gets only the last.
+    """
+
+    SECONDS = 0.1
+    """The least time between two drawings."""
+
+    def __init__(self, total: int, unit: str, stream: TextIO | None = None) -> None:
+        self.total, self.unit, self.stream = total, unit, stream or sys.stderr
+        self.display: Any = None
+        self.drawn = 0.0
+        self.line = ""
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        self.in_notebook = stream is None and getattr(shell, "kernel", None) is not None
+
+    def show(self, done: int, words: str) -> None:
+        """So much is done; what is known of it."""
+        self.line = f"{done}/{self.total} {self.unit} · {words}"
+        self.done = done
+        if done >= self.total or time.monotonic() - self.drawn >= self.SECONDS:
+            self.drawn = time.monotonic()
+            self._draw()
+
+    def _draw(self) -> None:
+        if self.in_notebook:
+            notebook: Any = import_module("IPython.display")
+            shown = notebook.HTML(f'<progress value="{self.done}" max="{self.total}"></progress> {escape(self.line)}')
+            if self.display is None:
+                self.display = notebook.display(shown, display_id=True)
+            else:
+                self.display.update(shown)
+        elif self.stream.isatty():
+            full = round(20 * self.done / max(1, self.total))
+            self.stream.write(f"\r{'━' * full}{' ' * (20 - full)} {self.line}"[:80] + "\x1b[K")
+            self.stream.flush()
+
+    def end(self) -> None:
+        """Draw the last state, and end the line."""
+        self._draw()
+        if not self.in_notebook:
+            self.stream.write("\n" if self.stream.isatty() else self.line + "\n")
+            self.stream.flush()

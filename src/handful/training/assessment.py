@@ -1,0 +1,245 @@
+"""How good a trained model is, beyond one number: classes one by one, what is taken for what, whether probabilities
+are to be trusted, and the mistakes that it is most sure of."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from handful.errors import HandfulError
+from handful.graph import MASKS, METRICS_OF, Graph, Kind
+from handful.training.inference import infer
+from handful.training.metrics import METRICS, by_label, confusion, f1, probabilities, turned
+
+BINS = 10
+MISTAKES = 20
+POINTS = 1000
+"""Of a number to predict: how many nodes are kept for a picture."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What a model does on the nodes that it is judged by. Shares and probabilities are fractions.
+
+    Args:
+        kind: of the labels; see ``Graph.kind``.
+        nodes: which nodes: ``test``; ``val`` or ``train`` where there are no test nodes.
+        metrics: every metric that fits the labels, of the training, validation and test nodes that there are.
+        classes: for each class its ``name``, how many nodes have it by split, ``precision``, ``recall`` and ``f1``; for
+            each of several labels ``f1``, ``average_precision`` and ``roc_auc`` instead.
+        positive: of two classes the name of the positive one.
+        threshold: of two classes, from which probability on a node is taken for the positive one.
+        confusion: ``[i][j]`` nodes of class i are taken for class j; empty for labels that are not classes.
+        calibration: for each tenth of the probability its mean ``confidence``, the ``share`` of nodes for which it
+            came true, and how many ``nodes`` are in it. Of two classes it is the probability of the positive one, of
+            more that of the predicted class.
+        calibration_error: Σ n_b/n · |confidence_b − share_b|.
+        mistakes: the nodes that are wrong with the highest probability, or by the largest error: ``node``, its ``true``
+            and ``predicted`` class (or number), and the ``probability`` (or ``error``).
+        points: of a number, true and predicted values of some nodes.
+    """
+
+    kind: Kind
+    nodes: str
+    metrics: dict[str, dict[str, float]]
+    classes: list[dict[str, Any]] = field(default_factory=list)
+    positive: str | None = None
+    threshold: float | None = None
+    confusion: list[list[int]] = field(default_factory=list)
+    calibration: list[dict[str, float]] = field(default_factory=list)
+    calibration_error: float | None = None
+    mistakes: list[dict[str, Any]] = field(default_factory=list)
+    points: list[list[float]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return asdict(self)
+
+
+def assess(model: nn.Module, graph: Graph, threshold: float = 0.5) -> Assessment:
+    """Judge ``model`` on ``graph`` by exact inference.
+
+    Args:
+        model: with its trained weights.
+        graph: with features, labels and a split.
+        threshold: of two classes, from which probability on a node is taken for the positive one; ``run.threshold``.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=200&degree=4&classes=2")
+    >>> run = hf.fit("sage", graph, hf.RandomNodes(2), options={"hidden": 8, "layers": 2}, epochs=2)
+    >>> found = assess(run.model, graph, run.threshold)
+    >>> sum(map(sum, found.confusion)) == int(graph.test_mask.sum())
+    True
+    >>> found.metrics["accuracy"]["test"] == run.test
+    True
+    """
+    return assessment(infer(model, graph.require_training()), graph, threshold)
+
+
+def assessment(outputs: Tensor, graph: Graph, threshold: float = 0.5) -> Assessment:
+    """The same from the outputs ``(N, outputs)`` of a model, numbers in their unit."""
+    if not 0 <= threshold <= 1:
+        raise HandfulError(f"threshold is a probability, got {threshold}")
+    graph.require_training()
+    outputs = outputs.detach().cpu()
+    graph = graph.to("cpu")
+    masks: dict[str, Tensor] = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
+    there = {name: mask for name, mask in masks.items() if bool(mask.any())}
+    judged_by = next(name for name in ("test", "val", "train") if name in there)
+    metrics = {
+        name: {split: METRICS[name].of(outputs, graph, mask) for split, mask in there.items()}
+        for name in METRICS_OF[graph.kind]
+    }
+    nodes = masks[judged_by].nonzero().squeeze(1)
+    common: dict[str, Any] = {"kind": graph.kind, "nodes": judged_by, "metrics": metrics}
+    if graph.kind == "regression":
+        return Assessment(**common, **_of_numbers(outputs, graph, nodes))
+    if graph.kind == "multilabel":
+        return Assessment(**common, classes=_of_labels(outputs, graph, masks, nodes))
+    return Assessment(**common, **_of_classes(outputs, graph, masks, nodes, threshold))
+
+
+def positive_probability(outputs: Tensor, graph: Graph) -> Tensor:
+    """float64 ``(N,)``, the probability of the positive one of two classes.
+
+    >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 1], class_names=("fraud", "ok"))
+    >>> positive_probability(torch.tensor([[0.0], [2.0], [-2.0]]), graph).round(decimals=2).tolist()  # of fraud
+    [0.5, 0.12, 0.88]
+    """
+    second = probabilities(outputs.double(), "binary")
+    return 1 - second if graph.positive == 0 else second
+
+
+def best_threshold(outputs: Tensor, graph: Graph) -> float:
+    """From which probability on to take a node for the positive class: that with the best F1 on the validation nodes.
+
+    Between two probabilities that nodes have it makes no difference: their middle is taken. 0.5 where no validation
+    node is positive.
+
+    >>> graph = Graph.from_edge_index(
+    ...     [[0], [1]], x=torch.zeros(5, 1), y=[0, 0, 1, 0, 1], train_mask=[0], val_mask=[1, 2, 3, 4], positive=1
+    ... )
+    >>> round(best_threshold(torch.tensor([[0.0], [-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
+    0.194
+    """
+    assert graph.y is not None
+    assert graph.val_mask is not None
+    p = positive_probability(outputs[graph.val_mask], graph).cpu().numpy()
+    is_positive = graph.y[graph.val_mask].eq(int(graph.positive or 0)).cpu().numpy()
+    if not is_positive.any():
+        return 0.5
+    order = np.argsort(-p, kind="stable")
+    p, hits = p[order], np.cumsum(is_positive[order])
+    scores = 2 * hits / (np.arange(1, len(p) + 1) + hits[-1])
+    scores[:-1][p[1:] == p[:-1]] = -1  # equals are taken together
+    at = int(scores.argmax())
+    return float((p[at] + p[at + 1]) / 2) if at + 1 < len(p) else float(p[at])
+
+
+# -- classes ----------------------------------------------------------------------------------------------------------
+
+
+def _names(graph: Graph) -> list[str]:
+    return list(graph.class_names or map(str, range(graph.num_classes or 0)))
+
+
+def _of_classes(
+    outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: Tensor, threshold: float
+) -> dict[str, Any]:
+    assert graph.y is not None
+    names, y = _names(graph), graph.y[nodes]
+    if graph.kind == "binary":
+        assert graph.positive is not None
+        positive = int(graph.positive)
+        p = positive_probability(outputs[nodes], graph)
+        guess = torch.where(p >= threshold, positive, 1 - positive)
+        sure = torch.where(guess == positive, p, 1 - p)
+        bins = calibration(p, y == positive)
+        own: dict[str, Any] = {"positive": names[positive], "threshold": threshold}
+    else:
+        each = probabilities(outputs[nodes].double(), "multiclass")
+        sure, guess = each.max(1)
+        bins, own = calibration(sure, guess == y), {}
+    table = confusion(guess, y, len(names))
+    hit, is_class, taken = table.diagonal().double(), table.sum(1).double(), table.sum(0).double()
+    counts = {split: torch.bincount(graph.y[mask], minlength=len(names)) for split, mask in masks.items()}
+    rows = [
+        {
+            "name": name,
+            **{split: int(count[c]) for split, count in counts.items()},
+            "precision": float(hit[c] / taken[c]),
+            "recall": float(hit[c] / is_class[c]),
+            "f1": float(2 * hit[c] / (is_class[c] + taken[c])),
+        }
+        for c, name in enumerate(names)
+    ]
+    wrong = (guess != y).nonzero().squeeze(1)
+    wrong = wrong[sure[wrong].argsort(descending=True, stable=True)[:MISTAKES]]
+    mistakes = [
+        {
+            "node": int(nodes[i]),
+            "true": names[int(y[i])],
+            "predicted": names[int(guess[i])],
+            "probability": float(sure[i]),
+        }
+        for i in wrong.tolist()
+    ]
+    error = sum(b["nodes"] * abs(b["confidence"] - b["share"]) for b in bins) / max(1, len(nodes))
+    return {
+        **own,
+        "classes": rows,
+        "confusion": table.tolist(),
+        "calibration": bins,
+        "calibration_error": error,
+        "mistakes": mistakes,
+    }
+
+
+def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
+    """For each tenth of the probability that has nodes: the mean of ``p``, the share of ``came_true``, their number.
+
+    >>> calibration(torch.tensor([0.05, 0.92, 0.98]), torch.tensor([False, True, False]))[-1]["share"]
+    0.5
+    """
+    place = (p * BINS).long().clamp(0, BINS - 1)
+    out = []
+    for b in range(BINS):
+        here = place == b
+        if bool(here.any()):
+            means = float(p[here].double().mean()), float(came_true[here].double().mean())
+            out.append({"confidence": means[0], "share": means[1], "nodes": int(here.sum())})
+    return out
+
+
+def _of_labels(outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: Tensor) -> list[dict[str, Any]]:
+    assert graph.y is not None
+    chosen, y = turned(outputs[nodes], graph.y[nodes], graph)
+    counts = {split: (graph.y[mask] == 1).sum(0).tolist() for split, mask in masks.items()}
+    scores = {
+        "f1": by_label(f1, chosen, y),
+        **{name: by_label(METRICS[name].function, chosen, y) for name in ("average_precision", "roc_auc")},
+    }
+    return [
+        {"name": name, **{split: n[k] for split, n in counts.items()}, **{s: float(v[k]) for s, v in scores.items()}}
+        for k, name in enumerate(_names(graph))
+    ]
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
+    assert graph.y is not None
+    y, guess = graph.y[nodes].double(), probabilities(outputs[nodes].double(), "regression")
+    error = guess - y
+    worst = error.abs().argsort(descending=True, stable=True)[:MISTAKES]
+    mistakes = [
+        {"node": int(nodes[i]), "true": float(y[i]), "predicted": float(guess[i]), "error": float(error[i])}
+        for i in worst.tolist()
+    ]
+    every = max(1, -(-len(nodes) // POINTS))
+    return {"mistakes": mistakes, "points": torch.stack([y, guess], 1)[::every].tolist()}

@@ -1,0 +1,107 @@
+"""Per-class scores, confusions, calibration and thresholds against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import (
+    average_precision_score,
+    confusion_matrix,
+    f1_score,
+    precision_recall_fscore_support,
+    r2_score,
+)
+
+from handful import Graph, HandfulError
+from handful.training.assessment import assessment, best_threshold, positive_probability
+
+
+def labelled(y: object, **fields: object) -> Graph:
+    n = len(y)  # type: ignore[arg-type]
+    third = torch.arange(n) % 3
+    masks = {name: third == k for k, name in enumerate(("train_mask", "val_mask", "test_mask"))}
+    return Graph.from_edge_index([[0], [1]], n, x=torch.zeros(n, 1), y=y, **masks, **fields)  # type: ignore[arg-type]
+
+
+def test_two_classes_are_judged_by_the_one_that_is_named() -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) > 0.1).astype(int)
+    logits = torch.from_numpy(1.2 * y + rng.normal(size=600)).float()[:, None]
+    graph = labelled(y, class_names=("fraud", "ok"))
+    assert graph.positive == 0
+    found = assessment(logits, graph, threshold=0.3)
+    test = graph.test_mask.numpy()
+    fraud, p = (y == 0)[test], (1 - torch.sigmoid(logits[:, 0].double()).numpy())[test]
+    assert found.metrics["average_precision"]["test"] == pytest.approx(average_precision_score(fraud, p))
+    ok = labelled(y, class_names=("fraud", "ok"), positive="ok")
+    of_ok = assessment(logits, ok).metrics["average_precision"]["test"]
+    assert of_ok == pytest.approx(average_precision_score(y[test], logits[test, 0]))
+    assert of_ok > 0.9 > found.metrics["average_precision"]["test"]
+    guess = np.where(p >= 0.3, 0, 1)
+    assert found.confusion == confusion_matrix(y[test], guess).tolist()
+    precision, recall, f1, support = precision_recall_fscore_support(y[test], guess)
+    for c, one in enumerate(found.classes):
+        assert (one["precision"], one["recall"], one["f1"]) == pytest.approx((precision[c], recall[c], f1[c]))
+        assert one["test"] == support[c]
+    share, confidence = calibration_curve(fraud, p, n_bins=10)
+    assert [b["share"] for b in found.calibration] == pytest.approx(share.tolist())
+    assert [b["confidence"] for b in found.calibration] == pytest.approx(confidence.tolist())
+    sure = [one["probability"] for one in found.mistakes]
+    assert sure == sorted(sure, reverse=True)
+    assert all((one["true"], one["predicted"]) in (("fraud", "ok"), ("ok", "fraud")) for one in found.mistakes)
+
+
+def test_the_threshold_has_the_best_f1_on_validation() -> None:
+    rng = np.random.default_rng(1)
+    y = (rng.random(300) < 0.2).astype(int)
+    logits = torch.from_numpy(np.round(y + rng.normal(size=300), 1)).float()[:, None]
+    graph = labelled(y)
+    val = graph.val_mask.numpy()
+    p = positive_probability(logits, graph).numpy()[val]
+    best = max(f1_score(y[val], p >= t) for t in np.unique(p))
+    assert f1_score(y[val], p >= best_threshold(logits, graph)) == best > f1_score(y[val], p >= 0.5)
+    assert best_threshold(logits, labelled(np.zeros(300, int), num_classes=2, positive=1)) == 0.5
+
+
+def test_many_classes() -> None:
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 4, 300)
+    logits = torch.from_numpy(np.eye(4)[y] + rng.normal(size=(300, 4)))
+    graph = labelled(y)
+    found, test = assessment(logits, graph), graph.test_mask.numpy()
+    guess = logits.numpy()[test].argmax(1)
+    assert found.confusion == confusion_matrix(y[test], guess).tolist()
+    assert (found.positive, found.threshold) == (None, None)
+    assert found.metrics["macro_f1"]["test"] == pytest.approx(f1_score(y[test], guess, average="macro"))
+    wrong = {int(node) for node in np.flatnonzero(test)[guess != y[test]]}
+    assert {one["node"] for one in found.mistakes} <= wrong
+    assert 0 < found.calibration_error < 1
+
+
+def test_numbers_and_labels() -> None:
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=90)
+    numbers = labelled(y)
+    found = assessment(torch.from_numpy(y[:, None] + 0.1), numbers)
+    test = numbers.test_mask.numpy()
+    assert found.metrics["mae"]["test"] == pytest.approx(0.1, abs=1e-5)
+    assert found.metrics["r2"]["test"] == pytest.approx(r2_score(y[test], y[test] + 0.1))
+    assert len(found.points) == 30
+    assert abs(found.mistakes[0]["error"]) == pytest.approx(0.1, abs=1e-5)
+    labels = rng.integers(0, 2, (90, 3)).astype(float)
+    logits = torch.from_numpy(labels + rng.normal(size=(90, 3)))
+    found = assessment(logits, labelled(labels, class_names=("a", "b", "c")))
+    for k, one in enumerate(found.classes):
+        expected = average_precision_score(labels[test, k], logits.numpy()[test, k])
+        assert one["average_precision"] == pytest.approx(expected)
+        assert one["train"] == labels[numbers.train_mask.numpy(), k].sum()
+    assert found.confusion == []
+
+
+def test_without_test_nodes_those_of_validation_are_judged() -> None:
+    graph = labelled([0, 1, 2, 0, 1, 2]).replace(test_mask=None)
+    assert assessment(torch.zeros(6, 3), graph).nodes == "val"
+    with pytest.raises(HandfulError, match="threshold is a probability"):
+        assessment(torch.zeros(6, 3), graph, threshold=7)
