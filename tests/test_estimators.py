@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -17,9 +18,19 @@ import handful as hf
 SMALL = {"hidden": 16, "layers": 2, "epochs": 30, "lr": 0.02, "dropout": 0.0, "sampler": "full"}
 
 
+@pytest.mark.slow
 @parametrize_with_checks([hf.NodeClassifier(**SMALL), hf.NodeRegressor(**SMALL | {"epochs": 100})])  # type: ignore[arg-type]
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("kind", [hf.NodeClassifier, hf.NodeRegressor])
+def test_parameters_are_kept_and_cloned(kind: Any) -> None:
+    given = kind(**SMALL, seeds=(1, 2))
+    assert clone(given).get_params() == given.get_params()
+    assert clone(given).set_params(hidden=4).hidden == 4
+    with pytest.raises(NotFittedError):
+        given.predict(np.zeros((2, 3)))
 
 
 @pytest.fixture(scope="module")

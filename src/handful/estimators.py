@@ -16,7 +16,7 @@ from handful.datasets.schema import Schema
 from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
-from handful.graph import Graph
+from handful.graph import MASKS, Graph
 from handful.predict import all_values
 from handful.samplers import Sampler
 from handful.training.fit import SEED, fit
@@ -146,6 +146,14 @@ def without_edges(x: np.ndarray, **fields: Any) -> Graph:
     return Graph.from_edge_index(np.zeros((2, 0), np.int64), len(x), x=x, name="rows", **fields)
 
 
+def relabelled(graph: Graph, **labels: Any) -> Graph:
+    """``graph`` with other labels; nodes that have none are in no mask."""
+    fresh = graph.replace(**dict.fromkeys(MASKS), **labels)
+    if graph.train_mask is None:
+        return fresh
+    return fresh.replace(**{name: getattr(graph, name) & fresh.labelled for name in MASKS})
+
+
 class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
     """A node classifier with the interface of scikit-learn.
 
@@ -182,7 +190,8 @@ class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
             graph = without_edges(array)
         if y is not None:
             self.classes_, codes = _encoded(y, graph.num_nodes)
-            graph = graph.replace(y=codes, task="classification", num_classes=len(self.classes_), class_names=None)
+            names = {"num_classes": len(self.classes_), "class_names": None}
+            graph = relabelled(graph, y=codes, task="classification", **names)
         elif graph.y is None:
             raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
         else:
@@ -238,10 +247,10 @@ class NodeRegressor(RegressorMixin, _NodeEstimator):  # type: ignore[misc]
         if graph is None:
             if y is None:
                 raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-            array, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True)
+            array, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True, ensure_min_samples=2)
             graph = without_edges(array)
         if y is not None:
-            graph = graph.replace(y=np.asarray(y, np.float32), task="regression")
+            graph = relabelled(graph, y=np.asarray(y, np.float32), task="regression")
         elif graph.kind != "regression":
             raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
         if graph.train_mask is None:
