@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-all test-browser fuzz docs lint types format bench clean
+.PHONY: setup demo test test-all test-browser fuzz docs wheel lint types format clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,12 @@ docs: setup
 
 fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases 10000
+
+# The wheel, installed as a user would and used away from the checkout: nothing of it may be missing.
+wheel: setup
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python examples/try_wheel.py dist/*.whl constraints.txt
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache runs site

@@ -366,3 +366,29 @@ def test_fields_of_other_types_are_refused(field: str, value: object) -> None:
     fields = {"edge_index": [[0, 1, 2], [1, 2, 0]], "x": np.eye(3), "y": [0, 1, 1], field: value}
     with pytest.raises(GraphError):
         Graph.from_edge_index(**fields)  # type: ignore[arg-type]
+
+
+def test_ids_are_integers_or_text() -> None:
+    edges = [[0], [1]]
+    assert Graph.from_edge_index(edges, ids=np.array([7, 2], np.uint8)).ids.dtype == np.int64  # type: ignore[union-attr]
+    assert Graph.from_edge_index(edges, ids=["b", "a"]).to_undirected().ids.tolist() == ["b", "a"]  # type: ignore[union-attr]
+    for wrong, words in (([1.5, 2.0], "integers below"), ([2**63, 1], "integers below"), (["a"], "one for every node")):
+        with pytest.raises(GraphError, match=words):
+            Graph.from_edge_index(edges, 2, ids=wrong)
+
+
+def test_weights_that_differ_by_rounding_are_one_weight() -> None:
+    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graph = Graph.from_edge_index(edges, edge_weight=[1 / 3, 0.333333, 2.0, 2.0])
+    assert graph.undirected
+    assert graph.edge_weight is not None
+    assert graph.edge_weight[0] == graph.edge_weight[1] != 1 / 3
+    assert not Graph.from_edge_index(edges, edge_weight=[1 / 3, 0.3334, 2.0, 2.0]).undirected
+
+
+def test_ways_to_merge_repeated_edges() -> None:
+    graph = Graph.from_edge_index([[0, 2, 0, 0], [1, 1, 1, 1]], edge_weight=[4.0, 9.0, 1.0, 1.0])
+    for weights, expected in {"sum": [6, 9], "mean": [2, 9], "first": [4, 9], "count": [3, 1]}.items():
+        merged = graph.coalesce(weights)  # type: ignore[arg-type]
+        assert merged.edge_weight is not None
+        assert (merged.edge_index.tolist(), merged.edge_weight.tolist()) == ([[0, 2], [1, 1]], expected)

@@ -7,11 +7,13 @@ from .convert import to_networkx as to_networkx, to_pyg as to_pyg, to_scipy as t
 from .datasets import load as load
 from .errors import DatasetError as DatasetError, DivergedError as DivergedError, GraphError as GraphError
 from .errors import HandfulError as HandfulError, RunError as RunError, SamplerError as SamplerError
+from .estimators import NodeClassifier as NodeClassifier, NodeRegressor as NodeRegressor
 from .experiment import Experiment as Experiment, Summary as Summary
 from .graph import Graph as Graph
 from .kernels.threads import get_threads as get_threads, set_threads as set_threads
 from .nn import GAT as GAT, GCN as GCN, SAGE as SAGE, GraphLandSAGE as GraphLandSAGE, SGFormer as SGFormer
 from .nn import make_model as make_model
+from .predict import Prediction as Prediction
 from .runs import OpenedRun as OpenedRun, open_run as open_run
 from .samplers import Clusters as Clusters, FullGraph as FullGraph, Ladies as Ladies, Neighbors as Neighbors
 from .samplers import RandomNodes as RandomNodes, RandomWalks as RandomWalks, Sampler as Sampler

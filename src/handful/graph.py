@@ -8,9 +8,10 @@ that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` remove t
 from __future__ import annotations
 
 import copyreg
+import json
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
@@ -44,6 +45,9 @@ MOST_ISOLATED = 10_000_000
 """Beyond this many nodes, each must have its row of x or y, or there is an edge for every hundred."""
 MOST_CLASSES = 65_536
 """Beyond this many classes, there are at most as many as nodes."""
+Repeated = Literal["sum", "mean", "first", "count"]
+ROUNDING = 1e-5
+"""Weights of an edge and its reverse that differ by less than this share of them are taken for one weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,8 @@ class Graph:
         num_classes: the number of classes, or of labels a node; the largest class plus one when ``None``.
         metric: what to report and to choose epochs by; the first of ``METRICS_OF`` for its kind when empty.
         class_names: what the classes (or labels) stand for.
+        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` where they are their numbers.
+        schema: how the features came from a table, as ``handful.datasets.schema.Schema.to_json`` gives it.
         name: of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. When ``None``, several columns of ``y`` are
             ``multilabel``, fractions are ``regression``, and whole numbers are classes.
@@ -87,6 +93,8 @@ class Graph:
     num_classes: int | None = None
     metric: str = ""
     class_names: tuple[str, ...] | None = None
+    ids: np.ndarray | None = None
+    schema: Mapping[str, Any] | None = None
     name: str = "graph"
     task: Task | None = None
     positive: int | str | None = None
@@ -239,6 +247,8 @@ class Graph:
             **({"positive": 0} if self.positive == 0 else {}),
             **{name: None if array is None else fingerprint(array) for name, array in arrays.items()},
             "split nodes": fingerprint(*masks.values()),
+            "class names": None if self.class_names is None else text_fingerprint(self.class_names),
+            "schema": None if self.schema is None else text_fingerprint(self.schema),
         }
 
     @cached_property
@@ -393,25 +403,34 @@ class Graph:
         >>> Graph.from_edge_index([[0, 1], [1, 1]]).without_loops().num_edges
         1
         """
-        return self._simplified(drop_loops=True, merge=False)
+        return self._simplified(drop_loops=True, merge=None)
 
-    def coalesce(self) -> Graph:
-        """The graph with repeated edges merged into one, whose weight is the sum of theirs.
+    def coalesce(self, weights: Repeated = "sum") -> Graph:
+        """The graph with repeated edges merged into one.
 
-        >>> Graph.from_edge_index([[0, 0], [1, 1]], edge_weight=[1.0, 2.0]).coalesce().edge_weight
-        tensor([3.])
+        Args:
+            weights: what the weight of that one is: the ``sum``, the ``mean`` or the ``first`` of theirs (the first
+                that was given to ``from_edge_index``), or their ``count``, which an unweighted graph has too.
+
+        >>> graph = Graph.from_edge_index([[0, 0], [1, 1]], edge_weight=[1.0, 5.0])
+        >>> [graph.coalesce(weights).edge_weight.item() for weights in ("sum", "mean", "first", "count")]
+        [6.0, 3.0, 1.0, 2.0]
         """
-        return self._simplified(drop_loops=False, merge=True)
+        return self._simplified(drop_loops=False, merge=weights)
 
-    def _simplified(self, *, drop_loops: bool, merge: bool) -> Graph:
+    def _simplified(self, *, drop_loops: bool, merge: Repeated | None) -> Graph:
         old_indptr, old_indices = self.topology
-        indptr, indices, keep = csr.simplify(old_indptr, old_indices, drop_loops=drop_loops, merge=merge)
-        if len(indices) == len(old_indices):
+        indptr, indices, keep = csr.simplify(old_indptr, old_indices, drop_loops=drop_loops, merge=merge is not None)
+        if len(indices) == len(old_indices) and merge != "count":
             return self
-        weight = self.edge_weight
-        if weight is not None:
-            group = torch.from_numpy(np.cumsum(keep) - 1) if merge else torch.from_numpy(keep.nonzero()[0])
-            weight = torch.zeros(len(indices)).index_add_(0, group, weight.cpu()) if merge else weight.cpu()[group]
+        weight = torch.ones(len(old_indices)) if merge == "count" else self.edge_weight
+        if weight is not None and merge in (None, "first"):
+            weight = weight.cpu()[torch.from_numpy(keep)]
+        elif weight is not None:
+            group = torch.from_numpy(np.cumsum(keep) - 1)
+            weight = torch.zeros(len(indices)).index_add_(0, group, weight.cpu())
+            if merge == "mean":
+                weight /= torch.bincount(group, minlength=len(indices))
         topology = torch.from_numpy(indptr), torch.from_numpy(indices)
         return replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, checked=True).to(self.device)
 
@@ -478,6 +497,15 @@ def fingerprint(*arrays: Tensor) -> str:
         crc = zlib.crc32(f"{array.dtype}{tuple(array.shape)}".encode(), crc)
         crc = zlib.crc32(array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
     return f"{crc:08x}"
+
+
+def text_fingerprint(value: Any) -> str:
+    """A checksum of plain values, as JSON writes them.
+
+    >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
+    True
+    """
+    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 
 def check_edges(edges: np.ndarray, num_nodes: int) -> None:
@@ -554,8 +582,13 @@ def validated(graph: Graph) -> dict[str, Any]:
     out |= _checked_metric(graph, out)
     if graph.class_names is not None and len(graph.class_names) != out["num_classes"]:
         raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes'] or 0} classes")
+    if graph.ids is not None:
+        out["ids"] = _checked_ids(graph.ids, n)
+    rows, columns = indptr.cpu().numpy(), indices.cpu().numpy()
     weight = out["edge_weight"].cpu().numpy() if graph.edge_weight is not None else None
-    symmetric = csr.is_symmetric(indptr.cpu().numpy(), indices.cpu().numpy(), weight)
+    symmetric = csr.is_symmetric(rows, columns, weight)
+    if weight is not None and not symmetric and (evened := _evened(rows, columns, weight)) is not None:
+        out["edge_weight"], symmetric = torch.from_numpy(evened).to(indptr.device), True
     if graph.undirected and not symmetric:
         raise GraphError("the graph is said to be undirected, but an edge lacks its reverse: use to_undirected()")
     out["undirected"] = symmetric
@@ -651,6 +684,26 @@ def _as_int64(values: Tensor, name: str) -> Tensor:
         at = int(wide.nonzero()[0])
         raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is no number of a class or node")
     return values.to(torch.int64).contiguous()
+
+
+def _evened(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+    """The weights made the same in both directions, where they differ by rounding alone; else ``None``."""
+    rows, columns, order = csr.transpose(indptr, indices, len(indptr) - 1, True)
+    if not (np.array_equal(indptr, rows) and np.array_equal(indices, columns)):
+        return None
+    reverse = weight[order]
+    return (weight + reverse) / 2 if np.allclose(weight, reverse, rtol=ROUNDING, atol=0) else None
+
+
+def _checked_ids(given: Any, n: int) -> np.ndarray:
+    ids: np.ndarray = np.asarray(given)
+    if ids.ndim != 1 or len(ids) != n:
+        raise GraphError(f"ids must have shape ({n},), one for every node, got {ids.shape}")
+    if ids.dtype.kind == "U":
+        return ids
+    if ids.dtype.kind not in "iu" or (ids.dtype.kind == "u" and n and int(ids.max()) >= 2**63):
+        raise GraphError(f"ids must be integers below 2⁶³ or text, got {ids.dtype}")
+    return ids.astype(np.int64)
 
 
 def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from handful.datasets import load
+from handful.datasets.files import is_tables, read_graph
+from handful.datasets.schema import Say, Schema
 from handful.errors import RunError
 from handful.experiment import Experiment
+from handful.graph import Graph
 from handful.nn.network import Network
+from handful.predict import Prediction, chosen, predict
+from handful.samplers import FullGraph, Sampler
+from handful.storage import is_saved, open_graph
+from handful.training.inference import embed
 from handful.training.metrics import recorded_metric
-from handful.training.record import Run, RunFolder, load_model, read_config
+from handful.training.record import Run, RunFolder, load_model, read_config, read_encoding
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,124 @@ class OpenedRun:
         """The models of all seeds."""
         return [load_model(folder.path) for folder in self.folders]
 
+    # -- predicting ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def encoding(self) -> dict[str, Any]:
+        """What the features and classes of the run's graph were: ``features``, ``class_names`` and ``schema``."""
+        return read_encoding(self.folders[0])
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """How predictions are made, as arguments of ``handful.predict.predict``: the kind of the labels, the names of
+        the classes, of two classes the positive one and the mean of the seeds' thresholds, and the sampler."""
+        positive = self.encoding.get("positive")
+        thresholds = [run.threshold for run in self.results if run.threshold is not None]
+        return {
+            "class_names": self.encoding.get("class_names"),
+            "kind": self.encoding.get("kind", "multiclass"),
+            "positive": 1 if positive is None else positive,
+            "threshold": sum(thresholds) / len(thresholds) if thresholds else 0.5,
+            "sampler": self.sampler,
+        }
+
+    @property
+    def sampler(self) -> Sampler:
+        """What the run was trained with; the full graph for a run of ``fit``."""
+        return FullGraph() if self.experiment is None else self.experiment.sampler
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """How tables became the run's graph; ``None`` where it was not made from tables."""
+        found = self.encoding.get("schema")
+        return None if found is None else Schema.from_json(found)
+
+    def load(self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn) -> Graph:
+        """A graph to predict for: tables are encoded by the schema of the run.
+
+        Args:
+            graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
+            nodes: the node table, where ``graph`` is an edge list.
+            say: called with what should be known, such as categories that the run does not know.
+        """
+        asked = self.experiment
+        if graph is None:
+            if asked is None:
+                raise RunError(f"{self.path} does not name its graph: give the graph to predict for")
+            if self.schema is None or not is_tables(Path(asked.graph).expanduser()):
+                return load(asked.graph, split=asked.split, root=asked.root, seed=self.result.seed)
+            graph = asked.graph
+        path = Path(graph).expanduser()
+        if path.exists() and is_tables(path):
+            return read_graph(path, nodes, schema=self.schema, say=say)
+        if nodes is not None:
+            raise RunError(f"{graph} is no edge list, and {nodes} is a node table: give an edge list beside it")
+        return load(graph, root=None if asked is None else asked.root)
+
+    def check(self, graph: Graph) -> Graph:
+        """``graph``, if its features are those that the run was trained on.
+
+        Raises:
+            RunError: they are not; the columns that differ are named.
+        """
+        if self.schema is not None:
+            if graph.schema is None:
+                raise RunError(
+                    f"graph '{graph.name}' does not say what its {graph.num_features} features are, and the run was "
+                    "trained on named columns: predict from tables, or from a graph imported with the schema of the run"
+                )
+            differ = self.schema.differences(Schema.from_json(graph.schema))
+            if differ:
+                raise RunError(
+                    f"graph '{graph.name}' was not encoded as the run's was: {'; '.join(differ[:6])}"
+                    f"{' …' if len(differ) > 6 else ''}. Predict from its tables, or import them with the run's schema"
+                )
+        if graph.num_features != self.model.in_features:
+            raise RunError(
+                f"graph '{graph.name}' has {graph.num_features} features, and the run was trained on "
+                f"{self.model.in_features}"
+            )
+        return graph
+
+    def prediction(
+        self,
+        graph: Graph | str | Path | None = None,
+        nodes: str | Sequence[Any] | np.ndarray = "all",
+        device: str = "cpu",
+    ) -> Prediction:
+        """What the run says of ``nodes``: the mean over its seeds, and how they differ.
+
+        Args:
+            graph: a graph, its name or its path; ``None`` for the graph of the run.
+            nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
+            device: where to compute.
+        """
+        data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
+        models = (load_model(folder.path) for folder in self.folders)
+        return predict(models, data, chosen(data, nodes), **self.decision, device=device)
+
+    def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
+        """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; the names
+        of its labels, for many; its number, for a regression.
+
+        >>> import handful as hf
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = hf.Experiment("debian", hidden=8, layers=2, epochs=1, seeds=(1,)).run(folder)
+        ...     hf.open_run(folder).predict().shape
+        (63436,)
+        """
+        return self.prediction(graph).predicted
+
+    def predict_proba(self, graph: Graph | str | Path | None = None) -> np.ndarray:
+        """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
+        return self.prediction(graph).probabilities
+
+    def embed(self, graph: Graph | str | Path | None = None) -> np.ndarray:
+        """float32 ``(N, width)``: what the last layer of the best seed's model gets of every node."""
+        data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
+        return embed(self.model, data, sampler=self.sampler).numpy()
+
 
 def open_run(path: str | Path) -> OpenedRun:
     """Open the folder of an experiment, or of one run.
@@ -98,3 +227,19 @@ def run_folders(folder: Path) -> Sequence[RunFolder]:
     if not isinstance(seeds, list):
         raise RunError(f"{own.config} names no seeds: it is not the configuration of a run")
     return [RunFolder(folder / f"seed-{seed}") for seed in seeds]
+
+
+def find_schema(path: str | Path) -> Schema:
+    """The schema of a run or of a saved graph.
+
+    Raises:
+        RunError: it has none.
+    """
+    path = Path(path)
+    found = open_graph(path).schema if is_saved(path) else None
+    schema = open_run(path).schema if found is None and not is_saved(path) else None
+    if found is not None:
+        return Schema.from_json(found)
+    if schema is None:
+        raise RunError(f"{path} has no schema: it was not made from tables")
+    return schema

@@ -27,10 +27,11 @@ from handful.files import private, write_text
 from handful.graph import MASKS, Graph
 
 FORMAT = "handful-graph"
-VERSION = 1
+VERSION = 2
+"""Version 1 knew no ids and no schema; it is still read."""
 HEADER = "graph.json"
-ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
-FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "task", "positive")
+ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "ids", *MASKS)
+FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
 
 def is_saved(path: str | Path) -> bool:
@@ -132,10 +133,13 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def _write(folder: Path, name: str, tensor: Tensor) -> dict[str, Any]:
-    tensor = tensor.detach().cpu().contiguous()
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    array = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+def _write(folder: Path, name: str, values: Tensor | np.ndarray) -> dict[str, Any]:
+    if isinstance(values, np.ndarray):
+        array, dtype = values, str(values.dtype)
+    else:
+        tensor = values.detach().cpu().contiguous()
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        array = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
     path = folder / f"{name}.npy"
     with path.open("wb") as file:
         np.save(file, array, allow_pickle=False)
@@ -177,7 +181,7 @@ def _read_header(path: Path) -> dict[str, Any]:
         header = json.loads((path / HEADER).read_text(encoding="utf-8"))
         if header["format"] != FORMAT:
             raise KeyError("format")
-        if header["version"] != VERSION:
+        if header["version"] not in (1, VERSION):
             raise DatasetError(
                 f"{path} was saved in version {header['version']} of the format, and this handful reads "
                 f"version {VERSION}: save it again, or use another release"
@@ -215,7 +219,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
         raise DatasetError(f"{path} has changed since it was saved: its checksum differs; copy or save it again")
 
 
-def _map(path: Path, entry: dict[str, Any]) -> Tensor:
+def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
         # Copy-on-write, so that torch gets memory it may write to while the file stays as it is.
         array = np.load(path, mmap_mode="c", allow_pickle=False)
@@ -226,6 +230,8 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor:
         raise DatasetError(
             f"{path} holds {array.dtype} of shape {array.shape}, not {stored} of shape {tuple(entry['shape'])}"
         )
+    if path.stem == "ids":
+        return array  # type: ignore[no-any-return]
     tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
 

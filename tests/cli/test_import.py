@@ -26,7 +26,7 @@ def test_import_then_train(tables: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "my-graph"
     result = handful("import", *tables, "--undirected", "--out", folder, "--json")
     assert result.code == 0, result.stderr
-    assert (result.json["nodes"], result.json["features"], result.json["classes"]) == (60, 4, 3)
+    assert (result.json["nodes"], result.json["features"], result.json["classes"]) == (60, 5, 3)
     assert result.json["split"] == {"train": 30, "val": 15, "test": 15}
     assert result.json["undirected"] is True
     graph = open_graph(folder)
@@ -56,7 +56,7 @@ def test_mistakes_are_one_line(tables: tuple[Path, Path], tmp_path: Path) -> Non
     edges, nodes = tables
     edges.write_text(edges.read_text() + "n1,n99\n")
     for args, message in (
-        ((edges, nodes), "edges.csv, row 202: target 'n99' is not a node of"),
+        ((edges, nodes), "edges.csv, row 202: target 'n99' is not in the node table"),
         ((edges, nodes, "--label", "club"), "nodes.csv has no column 'club'"),
         ((edges, tmp_path / "none.csv"), "none.csv does not exist"),
     ):

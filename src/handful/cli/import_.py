@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import app, console, emit_json, out
+from handful.cli.app import app, console, emit, given
 
 ColumnOption = Annotated[str | None, typer.Option(help="Which column it is, if its name is not a usual one.")]
 ColumnsOption = Annotated[str | None, typer.Option(help="Columns, separated by commas.")]
@@ -27,28 +27,56 @@ def import_graph(
     target: ColumnOption = None,
     weight: ColumnOption = None,
     id: ColumnOption = None,
-    label: ColumnOption = None,
+    label: Annotated[
+        str | None, typer.Option(help="The column of labels; several, separated by commas, for --task multilabel.")
+    ] = None,
     split_column: ColumnOption = None,
-    features: ColumnsOption = None,
-    categorical: ColumnsOption = None,
+    features: Annotated[
+        str | None, typer.Option(help="The columns that are features (else all that are nothing else).")
+    ] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Columns of numbers that are codes; they are features too.")
+    ] = None,
+    hashed: Annotated[str | None, typer.Option(help="Columns of text whose words are hashed into 64 features.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Columns to leave out.")] = None,
+    task: Annotated[str | None, typer.Option(help="classification, regression or multilabel.")] = None,
+    impute: Annotated[
+        str | None, typer.Option(help="What stands for a missing number: median, mean, zero; error refuses it.")
+    ] = None,
+    scale: Annotated[str | None, typer.Option(help="Of numbers: standard, quantile or none.")] = None,
+    unknown: Annotated[
+        str | None, typer.Option(help="Edges to ids that are in no row of the node table: error, skip or add.")
+    ] = None,
+    repeated: Annotated[
+        str | None, typer.Option(help="Repeated edges as one: sum, mean, first or count (else weights are summed).")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="A run or a graph whose schema to encode by, instead of fitting one.")
+    ] = None,
     split: Annotated[
         str, typer.Option(help="The split to draw if the table has none: rh, rl, random:60/20/20 …")
     ] = "rh",
     seed: Annotated[int, typer.Option(help="The seed of that split.")] = 0,
-    metric: Annotated[str, typer.Option(help="accuracy, average_precision or roc_auc.")] = "accuracy",
+    metric: Annotated[str | None, typer.Option(help="accuracy, average_precision or roc_auc.")] = None,
     json: p.Json = False,
 ) -> None:
     """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
     from handful.datasets.files import read_graph
-    from handful.datasets.importer import Columns, read_tables
+    from handful.datasets.importer import Columns, Handling
     from handful.datasets.splits import drawn_split
     from handful.graph import MASKS
+    from handful.runs import find_schema
     from handful.storage import save
 
     started = time.perf_counter()
-    names, codes = (None if text is None else tuple(text.split(",")) for text in (features, categorical))
-    columns = Columns(source, target, weight, id, label, split_column, names, codes or ())
-    fields: dict[str, Any] = {"name": to.name, "metric": metric}
+    columns = Columns(
+        source, target, weight, id, split=split_column, label=names(label), features=names(features),
+        categorical=names(categorical) or (), hashed=names(hashed) or (), ignore=names(ignore) or (),
+    )  # fmt: skip
+    choices = given(task=task, impute=impute, scale=scale, unknown=unknown, repeated=repeated)
+    how = Handling(undirected=undirected, **choices)
+    fields: dict[str, Any] = {"name": to.name, **given(metric=metric)}
+    found = None if schema is None else find_schema(schema)
     with console.status("reading") as status:
         rows = 0
 
@@ -57,24 +85,37 @@ def import_graph(
             rows += count
             status.update(f"reading: {rows:,} edges")
 
-        if nodes is None:
-            graph = read_graph(edges, columns=columns, **fields)
-        else:
-            graph = read_tables(edges, nodes, columns, progress, **fields)
+        graph = read_graph(edges, nodes, columns=columns, how=how, schema=found, progress=progress, say=note, **fields)
         if undirected:
             status.update("adding the reverse of every edge")
             graph = graph.to_undirected()
-        if graph.y is not None and graph.train_mask is None:
+        if graph.y is not None and graph.train_mask is None and found is None:
             graph = graph.replace(**drawn_split(graph, split, seed))
         status.update("writing")
         save(graph, to)
     sizes = {m.removesuffix("_mask"): int(t.sum()) for m in MASKS if (t := getattr(graph, m)) is not None}
-    seconds = time.perf_counter() - started
-    if json:
-        size = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
-        more = {"classes": graph.num_classes, "undirected": graph.undirected, "split": sizes, "seconds": seconds}
-        emit_json({"graph": str(to), **size, **more})
-        return
-    out.print(f"{graph}\nsplit: {', '.join(f'{n} {c:,}' for n, c in sizes.items()) or 'none'}\nwritten to {to}")
+    size = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+    more = {"classes": graph.num_classes, "undirected": graph.undirected, "split": sizes, "schema": graph.schema}
+    result = {"graph": str(to), **size, **more, "seconds": time.perf_counter() - started}
+    tables, lines = [], [str(graph), f"split: {', '.join(f'{n} {c:,}' for n, c in sizes.items()) or 'none'}"]
+    if graph.schema is not None:
+        from handful.datasets.schema import Schema
+
+        tables = [Schema.from_json(graph.schema).table()]
+    emit(result, json, tables, *lines, f"written to {to}; next: handful train {to}")
     if not graph.undirected:
-        console.print("The graph is directed: messages follow the edges. --undirected adds the reverse of every edge.")
+        note("The graph is directed: messages follow the edges. --undirected adds the reverse of every edge.")
+
+
+def names(text: str | None) -> tuple[str, ...] | None:
+    """Columns that were separated by commas; a backslash makes a comma part of a name."""
+    if text is None:
+        return None
+    import re
+
+    return tuple(re.sub(r"\\,", ",", name).strip() for name in re.split(r"(?<!\\),", text))
+
+
+def note(text: str) -> None:
+    """What should be known and is no mistake."""
+    console.print(text, soft_wrap=True, markup=False)

@@ -238,6 +238,7 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
         x=description_features(arrays),
         y=torch.from_numpy(label),
         class_names=tuple(_unpacked_text(arrays["sections"])),
+        ids=np.array(_unpacked_text(arrays["names"])),
         name="debian",
         **masks,
     )

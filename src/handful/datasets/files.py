@@ -10,7 +10,7 @@ import torch
 
 from handful.convert import from_mapping
 from handful.datasets.arrays import ArrayFile
-from handful.datasets.importer import Columns, read_tables
+from handful.datasets.importer import read_tables
 from handful.datasets.tables import SUFFIXES
 from handful.errors import DatasetError, GraphError
 from handful.graph import Graph
@@ -19,7 +19,11 @@ from handful.storage import is_saved, open_graph
 KINDS = "a .npz file, a .pt file, a folder with edges and nodes tables, or a graph that handful saved"
 
 
-def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | None = None, **fields: Any) -> Graph:
+TABLES = ("columns", "how", "schema", "progress", "say")
+"""The arguments of ``read_tables`` that ``read_graph`` passes on."""
+
+
+def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int | None = None, **fields: Any) -> Graph:
     """The graph at ``path``, in any format of this module.
 
     Args:
@@ -28,8 +32,9 @@ def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | 
             in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
             and ``nodes`` tables (see ``read_tables``); or a folder that ``save`` made.
         fold: which column to take where masks are matrices with one column per split.
-        columns: which column of the tables is what.
-        fields: as for ``Graph``; they replace what the file says.
+        nodes: the node table, where ``path`` is an edge list.
+        fields: as for ``Graph``; they replace what the file says. For tables also ``columns``, ``how``, ``schema``,
+            ``progress`` and ``say`` of ``read_tables``, which mean nothing to other formats.
 
     Raises:
         DatasetError: the file is missing, unreadable, or lacks what a graph needs.
@@ -44,19 +49,22 @@ def read_graph(path: str | Path, *, fold: int | None = None, columns: Columns | 
     """
     path = Path(path)
     _check_kind(path)
+    tables = {name: fields.pop(name) for name in TABLES if name in fields}
     fields = {"name": path.name.split(".")[0]} | fields
+    if is_tables(path):
+        if path.is_dir():
+            return read_tables(_table(path, "edges"), _table(path, "nodes"), **tables, **fields)
+        return read_tables(path, nodes, **tables, **fields)
+    if nodes is not None:
+        raise DatasetError(f"{path} is no edge list, and {nodes} is a node table: give an edge list beside it")
     if is_saved(path):
         graph = open_graph(path)
         fields.pop("name")
         return graph.replace(**fields) if fields else graph
-    if path.is_dir():
-        return read_tables(_table(path, "edges"), _table(path, "nodes"), columns, **fields)
     if path.suffix == ".npz":
         store: Mapping[str, Any] = ArrayFile(path)
     elif path.suffix in (".pt", ".pth"):
         store = _read_pt(path)
-    elif set(path.suffixes) & set(SUFFIXES):
-        return read_tables(path, None, columns, **fields)
     else:
         raise DatasetError(f"{path} is not a graph file: give {KINDS}")
     if "edge_index" not in store:
@@ -73,6 +81,17 @@ def _check_kind(path: Path) -> None:
         raise DatasetError(f"{path} does not exist: give {KINDS}")
     if not (path.is_file() or path.is_dir()):
         raise DatasetError(f"{path} is neither a file nor a folder: give {KINDS}")
+
+
+def is_tables(path: Path) -> bool:
+    """Whether ``path`` is an edge list, or a folder with ``edges`` and ``nodes`` tables.
+
+    >>> is_tables(Path("edges.csv.gz")), is_tables(Path("graph.npz"))
+    (True, False)
+    """
+    if path.is_dir():
+        return not is_saved(path)
+    return path.suffix not in (".npz", ".pt", ".pth") and bool(set(path.suffixes) & set(SUFFIXES))
 
 
 def _table(folder: Path, stem: str) -> Path:

@@ -24,6 +24,7 @@ from handful.datasets.arrays import whole
 from handful.datasets.download import Remote, fetch, unpack
 from handful.datasets.prepared import Built, is_prepared, prepared
 from handful.datasets.registry import Query, Source
+from handful.datasets.schema import normal_scores
 from handful.datasets.splits import Masks
 from handful.datasets.tables import Rows, TableFile, arrow, first
 from handful.errors import DatasetError, GraphError
@@ -32,8 +33,6 @@ from handful.graph import MASKS, Graph
 URL = "https://zenodo.org/records/16895532/files"
 SPLITS = ("rl", "rh")
 QUANTILES = 1000
-EDGE = 1e-7
-"""Quantiles are kept this far from 0 and 1, so that their normal values stay finite."""
 
 
 @dataclass(frozen=True)
@@ -182,27 +181,13 @@ def _features(rows: Rows, info: dict[str, Any], fractions_as_numbers: bool = Fal
 
 
 def normalised(values: np.ndarray) -> np.ndarray:
-    """The quantile transform to a standard normal distribution; NaN stays NaN.
-
-    A value's quantile is read off 1000 reference quantiles, from below and from above, and the two are averaged, so
-    that a value that fills several quantiles gets their middle.
-    """
-    from scipy.special import ndtri  # when needed: whoever loads another data set need not wait for it
-
-    reference = np.linspace(0, 1, max(1, min(QUANTILES, len(values))))
+    """The quantile transform to a standard normal distribution, by 1000 reference quantiles; NaN stays NaN."""
     known = ~np.isnan(values)
     if not known.any():
         return values
-    present = values[known]
-    quantiles = np.nanpercentile(values, reference * 100)
-    share = 0.5 * (
-        np.interp(present, quantiles, reference) - np.interp(-present, -quantiles[::-1], -reference[::-1])
-    ).astype(values.dtype)
-    share[present + EDGE > quantiles[-1]] = 1
-    share[present - EDGE < quantiles[0]] = 0
-    limit = EDGE - np.spacing(1)
+    reference = np.linspace(0, 1, max(1, min(QUANTILES, len(values))))
     out = values.copy()
-    out[known] = np.clip(ndtri(share), ndtri(limit), ndtri(1 - limit))
+    out[known] = normal_scores(values[known], np.nanpercentile(values, reference * 100))
     return out
 
 

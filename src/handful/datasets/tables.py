@@ -1,12 +1,13 @@
-"""CSV and Parquet files, read in blocks by pyarrow. Errors name the file and the row.
+"""CSV and Parquet files, and tables in memory, read in blocks by pyarrow. Errors name the file and the row.
 
-A row of a CSV file is its line, a header being row 1; a row of a Parquet file is counted from 1.
+A row of a CSV file is its line, a header being row 1; a row of any other table is counted from 1.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,13 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
 """Large, since pyarrow builds the table in which text ids are looked up again for each block."""
+HEADER_BYTES = 1 << 24
+"""The longest header that is looked for."""
 HEADLESS = ("source", "target", "weight")
+UNNAMED = "unnamed "
+"""What a column without a name in the header is called, with its place: pandas writes its index so."""
+Source = Any
+"""A path; or a table in memory, of pandas, polars, pyarrow or anything else that exports Arrow."""
 
 
 def arrow() -> Any:
@@ -36,6 +43,14 @@ def arrow() -> Any:
     return pyarrow
 
 
+class ConversionError(DatasetError):
+    """A value that is not of the type that its column must have."""
+
+    def __init__(self, text: str, wanted: str) -> None:
+        super().__init__(text)
+        self.wanted = wanted
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn what pyarrow says of a broken file into one line that names the file and the row."""
@@ -43,10 +58,14 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        if not path.exists():
+        if isinstance(error, OSError) and not path.exists():
             raise DatasetError(f"{path} does not exist") from None
         said = " ".join(str(error).split())
         row = re.search(r"Row #(\d+): (.*)", said)
+        value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
+        if row and value:
+            what = f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
+            raise ConversionError(f"{path}, row {row[1]}: {what}", value[1]) from None
         if row:
             raise DatasetError(f"{path}, row {row[1]}: {_plainly(row[2])}") from None
         if "Empty CSV file" in said:
@@ -58,9 +77,6 @@ def _plainly(said: str) -> str:
     ragged = re.match(r"Expected (\d+) columns, got (\d+)", said)
     if ragged:
         return f"{ragged[2]} columns where there should be {ragged[1]}"
-    value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
-    if value:
-        return f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
     return said
 
 
@@ -72,29 +88,36 @@ class TableFile:
     names: tuple[str, ...]
     first_row: int
     delimiter: str | None
-    """``None`` for Parquet."""
+    """``None`` for Parquet and for a table in memory."""
     quoted: bool = True
     """Whether ``"`` encloses a cell of a CSV file, rather than being part of its text."""
+    table: Any = None
+    """The table itself, where it is in memory."""
 
     @classmethod
-    def open(cls, path: Path, names: Sequence[str] | None = None, *, quoted: bool = True) -> TableFile:
+    def open(cls, source: Source, names: Sequence[str] | None = None, *, quoted: bool = True) -> TableFile:
         """Look at the first lines. A CSV file without a header is one whose first row is all numbers, or one whose
         column ``names`` are given. Lines at the top that begin with ``#`` are skipped."""
+        if hasattr(source, "__arrow_c_stream__"):
+            table = arrow().table(source)
+            return cls(Path("the table"), tuple(table.column_names), 1, None, table=table)
+        if not isinstance(source, str | Path):
+            raise DatasetError(f"a table is a file, or a table of pandas, polars or pyarrow; got {type(source)!r}")
+        path = Path(source)
         suffix = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
         if suffix not in SUFFIXES:
             raise DatasetError(f"{path} is not a table that can be read: it must end in {', '.join(SUFFIXES)} (or .gz)")
         with reading(path):
             if suffix in (".parquet", ".pq"):
                 return cls(path, tuple(arrow().parquet.read_schema(path).names), 1, None)
-            with arrow().input_stream(str(path), compression="detect") as stream:
-                head = stream.read(1 << 16).decode("utf-8-sig", errors="replace").splitlines()
+            head = _first_lines(path)
         skip = next((i for i, line in enumerate(head) if line and not line.startswith("#")), len(head))
         if skip == len(head):
             raise DatasetError(f"{path} has no rows")
         delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
         line = head[skip : skip + 1]
         cells = next(csv.reader(line, delimiter=delimiter)) if quoted else line[0].split(delimiter)
-        cells = [cell.strip() for cell in cells]
+        cells = [cell.strip() or f"{UNNAMED}{i + 1}" for i, cell in enumerate(cells)]
         if names is not None:
             return cls(path, tuple(names), skip + 1, delimiter, quoted)
         if all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells):
@@ -115,6 +138,9 @@ class TableFile:
 
         ``multiline`` allows line breaks in quoted cells, which makes reading slower.
         """
+        twice = [name for name, count in Counter(self.names).items() if count > 1 and name in names]
+        if twice:
+            raise DatasetError(f"{self.path} has more than one column '{twice[0]}': rename one of them")
         row = self.first_row
         with reading(self.path):
             for block in self._batches(list(names), types or {}, multiline):
@@ -124,6 +150,9 @@ class TableFile:
 
     def _batches(self, names: list[str], types: dict[str, Any], multiline: bool) -> Iterator[Any]:
         pa = arrow()
+        if self.table is not None:
+            yield from self.table.select(names).to_batches(1 << 20)
+            return
         if self.delimiter is None:
             yield from pa.parquet.ParquetFile(self.path).iter_batches(1 << 20, columns=names)
             return
@@ -158,8 +187,9 @@ class Rows:
         return len(self.table)
 
     def column(self, name: str) -> Any:
-        """A column as one pyarrow array."""
-        return self.table.column(self.source.has(name)).combine_chunks()
+        """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
+        column = self.table.column(self.source.has(name)).combine_chunks()
+        return _resolved(column) if len(self.table) else column
 
     def row(self, place: int) -> str:
         """Where the row at ``place`` is, for messages."""
@@ -170,10 +200,9 @@ class Rows:
 
         If ``missing`` is set, missing values are NaN; else missing and infinite values are refused.
         """
-        pa = arrow()
+        column = self.column(name)
         with reading(self.source.path):
-            column = self.column(name).cast(pa.float64(), safe=False)
-        values: np.ndarray = column.to_numpy(zero_copy_only=False)
+            values = as_floats(column)
         if missing:
             return values
         at = first(~np.isfinite(values))
@@ -181,6 +210,81 @@ class Rows:
             what = f"is {values[at]}, which is not finite" if column[at].is_valid else "is missing"
             raise DatasetError(f"{self.row(at)}: '{name}' {what}: fill it, or leave the column out")
         return values
+
+
+def _resolved(column: Any) -> Any:
+    pa = arrow()
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _resolved(column.storage)
+    if pa.types.is_dictionary(kind):
+        return _resolved(column.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return _resolved(pa.compute.run_end_decode(column))
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string())
+    return column
+
+
+def as_floats(column: Any) -> np.ndarray:
+    """A column as float64, NaN where it is missing: dates and durations in days, times of day in hours."""
+    pa = arrow()
+    kind = column.type
+    unit = 1.0
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
+        column, unit = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64()), 86400e6
+    elif pa.types.is_duration(kind):
+        column, unit = column.cast(pa.duration("us"), safe=False).cast(pa.int64()), 86400e6
+    elif pa.types.is_time(kind):
+        column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), 3600e6
+    values: np.ndarray = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values if unit == 1 else values / unit
+
+
+def as_text(column: Any) -> Any:
+    """A column as text: whole numbers without a point, booleans as true and false."""
+    return column.cast(arrow().string())
+
+
+class Problems:
+    """The mistakes of one table, told all at once."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """A mistake inside ends what is inside, and is kept."""
+        try:
+            yield
+        except DatasetError as error:
+            self.found.append(str(error))
+
+    def tell(self) -> None:
+        """Raise what was collected, if anything was."""
+        if len(self.found) == 1:
+            raise DatasetError(self.found[0])
+        if self.found:
+            numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self.found, 1))
+            raise DatasetError(f"{len(self.found)} problems: {numbered}")
+
+
+def _first_lines(path: Path) -> list[str]:
+    """The lines at the top of a text file, up to the first that is no comment, whole however long it is."""
+    head, size = "", 1 << 16
+    while size <= HEADER_BYTES:
+        with arrow().input_stream(str(path), compression="detect") as stream:
+            block = stream.read(size)
+        head = block.decode("utf-8-sig", errors="replace")
+        lines = re.split(r"\r\n|\n|\r", head)
+        if len(block) < size:
+            return lines
+        if any(line and not line.startswith("#") for line in lines[:-1]):
+            return lines[:-1]
+        size *= 4
+    raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
 
 
 def first(wrong: np.ndarray) -> int | None:

@@ -133,6 +133,10 @@ class Backbone(Stack):
             h = self.acts[i](h, derived_seed(self.step_seed, i + 1))
         return h
 
+    @property
+    def last_gives_logits(self) -> bool:
+        return self.output_projection is None
+
     def head(self, h: Tensor) -> Tensor:
         return h if self.output_projection is None else self.output_projection(h)
 

@@ -88,6 +88,10 @@ class Network(nn.Module, ABC):
     def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
         """``forward`` on a whole graph, with the temporaries of ``chunk`` rows at a time; in evaluation mode."""
 
+    @abstractmethod
+    def embeddings(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
+
 
 def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunk: int) -> Tensor:
     """``function(x)``, which acts on each row alone, ``chunk`` rows at a time."""

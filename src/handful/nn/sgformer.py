@@ -253,6 +253,9 @@ class SGFormer(Network):
         return run_layer(self, -1, self.head, attended, convolved).to(batch.x.device)
 
     def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        return map_rows(self.output, self.embeddings(x, adj, chunk), chunk).to(x.device)
+
+    def embeddings(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
         """An attention layer takes two passes: the sums over all nodes, then the rows by chunks."""
         homes = [device_of(block) for block in self.blocks()]
         attended = map_rows(partial(run_layer, self, 0, partial(self.embed, 0)), x, chunk)
@@ -268,7 +271,7 @@ class SGFormer(Network):
             for i in range(self.depth):
                 adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
                 convolved = map_targets(partial(self.convolve, i, h=convolved, first=first), adj, chunk)
-        return map_rows(self.output, self.mix(moved(attended, homes[-1]), convolved), chunk).to(x.device)
+        return self.mix(moved(attended, homes[-1]), convolved)
 
     def _branch(self, branch: int) -> Branch:
         chosen = (self.attention, self.graph)[branch]

@@ -40,11 +40,23 @@ class Stack(Network):
         return run_layer(self, -1, self.head, h).to(batch.x.device)
 
     def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        return map_rows(self.head, self._through(self.depth, x, adj, chunk), chunk).to(x.device)
+
+    def embeddings(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        return self._through(self.depth - self.last_gives_logits, x, adj, chunk).to(x.device)
+
+    @property
+    def last_gives_logits(self) -> bool:
+        """Whether it is the last layer, and not the head, that gives the logits."""
+        return False
+
+    def _through(self, layers: int, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+        """What comes out of the first ``layers`` layers, by chunks."""
         h = map_rows(partial(run_layer, self, 0, self.embed), x, chunk)
-        for i, block in enumerate(self.blocks()):
+        for i, block in enumerate(self.blocks()[:layers]):
             adj, h = (moved(value, device_of(block)) for value in (adj, h))
             h = self.infer_layer(i, adj, h, chunk)
-        return map_rows(self.head, h, chunk).to(x.device)
+        return h
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunk: int) -> Tensor:
         """``layer``, by chunks of targets. Override where a chunk would repeat what can be done once for all."""

@@ -189,7 +189,7 @@ def _of_classes(
     wrong = wrong[sure[wrong].argsort(descending=True, stable=True)[:MISTAKES]]
     mistakes = [
         {
-            "node": int(nodes[i]),
+            "node": _id(graph, int(nodes[i])),
             "true": names[int(y[i])],
             "predicted": names[int(guess[i])],
             "probability": float(sure[i]),
@@ -246,8 +246,13 @@ def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
     error = guess - y
     worst = error.abs().argsort(descending=True, stable=True)[:MISTAKES]
     mistakes = [
-        {"node": int(nodes[i]), "true": float(y[i]), "predicted": float(guess[i]), "error": float(error[i])}
+        {"node": _id(graph, int(nodes[i])), "true": float(y[i]), "predicted": float(guess[i]), "error": float(error[i])}
         for i in worst.tolist()
     ]
     every = max(1, -(-len(nodes) // POINTS))
     return {"mistakes": mistakes, "points": torch.stack([y, guess], 1)[::every].tolist()}
+
+
+def _id(graph: Graph, node: int) -> int | str:
+    """The user's own id of a node, or its number."""
+    return node if graph.ids is None else graph.ids[node].item()  # type: ignore[no-any-return]

@@ -36,7 +36,16 @@ from handful.training.loss import NodeLosses, balanced_weights, losses_of, units
 from handful.training.memory import peak_gpu, peak_ram
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
-from handful.training.record import Run, RunFolder, begun, described, load_weights, refuse_run, save_model
+from handful.training.record import (
+    Run,
+    RunFolder,
+    begun,
+    described,
+    load_weights,
+    refuse_run,
+    save_model,
+    write_encoding,
+)
 from handful.vocabulary import title
 
 if TYPE_CHECKING:
@@ -136,6 +145,7 @@ def fit(
                 refuse_run(folder.path)
             stack.enter_context(folder.held())
             stack.enter_context(begun(folder.path, _config(loop, device, record, own)))
+            write_encoding(folder, loop.graph)
             if folder.result.exists():
                 return _ended(loop, folder)
             if folder.checkpoint.exists():

@@ -48,6 +48,29 @@ def infer(
 
 
 @torch.no_grad()
+def embed(
+    model: Network,
+    graph: Graph,
+    chunk: int = CHUNK_ROWS,
+    sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+) -> Tensor:
+    """float32 ``(N, width)``: what enters the layer that gives the logits, exactly, for every node; on the CPU.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4&features=8")
+    >>> embed(hf.SAGE(8, 3, hidden=16, layers=2), graph).shape
+    torch.Size([100, 16])
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        assert graph.x is not None
+        return model.embeddings(graph.x, sampler.operator(graph), chunk).float().cpu()
+    finally:
+        model.train(was_training)
+
+
+@torch.no_grad()
 def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> Tensor:
     """The logits of the samples' targets as their samples give them; NaN for nodes that none of them targets."""
     was_training = model.training

@@ -1,8 +1,9 @@
 """A run is a folder.
 
-``config.json`` says how, ``metrics.jsonl`` has a line per evaluation, ``checkpoint.safetensors`` is where to go on
-from, ``model.safetensors`` has the best weights and what is needed to make the model again, and ``result.json`` is
-there only if the run has ended. Each of them, and each line of ``metrics.jsonl``, carries a checksum.
+``config.json`` says how, ``encoding.json`` what the graph's features and classes are, ``metrics.jsonl`` has a line per
+evaluation, ``checkpoint.safetensors`` is where to go on from, ``model.safetensors`` has the best weights and what is
+needed to make the model again, and ``result.json`` is there only if the run has ended. Each of them, and each line of
+``metrics.jsonl``, carries a checksum.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from filelock import FileLock, Timeout
@@ -27,7 +28,7 @@ from torch import Tensor, nn, optim
 
 from handful.errors import HandfulError, RunError
 from handful.files import plain, read_bytes, sealed, unsealed, write_aside, write_json, write_text
-from handful.graph import fingerprint
+from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
@@ -113,6 +114,7 @@ class RunFolder:
         self.checkpoint = self.path / "checkpoint.safetensors"
         self.model = self.path / "model.safetensors"
         self.result = self.path / "result.json"
+        self.encoding = self.path / "encoding.json"
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -437,6 +439,31 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
         raise RunError(f"the weights in {file} do not fit this model: {first}") from None
+
+
+# -- the encoding of the data -----------------------------------------------------------------------------------------
+
+
+def write_encoding(folder: RunFolder, graph: Graph) -> None:
+    """Keep what is needed to encode another graph as this one was, and to name what is predicted for it."""
+    names = None if graph.class_names is None else list(graph.class_names)
+    what = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
+    write_json(folder.encoding, sealed({"features": graph.num_features, **what, "schema": graph.schema}))
+
+
+def read_encoding(folder: RunFolder) -> dict[str, Any]:
+    """What ``write_encoding`` wrote; nothing where the run is older than it."""
+    if not folder.encoding.exists():
+        return {}
+    found = read_json(folder.encoding)
+    names = found.get("class_names")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: its class names are no texts")
+    if found.get("kind", "binary") not in get_args(Kind) or found.get("positive") not in (None, 0, 1):
+        raise RunError(
+            f"{folder.encoding} does not hold the encoding of a graph: its kind or positive class is unknown"
+        )
+    return found
 
 
 def _model_file(path: str | Path) -> Path:

@@ -1,0 +1,289 @@
+"""Estimators in the manner of scikit-learn over ``Experiment``: ``NodeClassifier`` and ``NodeRegressor``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from handful.convert import from_pyg
+from handful.datasets.files import read_graph
+from handful.datasets.importer import read_tables
+from handful.datasets.schema import Schema
+from handful.datasets.splits import random_split, stratified_split
+from handful.errors import HandfulError
+from handful.experiment import MODEL, Experiment
+from handful.graph import MASKS, Graph
+from handful.predict import all_values
+from handful.samplers import Sampler
+from handful.training.fit import SEED, fit
+from handful.training.inference import embed, infer
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise HandfulError("the estimators need scikit-learn: pip install 'handful[sklearn]'") from None
+
+
+class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
+    """What classifier and regressor share: parameters, what they take for a graph, and training."""
+
+    def __init__(
+        self,
+        model: str = MODEL,
+        *,
+        hidden: int | None = None,
+        layers: int | None = None,
+        dropout: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        sampler: str | Sampler = "rns",
+        epochs: int | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        settings: Mapping[str, Any] | None = None,
+        validation: float = 0.2,
+        seeds: Sequence[int] = (SEED,),
+        device: str = "cpu",
+    ) -> None:
+        self.model = model
+        self.hidden = hidden
+        self.layers = layers
+        self.dropout = dropout
+        self.options = options
+        self.sampler = sampler
+        self.epochs = epochs
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.settings = settings
+        self.validation = validation
+        self.seeds = seeds
+        self.device = device
+
+    def _experiment(self) -> Experiment:
+        """The experiment that the parameters describe; parameters that are ``None`` have their usual defaults."""
+        named = ("hidden", "layers", "dropout", "epochs", "lr", "weight_decay")
+        given = {name: value for name in named if (value := getattr(self, name)) is not None}
+        return Experiment(
+            "memory",
+            model=self.model,
+            options=self.options,
+            sampler=self.sampler,
+            seeds=tuple(self.seeds),
+            device=self.device,
+            **(dict(self.settings or {}) | given),
+        )
+
+    def _train(self, graph: Graph) -> None:
+        asked = self._experiment()
+        self.models_, self.runs_, self.sampler_ = [], [], asked.sampler
+        for seed in asked.seeds:
+            model = asked.make_model(graph, seed)
+            run = fit(model, graph, asked.sampler, asked.settings, seed=seed, device=asked.device)
+            self.models_.append(model.to("cpu").eval())
+            self.runs_.append(run)
+        self.n_features_in_ = graph.num_features
+        self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
+        self.kind_ = graph.kind
+        self.n_iter_ = max(run.epochs for run in self.runs_)
+
+    def _to_predict(self, X: Any) -> Graph:
+        check_is_fitted(self)
+        schema = getattr(self, "schema_", None)
+        graph = as_graph(X, schema)
+        if graph is None:
+            array = validate_data(self, X, reset=False, dtype=np.float32)
+            graph = without_edges(array)
+        if schema is not None and (graph.schema is None or schema.differences(Schema.from_json(graph.schema))):
+            raise HandfulError(f"graph '{graph.name}' was not encoded as the one that was fitted: give its tables")
+        if graph.num_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {graph.num_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        return graph
+
+    def _mean(self, graph: Graph) -> np.ndarray:
+        """The mean over the seeds of probabilities, or of numbers."""
+        found = [all_values(infer(model, graph, sampler=self.sampler_), self.kind_) for model in self.models_]
+        return torch.stack(found).mean(0).numpy()
+
+    def embed(self, X: Any) -> np.ndarray:
+        """float32 ``(N, width)``: what the last layer of the first seed's model gets of every node."""
+        graph = self._to_predict(X)
+        return embed(self.models_[0], graph, sampler=self.sampler_).numpy()
+
+
+def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
+    """The graph that ``X`` is or names; ``None`` if it is a plain array.
+
+    Args:
+        X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables, edges and
+            nodes, as files or as tables of pandas, polars or pyarrow.
+        schema: what tables are encoded by; a new one is fitted when ``None``.
+    """
+    if isinstance(X, Graph):
+        return X
+    if hasattr(X, "edge_index") or hasattr(X, "adj_t"):
+        return from_pyg(X)
+    if isinstance(X, str | Path):
+        return read_graph(X, schema=schema)
+    if isinstance(X, tuple) and len(X) == 2 and all(_is_table(one) for one in X):
+        return read_tables(*X, schema=schema)
+    return None
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, str | Path) or hasattr(value, "__arrow_c_stream__")
+
+
+def without_edges(x: np.ndarray, **fields: Any) -> Graph:
+    """The graph of rows that nothing connects."""
+    return Graph.from_edge_index(np.zeros((2, 0), np.int64), len(x), x=x, name="rows", **fields)
+
+
+def relabelled(graph: Graph, **labels: Any) -> Graph:
+    """``graph`` with other labels; nodes that have none are in no mask."""
+    fresh = graph.replace(**dict.fromkeys(MASKS), **labels)
+    if graph.train_mask is None:
+        return fresh
+    return fresh.replace(**{name: getattr(graph, name) & fresh.labelled for name in MASKS})
+
+
+class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
+    """A node classifier with the interface of scikit-learn.
+
+    ``X`` is a ``Graph``, a PyG ``Data``, the path of a graph or of a folder of tables, a pair of tables (edges, nodes),
+    or an array ``(N, features)``, whose rows are then nodes without edges. Another graph of tables is encoded by the
+    schema of the first.
+
+    Args:
+        model, hidden, layers, dropout, options: the model; see ``handful.Experiment``. ``None`` for its own defaults.
+        sampler: where batches come from.
+        epochs, lr, weight_decay, settings: how to train; ``settings`` are fields of ``handful.Settings`` by name.
+        validation: the share of the labelled nodes that epochs are chosen by, where ``X`` has no split of its own.
+        seeds: one model for each; their probabilities are averaged.
+        device: where to train.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
+    >>> classifier = hf.NodeClassifier(hidden=16, layers=2, epochs=20, lr=0.01).fit(graph)
+    >>> classifier.predict(graph).shape, classifier.score(graph) > 0.5
+    ((300,), True)
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` are their labels where ``X`` has none, or others.
+
+        A label that is ``None`` or NaN is unknown.
+        """
+        graph = as_graph(X)
+        if graph is None:
+            if y is None:
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            array, y = validate_data(self, X, y, dtype=np.float32)
+            check_classification_targets(y)
+            graph = without_edges(array)
+        if y is not None:
+            self.classes_, codes = _encoded(y, graph.num_nodes)
+            names = {"num_classes": len(self.classes_), "class_names": None}
+            graph = relabelled(graph, y=codes, task="classification", **names)
+        elif graph.y is None:
+            raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
+        else:
+            self.classes_ = np.array(graph.class_names or range(graph.num_classes or 0))
+        if len(self.classes_) < 2:
+            raise ValueError(f"the labels have one class, {self.classes_.tolist()}: a classifier needs two")
+        if graph.train_mask is None:
+            assert graph.y is not None
+            shares = (1 - self.validation, self.validation, 0.0)
+            graph = graph.replace(**stratified_split(graph.y, shares, int(self.seeds[0])))
+        self._train(graph)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
+        return self._mean(self._to_predict(X))[:, : len(self.classes_)]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """``(N,)``: the most probable class of every node."""
+        best = self.predict_proba(X).argmax(1)
+        return self.classes_[best]  # type: ignore[no-any-return]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The accuracy on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        graph = self._to_predict(X)
+        if graph.y is None:
+            raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
+        test = graph.test_mask is not None and bool(graph.test_mask.any())
+        judged = (graph.test_mask if test else graph.y >= 0).numpy()  # type: ignore[union-attr]
+        names = np.array(graph.class_names or range(graph.num_classes or 0))
+        right = self.predict(graph)[judged] == names[graph.y.numpy()[judged]]
+        return float(right.mean())
+
+
+class NodeRegressor(RegressorMixin, _NodeEstimator):  # type: ignore[misc]
+    """A regressor for nodes with the interface of scikit-learn; what it takes is what ``NodeClassifier`` takes.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
+    >>> number = graph.x[:, 0].numpy()
+    >>> hf.NodeRegressor(hidden=16, layers=2, epochs=30, lr=0.01).fit(graph, number).predict(graph).shape
+    (300,)
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` are their numbers where ``X`` has none, or others.
+
+        A number that is NaN is unknown.
+        """
+        graph = as_graph(X)
+        if graph is None:
+            if y is None:
+                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            array, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True, ensure_min_samples=2)
+            graph = without_edges(array)
+        if y is not None:
+            graph = relabelled(graph, y=np.asarray(y, np.float32), task="regression")
+        elif graph.kind != "regression":
+            raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
+        if graph.train_mask is None:
+            shares = (1 - self.validation, self.validation, 0.0)
+            graph = graph.replace(**random_split(graph.num_nodes, shares, int(self.seeds[0]), graph.labelled))
+        self._train(graph)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """float32 ``(N,)``: the mean over the seeds of the number of every node."""
+        numbers: np.ndarray = self._mean(self._to_predict(X))[:, 0]
+        return numbers
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R² on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        graph = self._to_predict(X)
+        if graph.y is None or graph.kind != "regression":
+            raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
+        test = graph.test_mask is not None and bool(graph.test_mask.any())
+        judged = (graph.test_mask if test else graph.labelled).numpy()  # type: ignore[union-attr]
+        number, true = self.predict(graph)[judged], graph.y.numpy()[judged]
+        return float(1 - ((number - true) ** 2).sum() / ((true - true.mean()) ** 2).sum())
+
+
+def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels in order, and the place of each among them, -1 where it is unknown."""
+    labels = np.asarray(y)
+    if labels.shape != (count,):
+        raise HandfulError(f"y must have shape ({count},), one label per node, got {labels.shape}")
+    known = np.array([one is not None and one == one for one in labels.tolist()], bool)
+    classes, places = np.unique(labels[known], return_inverse=True)
+    codes = np.full(count, -1)
+    codes[known] = places
+    return classes, codes

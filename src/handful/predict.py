@@ -1,0 +1,390 @@
+"""Predictions by the user's own ids: what the models of a run say of the nodes of a graph, and files of it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from handful.errors import HandfulError
+from handful.files import write_aside
+from handful.finding import Cell, Table
+from handful.graph import MASKS, Graph, Kind
+from handful.samplers import FullGraph, Sampler
+from handful.training.inference import infer
+from handful.training.metrics import probabilities
+
+SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
+CHOICES = ("all", "unlabelled", *SPLITS)
+WRITE_ROWS = 65_536
+SHOWN_ID = 36
+"""The most letters of an id that a printed table shows."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is predicted for some nodes of a graph.
+
+    Args:
+        kind: what is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
+        ids: ``(n,)``, the user's own ids, int64 or text.
+        classes: the names of the classes, or of the labels of a multi-label task; none for a regression.
+        values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, 1)``, the number, for a
+            regression.
+        labels: what a node has: int64 ``(n,)`` classes, -1 where unknown; else float32, NaN where unknown, ``(n,)`` for
+            a regression and ``(n, classes)`` for many labels.
+        splits: text ``(n,)``: train, val, test, or nothing.
+        positive, threshold: of two classes, the one that is predicted from which probability on.
+        agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
+            where nodes have no one class.
+        spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
+            number, or the mean of those of all labels; ``None`` for one model.
+        embeddings: float32 ``(n, width)``, where they were asked for.
+    """
+
+    kind: Kind
+    ids: np.ndarray
+    classes: tuple[str, ...]
+    values: np.ndarray
+    labels: np.ndarray
+    splits: np.ndarray
+    positive: int = 1
+    threshold: float = 0.5
+    agree: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    embeddings: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether every node has one class."""
+        return self.kind in ("binary", "multiclass")
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """float32 ``(n, classes)``: the mean over the models of the probability of every class or label."""
+        if self.kind == "regression":
+            raise HandfulError("a regression predicts numbers: they have no probabilities")
+        return self.values
+
+    @property
+    def best(self) -> np.ndarray:
+        """int64 ``(n,)``, the number of the predicted class."""
+        return most_likely(self.values, self.kind, self.positive, self.threshold)
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the number."""
+        if self.kind == "regression":
+            numbers: np.ndarray = self.values[:, 0]
+            return numbers
+        if self.kind == "multilabel":
+            return _joined(self.values >= self.threshold, self.classes)
+        names: np.ndarray = np.array(self.classes)[self.best]
+        return names
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """float32 ``(n,)``, the probability of the predicted class."""
+        sure: np.ndarray = self.values[np.arange(len(self)), self.best]
+        return sure
+
+    @property
+    def known(self) -> np.ndarray:
+        """bool ``(n,)``: the nodes with a label."""
+        if self.of_classes:
+            return np.asarray(self.labels >= 0)
+        return np.asarray(~np.isnan(self.labels.reshape(len(self), -1)).all(axis=1))
+
+    def take(self, rows: np.ndarray) -> Prediction:
+        """Some of the nodes, by place or mask."""
+        arrays = {f.name: v[rows] for f in fields(self) if isinstance(v := getattr(self, f.name), np.ndarray)}
+        return replace(self, **arrays)
+
+    def changed(self) -> Prediction:
+        """The nodes whose prediction is not their class, the most confident first."""
+        if not self.of_classes:
+            raise HandfulError(f"what would change is told of classes, and this is a {self.kind} task")
+        other = np.flatnonzero(self.known & (self.best != self.labels))
+        return self.take(other[np.argsort(-self.confidence[other], kind="stable")])
+
+    def judged(self) -> dict[str, dict[str, float]]:
+        """For each split and for nodes in none: how many have a label, and the ``accuracy``, or for a regression the
+        ``error``, the mean absolute one; that of many labels is the share of the labels."""
+        found = {}
+        for split in (*SPLITS, ""):
+            mine = (self.splits == split) & self.known
+            if mine.any():
+                found[split or "no split"] = {"nodes": int(mine.sum()), **self._judged(mine)}
+        return found
+
+    def _judged(self, mine: np.ndarray) -> dict[str, float]:
+        labels = self.labels[mine]
+        if self.kind == "regression":
+            return {"error": float(np.abs(self.values[mine, 0] - labels).mean())}
+        if self.kind == "multilabel":
+            there = ~np.isnan(labels)
+            return {"accuracy": float(((self.values[mine] >= self.threshold) == labels)[there].mean())}
+        return {"accuracy": float((self.best[mine] == labels).mean())}
+
+    # -- for people and files -----------------------------------------------------------------------------------------
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column of a file, by name; embeddings are not among them."""
+        found = {"id": self.ids, "predicted": self.predicted}
+        if self.of_classes:
+            found["probability"] = self.confidence
+        found |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
+        found |= {"label": self._label_column(), "split": self.splits}
+        return found | {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
+
+    def _label_column(self) -> np.ndarray:
+        if self.kind == "regression":
+            return self.labels
+        if self.kind == "multilabel":
+            return _joined(self.labels == 1, self.classes)
+        names: np.ndarray = np.array([*self.classes, ""])[self.labels]
+        return names
+
+    def table(self, title: str, most: int = 10) -> Table:
+        """The first nodes, for people."""
+        some = self.take(np.arange(min(most, len(self))))
+        shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
+        numbers = self.kind == "regression"
+        shown["Predicted"] = [f"{one:.4g}" for one in some.predicted] if numbers else some.predicted
+        if self.of_classes:
+            shown["Probability"] = [f"{p:.1%}" for p in some.confidence]
+        if some.spread is not None:
+            shown["±"] = [f"{s:.4g}" if numbers else f"{s:.1%}" for s in some.spread]
+        if some.known.any():
+            labels = some._label_column()
+            shown["Label"] = ["" if one != one else f"{one:.4g}" for one in labels] if numbers else labels
+        if (some.splits != "").any():
+            shown["Split"] = some.splits
+        rows = [[Cell(str(value)) for value in row] for row in zip(*shown.values(), strict=True)]
+        return Table(title, list(shown), rows)
+
+    def write(self, path: str | Path) -> Path:
+        """Write a ``.csv``, ``.parquet`` or ``.npz`` file."""
+        path = Path(path)
+        write = {".csv": self._write_csv, ".parquet": self._write_parquet, ".npz": self._write_npz}.get(path.suffix)
+        if write is None:
+            raise HandfulError(f"{path} must end in .csv, .parquet or .npz")
+        write_aside(path, write)
+        return path
+
+    def _all_columns(self) -> dict[str, np.ndarray]:
+        width = 0 if self.embeddings is None else self.embeddings.shape[1]
+        return self.columns() | {f"e{i}": self.embeddings[:, i] for i in range(width)}  # type: ignore[index]
+
+    def _write_csv(self, path: Path) -> None:
+        columns = self._all_columns()
+        with path.open("w", encoding="utf-8", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(columns)
+            for start in range(0, len(self), WRITE_ROWS):
+                block = (values[start : start + WRITE_ROWS] for values in columns.values())
+                plain = [np.round(v.astype(float), 6).tolist() if v.dtype.kind == "f" else v.tolist() for v in block]
+                out.writerows(zip(*plain, strict=True))
+
+    def _write_parquet(self, path: Path) -> None:
+        try:
+            import pyarrow as pa
+            from pyarrow import parquet
+        except ImportError:
+            raise HandfulError("Parquet files are written by pyarrow: pip install 'handful[parquet]'") from None
+        columns: dict[str, Any] = {
+            name: values.tolist() if values.dtype.kind == "U" else values for name, values in self.columns().items()
+        }
+        if self.embeddings is not None:
+            flat = pa.array(np.ascontiguousarray(self.embeddings).reshape(-1))
+            columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.embeddings.shape[1])
+        parquet.write_table(pa.table(columns), path)
+
+    def _write_npz(self, path: Path) -> None:
+        arrays: dict[str, Any] = {
+            name: values for name, values in self.columns().items() if not name.startswith("p(")
+        } | {"values": self.values, "classes": np.array(self.classes)}
+        if self.embeddings is not None:
+            arrays["embeddings"] = self.embeddings
+        with path.open("wb") as file:
+            np.savez(file, **arrays)
+
+
+def predict(
+    models: Iterable[nn.Module],
+    graph: Graph,
+    nodes: np.ndarray,
+    class_names: Sequence[str] | None = None,
+    device: str | torch.device = "cpu",
+    *,
+    kind: Kind = "multiclass",
+    positive: int = 1,
+    threshold: float = 0.5,
+    sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+) -> Prediction:
+    """What ``models`` say of ``nodes``: exactly, on the full graph, in bounded memory, one model after another.
+
+    Args:
+        models: one, or one for each seed: their probabilities (or numbers) are averaged.
+        graph: with the features that the models were trained on.
+        nodes: int64 ``(n,)``, the numbers of nodes; see ``chosen``.
+        class_names: of the models' classes or labels; their numbers when ``None``.
+        device: where to compute.
+        kind: what the models predict; those with one output are for two classes unless it is a regression.
+        positive, threshold: of two classes, the one that is predicted from which probability on.
+        sampler: that of the training; see ``infer``.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
+    >>> found = predict([hf.SAGE(8, 3, hidden=4, layers=2)], graph, chosen(graph, "test"))
+    >>> len(found), found.probabilities.shape
+    (25, (25, 3))
+    """
+    placed = graph.to(device)
+    count, total, squares = 0, np.zeros(0), np.zeros(0)
+    votes: list[np.ndarray] = []
+    for model in models:
+        outputs = infer(model.to(device), placed, sampler=sampler).cpu()
+        kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
+        found = all_values(outputs, kind)[torch.from_numpy(nodes)].double().numpy()
+        total = found if not count else total + found
+        squares = found**2 if not count else squares + found**2
+        votes.append(most_likely(found, kind, positive, threshold))
+        count += 1
+    mean = total / count
+    numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
+    names = tuple(class_names) if class_names is not None else numbered
+    made = Prediction(
+        kind=kind,
+        ids=node_ids(graph)[nodes],
+        classes=names,
+        values=mean.astype(np.float32),
+        labels=_labels(graph, names, kind)[nodes],
+        splits=node_splits(graph)[nodes],
+        positive=positive,
+        threshold=threshold,
+    )
+    if count < 2:
+        return made
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0) * count / (count - 1))
+    if not made.of_classes:
+        return replace(made, spread=deviation.mean(1).astype(np.float32))
+    best = made.best
+    return replace(
+        made,
+        agree=np.mean([vote == best for vote in votes], axis=0).astype(np.float32),
+        spread=deviation[np.arange(len(best)), best].astype(np.float32),
+    )
+
+
+def all_values(outputs: Tensor, kind: Kind) -> Tensor:
+    """float32: a column for every class or label, its probability; or one column, the number of a regression.
+
+    >>> all_values(torch.tensor([[0.0]]), "binary")
+    tensor([[0.5000, 0.5000]])
+    """
+    found = probabilities(outputs, kind)
+    if kind == "binary":
+        return torch.stack([1 - found, found], 1)
+    return found[:, None] if kind == "regression" else found
+
+
+def most_likely(values: np.ndarray, kind: Kind, positive: int = 1, threshold: float = 0.5) -> np.ndarray:
+    """int64 ``(n,)``: the most probable class; of two, the positive one from ``threshold`` on.
+
+    >>> most_likely(np.array([[0.3, 0.7]]), "binary"), most_likely(np.array([[0.3, 0.7]]), "binary", 0, 0.2)
+    (array([1]), array([0]))
+    """
+    if kind == "binary":
+        return np.where(values[:, positive] >= threshold, positive, 1 - positive)
+    return values.argmax(1)  # type: ignore[no-any-return]
+
+
+def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Text ``(n,)``: the names of the labels that are there, separated by semicolons."""
+    return np.array([";".join(np.array(names)[row]) for row in there], np.str_)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_ID else f"{text[: SHOWN_ID - 1]}…"
+
+
+def node_ids(graph: Graph) -> np.ndarray:
+    """``(N,)``: the user's own ids, or the nodes' numbers where there are none."""
+    return np.arange(graph.num_nodes) if graph.ids is None else graph.ids
+
+
+def node_splits(graph: Graph) -> np.ndarray:
+    """Text ``(N,)``: train, val, test or nothing."""
+    out = np.zeros(graph.num_nodes, "U5")
+    for name, split in zip(MASKS, SPLITS, strict=True):
+        if (mask := getattr(graph, name)) is not None:
+            out[mask.cpu().numpy()] = split
+    return out
+
+
+def _labels(graph: Graph, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
+    """The labels of ``graph`` as those of ``classes``, by name; -1 or NaN where that is not known."""
+    names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
+    fits = graph.y is not None and (kind == graph.kind or (kind != "regression" and kind != "multilabel"))
+    if kind == "regression":
+        none = np.full(graph.num_nodes, np.nan, np.float32)
+        return graph.y.cpu().numpy() if graph.y is not None and fits else none
+    if kind == "multilabel":
+        out = np.full((graph.num_nodes, len(classes)), np.nan, np.float32)
+        for i, name in enumerate(classes):
+            if graph.y is not None and fits and name in names:
+                out[:, i] = graph.y[:, names.index(name)].cpu().numpy()
+        return out
+    if graph.y is None or graph.y.is_floating_point():
+        return np.full(graph.num_nodes, -1)
+    place = {name: i for i, name in enumerate(classes)}
+    places = np.array([*(place.get(name, -1) for name in names), -1])
+    return places[graph.y.cpu().numpy()]  # type: ignore[no-any-return]
+
+
+def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:
+    """int64, the numbers of the nodes that ``which`` names.
+
+    Args:
+        graph: theirs.
+        which: ``all``, ``unlabelled``, ``train``, ``val`` or ``test``; the path of a text file with an id on every
+            line; or ids.
+
+    >>> graph = Graph.from_edge_index([[0], [1]], ids=["a", "b", "c"], y=[0, -1, 1])
+    >>> chosen(graph, "unlabelled"), chosen(graph, ["c", "a"])
+    (array([1]), array([2, 0]))
+    """
+    if isinstance(which, str) and which in CHOICES:
+        if which == "all":
+            return np.arange(graph.num_nodes)
+        if which == "unlabelled":
+            return np.flatnonzero(~graph.labelled.cpu().numpy())
+        return np.flatnonzero(node_splits(graph) == which)
+    if isinstance(which, str | Path):
+        path = Path(which)
+        if not path.is_file():
+            raise HandfulError(f"nodes takes {', '.join(CHOICES)} or a file of ids, and {path} is no file")
+        try:
+            which = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        except UnicodeDecodeError:
+            raise HandfulError(f"{path} is not a text file with an id on every line") from None
+    return _places(node_ids(graph), which)
+
+
+def _places(ids: np.ndarray, wanted: Sequence[Any] | np.ndarray) -> np.ndarray:
+    place = {str(one): i for i, one in enumerate(ids.tolist())}
+    found = [place.get(str(one), -1) for one in wanted]
+    absent = [str(one) for one, at in zip(wanted, found, strict=True) if at < 0]
+    if absent:
+        raise HandfulError(f"{len(absent):,} of {len(found):,} ids are no nodes of the graph: {', '.join(absent[:3])}")
+    return np.array(found, np.int64)

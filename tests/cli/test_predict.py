@@ -1,0 +1,200 @@
+"""``handful predict``: the whole way from tables to predictions, in processes of their own, against one by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+
+import handful as hf
+from cli.run import handful
+
+ROLES = ("--source", "payer", "--target", "payee", "--weight", "amount", "--id", "customer", "--label", "status")
+SMALL = ("--hidden", "8", "--layers", "2", "--epochs", "3", "--seeds", "1,2", "--parts", "2", "--lr", "0.01")
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "customers.py"
+
+
+def process(*args: object) -> str:
+    done = subprocess.run([sys.executable, *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def by_hand(folder: Path, first: Path) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, features and edges of the customers' tables, with plain Python, by what the ``first`` tables tell."""
+    before, rows = read(first / "customers.csv"), read(folder / "customers.csv")
+
+    def days(text: str) -> float:
+        return float(np.datetime64(text).astype(int))
+
+    ages = [float(row["age"]) for row in before if row["age"]]
+    joined = [days(row["joined"]) for row in before]
+    balances = [float(row["balance"]) for row in before]
+    cities, plans = (sorted({row[name] for row in before}) for name in ("city", "plan"))
+    x = []
+    for row in rows:
+        age = float(row["age"]) if row["age"] else median(ages)
+        place = cities.index(row["city"]) if row["city"] in cities else len(cities)
+        x.append(
+            [
+                (age - np.mean(ages)) / np.std(ages),
+                float(not row["age"]),
+                (days(row["joined"]) - np.mean(joined)) / np.std(joined),
+                *np.eye(len(cities) + 1)[place],
+                *np.eye(len(plans) + 1)[plans.index(row["plan"])],
+                float(row["business"] == "true"),
+                (float(row["balance"]) - np.mean(balances)) / np.std(balances),
+            ]
+        )
+    ids = [row["customer"] for row in rows]
+    place_of = {one: i for i, one in enumerate(ids)}
+    sums: dict[tuple[int, int], float] = defaultdict(float)
+    for row in read(folder / "transfers.csv"):
+        sums[place_of[row["payer"]], place_of[row["payee"]]] += float(row["amount"])
+    both = {edge: [w for w in (sums.get(edge), sums.get(edge[::-1])) if w is not None] for edge in sums}
+    both |= {edge[::-1]: weights for edge, weights in both.items()}
+    edges = np.array(list(both)).T
+    return ids, np.array(x, np.float32), edges, np.array([np.mean(w) for w in both.values()], np.float32)
+
+
+def test_the_whole_way_from_tables_to_predictions(tmp_path: Path) -> None:
+    shop, later, run = tmp_path / "shop", tmp_path / "later", tmp_path / "run"
+    process(EXAMPLE, shop, "--count", 200)
+    process(EXAMPLE, later, "--count", 200, "--month", 2)
+    assert list(read(later / "customers.csv")[0]) == list(read(shop / "customers.csv")[0])[::-1]
+    assert "Malmö" in {row["city"] for row in read(later / "customers.csv")}
+    tables = (shop / "transfers.csv", shop / "customers.csv")
+    printed = process("-m", "handful", "import", *tables, *ROLES, "--undirected", "--out", tmp_path / "graph")
+    assert "missing = 4" in printed
+    assert "one-hot: 5 values and other" in printed
+    process("-m", "handful", "train", tmp_path / "graph", *SMALL, "--out", run)
+    process("-m", "handful", "predict", run, "--out", tmp_path / "first.csv", "--nodes", "all")
+    process(
+        "-m", "handful", "predict", run, later / "transfers.csv", later / "customers.csv",
+        "--nodes", "all", "--out", tmp_path / "second.csv",
+    )  # fmt: skip
+    for folder, name in ((shop, "first"), (later, "second")):
+        ids, x, edges, weight = by_hand(folder, shop)
+        graph = hf.Graph.from_edge_index(edges, len(ids), x=x, edge_weight=weight)
+        assert graph.undirected
+        logits = [hf.infer(model, graph)[:, 0].double() for model in hf.open_run(run).models()]
+        ok = np.mean([logit.sigmoid().numpy() for logit in logits], axis=0)
+        found = read(tmp_path / f"{name}.csv")
+        assert [row["id"] for row in found] == ids
+        assert np.allclose([float(row["p(ok)"]) for row in found], ok, atol=2e-5)
+        assert np.allclose([float(row["p(fraud)"]) for row in found], 1 - ok, atol=2e-5)
+        # The rarer class, fraud, is the positive one: it is predicted from a half on.
+        clear = [(row["predicted"], p > 0.5) for row, p in zip(found, ok, strict=True) if abs(p - 0.5) > 1e-4]
+        assert all((name == "ok") == likely for name, likely in clear)
+        status = {row["customer"]: row["status"] for row in read(folder / "customers.csv")}
+        assert [row["label"] for row in found] == [status[one] for one in ids]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    for month in (1, 2):
+        process(EXAMPLE, folder / f"month{month}", "--count", 100, "--month", month)
+    tables = (folder / "month1" / "transfers.csv", folder / "month1" / "customers.csv")
+    assert handful("import", *tables, *ROLES, "--undirected", "--out", folder / "graph").code == 0
+    assert handful("train", folder / "graph", *SMALL, "--out", folder / "run").code == 0
+    return folder
+
+
+def test_what_is_printed(trained: Path) -> None:
+    result = handful("predict", trained / "run", "--nodes", "test")
+    assert result.code == 0, result.stderr
+    for words in ("graph: ", "C000", "right where the label is known: test", "means over the seeds 1, 2", "--out"):
+        assert words in result.stdout
+    told = handful("predict", trained / "run", "--json").json
+    assert told["chosen"] == "unlabelled"
+    assert told["nodes"] == sum(told["classes"].values()) > 0
+    assert set(told["preview"][0]) >= {"id", "predicted", "probability", "p(fraud)", "p(ok)", "split", "agree"}
+
+
+def test_only_what_it_would_change(trained: Path) -> None:
+    out = trained / "changed.csv"
+    told = handful("predict", trained / "run", "--nodes", "all", "--changed", "--out", out, "--json").json
+    rows = read(out)
+    assert told["nodes"] == told["changed"] == len(rows) > 0
+    assert all(row["label"] and row["label"] != row["predicted"] for row in rows)
+    sure = [float(row["probability"]) for row in rows]
+    assert sure == sorted(sure, reverse=True)
+
+
+def test_a_graph_of_its_own_is_checked_column_by_column(trained: Path) -> None:
+    tables = (trained / "month2" / "transfers.csv", trained / "month2" / "customers.csv")
+    handful("import", *tables, *ROLES, "--undirected", "--out", trained / "other")
+    result = handful("predict", trained / "run", trained / "other")
+    assert result.code == 2
+    assert "was not encoded as the run's was: 'age' is scaled otherwise" in result.stderr
+    assert "'city' has other categories (Malmö)" in result.stderr
+    told = handful("import", *tables, "--schema", trained / "run", "--out", trained / "same", "--json")
+    assert "'Malmö'" in told.stderr
+    assert told.json["split"] == {}
+    for graph, name in (((trained / "same",), "a"), (tables, "b")):
+        assert handful("predict", trained / "run", *graph, "--out", trained / f"{name}.csv").code == 0
+    assert (trained / "a.csv").read_text() == (trained / "b.csv").read_text()
+
+
+def test_renamed_columns_and_categories_never_shift(trained: Path, tmp_path: Path) -> None:
+    text = (trained / "month1" / "customers.csv").read_text()
+    (tmp_path / "edges.csv").write_text((trained / "month1" / "transfers.csv").read_text())
+    for old, new, words in (
+        ("age,", "years,", "has no column age, which the schema needs"),
+        ("Lyon", "Aachen", "'city' has values that are not in the schema, 'Aachen'"),
+    ):
+        (tmp_path / "nodes.csv").write_text(text.replace(old, new))
+        result = handful("predict", trained / "run", tmp_path, "--out", tmp_path / "p.csv", "--nodes", "all")
+        assert words in result.stderr
+        assert (result.code == 0) == (old == "Lyon")
+    graph = hf.open_run(trained / "run").load(tmp_path, say=lambda text: None)
+    place = hf.datasets.schema.Schema.from_json(graph.schema).features.index("city=Porto")
+    lives = np.array([row["city"] == "Porto" for row in read(tmp_path / "nodes.csv")])
+    assert graph.x is not None
+    assert np.array_equal(graph.x[:, place].numpy(), lives)
+
+
+def test_a_graph_without_columns(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    hf.Experiment("synthetic?nodes=100&degree=4&features=8", hidden=8, layers=2, epochs=1, seeds=(1,)).run(run)
+    told = handful("predict", run, "--embeddings", "--out", tmp_path / "p.npz", "--json").json
+    assert (told["chosen"], told["nodes"]) == ("all", 100)
+    with np.load(tmp_path / "p.npz") as arrays:
+        assert arrays["embeddings"].shape == (100, 8)
+    for args, words in (
+        ((run, "synthetic?nodes=100&degree=4&features=9"), "has 9 features, and the run was trained on 8"),
+        ((trained / "run", "synthetic?nodes=100&degree=4&features=15"), "does not say what its 15 features are"),
+        ((run, "--nodes", "unlabelled"), "has no unlabelled nodes"),
+        ((run, "--nodes", "nobody.txt"), "nobody.txt is no file"),
+        ((run, "--out", "p.txt"), "must end in .csv, .parquet or .npz"),
+        ((tmp_path,), "holds no run"),
+    ):
+        result = handful("predict", *args)
+        assert result.code == 2
+        assert words in result.stderr
+
+
+def test_a_broken_encoding_is_one_line(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained / "run", tmp_path / "run")
+    for broken, words in (
+        ({"class_names": [1]}, "class names are no texts"),
+        ({"schema": {"id": 1}}, "not a schema"),
+        ([], "does not hold a JSON object"),
+    ):
+        (tmp_path / "run" / "seed-1" / "encoding.json").write_text(json.dumps(broken))
+        result = handful("predict", tmp_path / "run", trained / "graph")
+        assert (result.code, words in result.stderr) == (2, True), result.stderr

@@ -1,0 +1,107 @@
+"""The estimators: scikit-learn's own checks, and graphs, PyG data and tables in place of arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import handful as hf
+
+SMALL = {"hidden": 16, "layers": 2, "epochs": 30, "lr": 0.02, "dropout": 0.0, "sampler": "full"}
+
+
+@pytest.mark.slow
+@parametrize_with_checks([hf.NodeClassifier(**SMALL), hf.NodeRegressor(**SMALL | {"epochs": 100})])  # type: ignore[arg-type]
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", [hf.NodeClassifier, hf.NodeRegressor])
+def test_parameters_are_kept_and_cloned(kind: Any) -> None:
+    given = kind(**SMALL, seeds=(1, 2))
+    assert clone(given).get_params() == given.get_params()
+    assert clone(given).set_params(hidden=4).hidden == 4
+    with pytest.raises(NotFittedError):
+        given.predict(np.zeros((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def graph() -> hf.Graph:
+    return hf.load("synthetic?nodes=300&degree=8&classes=3&features=8&signal=1")
+
+
+def test_it_is_an_experiment(graph: hf.Graph) -> None:
+    classifier = hf.NodeClassifier(**SMALL, seeds=(3, 4)).fit(graph)  # type: ignore[arg-type]
+    asked = hf.Experiment("memory", **SMALL, seeds=(3, 4))  # type: ignore[arg-type]
+    models = [asked.make_model(graph, seed) for seed in asked.seeds]
+    for seed, model in zip(asked.seeds, models, strict=True):
+        hf.fit(model, graph, asked.sampler, asked.settings, seed=seed)
+    mean = np.mean([hf.infer(model, graph).softmax(1).numpy() for model in models], axis=0)
+    assert np.allclose(classifier.predict_proba(graph), mean, atol=1e-6)
+    test = graph.test_mask.numpy()  # type: ignore[union-attr]
+    assert classifier.score(graph) == (mean.argmax(1) == graph.y.numpy())[test].mean()  # type: ignore[union-attr]
+    assert classifier.embed(graph).shape == (300, 16)
+
+
+def test_a_graph_of_pyg_and_labels_of_ones_own(graph: hf.Graph) -> None:
+    data = hf.to_pyg(graph)
+    names = np.array(["a", "b", "c"])[graph.y.numpy()].astype(object)  # type: ignore[union-attr]
+    names[:50] = None
+    del data.train_mask, data.val_mask, data.test_mask
+    classifier = clone(hf.NodeClassifier(**SMALL)).fit(data, names)  # type: ignore[arg-type]
+    assert classifier.classes_.tolist() == ["a", "b", "c"]
+    assert set(classifier.predict(data)) <= {"a", "b", "c"}
+    known = np.array([name is not None for name in names])
+    assert (classifier.predict(data) == names)[known].mean() > 0.6
+
+
+def test_tables_are_encoded_by_the_first(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["u", "v", "w"], 60)
+    nodes = pa.table({"id": [f"n{i}" for i in range(60)], "kind": kind, "size": rng.normal(size=60), "label": kind})
+    edges = pa.table({"source": [f"n{i}" for i in range(59)], "target": [f"n{i + 1}" for i in range(59)]})
+    classifier = hf.NodeClassifier(**SMALL).fit((edges, nodes))  # type: ignore[arg-type]
+    assert classifier.classes_.tolist() == ["u", "v", "w"]
+    turned = nodes.select(["size", "kind", "id"]).slice(10, 30)
+    inside = edges.slice(10, 29)
+    first = classifier.predict((inside, turned))
+    assert np.array_equal(first, classifier.predict((inside, nodes.slice(10, 30))))
+    other = hf.datasets.importer.read_tables(inside, nodes.slice(10, 30))
+    with pytest.raises(hf.HandfulError, match="was not encoded as the one that was fitted"):
+        classifier.predict(other)
+
+
+def test_it_can_be_searched_over() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 4))
+    y = (x[:, 0] > 0).astype(int)
+    search = GridSearchCV(hf.NodeClassifier(**SMALL), {"hidden": [4, 16]}, cv=2).fit(x, y)  # type: ignore[arg-type]
+    assert search.best_score_ > 0.8
+
+
+def test_mistakes(graph: hf.Graph) -> None:
+    with pytest.raises(hf.HandfulError, match="has no labels: give them as y"):
+        hf.NodeClassifier().fit(hf.Graph.from_edge_index([[0], [1]], x=np.eye(2, dtype=np.float32)))
+    with pytest.raises(hf.HandfulError, match=r"y must have shape \(300,\)"):
+        hf.NodeClassifier().fit(graph, [1, 2])
+
+
+def test_numbers_are_learned(graph: hf.Graph) -> None:
+    assert graph.x is not None
+    number = (graph.x[:, 0] * 3 + 10).numpy().astype(float)
+    number[:30] = np.nan
+    regressor = hf.NodeRegressor(**SMALL | {"epochs": 150}).fit(
+        graph.replace(y=None, class_names=None, num_classes=None), number
+    )  # type: ignore[arg-type]
+    known = ~np.isnan(number)
+    assert np.corrcoef(regressor.predict(graph)[known], number[known])[0, 1] > 0.8
+    with pytest.raises(hf.HandfulError, match="has no numbers to predict"):
+        regressor.score(graph)
