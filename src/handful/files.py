@@ -15,6 +15,18 @@ from typing import Any
 from platformdirs import user_cache_path
 
 
+def place(text: str) -> Path | None:
+    """The path that ``text`` is, or ``None`` if it cannot be one: too long, with a null byte, of an unknown user."""
+    try:
+        path = Path(text).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return path
+
+
 def home(root: str | os.PathLike[str] | None = None) -> Path:
     """The folder for data sets and partitions: ``root``, else ``$HANDFUL_HOME``, else one in the user's cache.
 

@@ -713,6 +713,8 @@ def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
     if graph.y is None:
         return {"y": None, "num_classes": None if graph.task == "regression" else graph.num_classes}
     y = _tensor(graph.y, "y")
+    if y.ndim == 0:
+        raise GraphError(f"y must have shape ({n},), one label per node, got one number")
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
     fractions = y.is_floating_point() and not bool((y.isnan() | (y == y.round())).all())

@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import stat
+import time
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,8 @@ FORMAT = "handful-graph"
 VERSION = 2
 """Version 1 knew no ids and no schema; it is still read."""
 HEADER = "graph.json"
+SWAP_TRIES, SWAP_SECONDS = 100, 0.02
+"""How often, and after how long, one looks again for a graph that is being replaced."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "ids", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
@@ -98,13 +101,26 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     handful.errors.DatasetError: no-such-folder is not a saved graph: it has no graph.json
     """
     path = Path(path)
-    header = _read_header(path)
+    for left in reversed(range(SWAP_TRIES)):
+        before = _inode(path)
+        try:
+            return _opened(path, _read_header(path), verify)
+        except (DatasetError, GraphError, FileNotFoundError) as error:
+            # Another process may be putting, or may have put, a new graph in the place of this one.
+            if not left or (_inode(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
+                if isinstance(error, FileNotFoundError):
+                    raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
+                raise
+        time.sleep(SWAP_SECONDS)
+    raise AssertionError("the last try returns or raises")
+
+
+def _inode(path: Path) -> int | None:
+    """What tells one folder at ``path`` from another that takes its place."""
     try:
-        return _opened(path, header, verify)
-    except (DatasetError, GraphError):
-        if header == _read_header(path):
-            raise
-    return open_graph(path, verify)  # the folder was replaced meanwhile
+        return (path / HEADER).stat().st_ino
+    except OSError:
+        return None
 
 
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:

@@ -11,6 +11,7 @@ DATASETS = (
     "synthetic",
     "ogbn-arxiv",
     "ogbn-products",
+    "ogbn-proteins",
     "ogbn-papers100M",
     "pokec",
     "hm-categories",
@@ -20,6 +21,13 @@ DATASETS = (
     "city-reviews",
     "artnet-exp",
     "web-fraud",
+    "hm-prices",
+    "avazu-ctr",
+    "city-roads-M",
+    "city-roads-L",
+    "twitch-views",
+    "artnet-views",
+    "web-traffic",
     "pyg:…",
 )
 """What can be loaded by name; a name that ends in ``:…`` is of a family."""

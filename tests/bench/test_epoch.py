@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from handful.bench.epoch import (
     profile,
 )
 from handful.bench.pyg import pyg_epoch
+from handful.training import optim
 
 pytest.importorskip("torch_geometric")
 
@@ -47,14 +50,17 @@ def test_the_ways_train_the_same_model() -> None:
     graph = make_graph()
     ours = SMALL.make_model(graph, 0)
     seen: list[int] = []
-    step = torch.optim.Adam.step
 
-    def count(self: torch.optim.Adam) -> object:
-        seen.append(sum(p.numel() for group in self.param_groups for p in group["params"]))
-        return step(self)
+    def count(step: Callable[[torch.optim.Adam], object]) -> Callable[[torch.optim.Adam], object]:
+        def counted(self: torch.optim.Adam) -> object:
+            seen.append(sum(p.numel() for group in self.param_groups for p in group["params"]))
+            return step(self)
+
+        return counted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.optim.Adam, "step", count)
+        for kind in (torch.optim.Adam, optim._uncompiled(torch.optim.Adam)):
+            patch.setattr(kind, "step", count(kind.step))
         for epoch in (pyg_epoch(SMALL, graph, 2), pyg_epoch(SMALL, graph, 2, csr=True)):
             assert epoch() == 1.0
         for epoch in handful_epochs(SMALL, graph, 0).values():

@@ -81,6 +81,7 @@ def test_asked_again_nothing_is_trained_again_and_the_numbers_are_those_of_the_r
             "test",
             "val",
             "seconds",
+            "prepare_seconds",
             "epoch_seconds",
             "peak_memory_bytes",
             "dir",

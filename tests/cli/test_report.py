@@ -41,12 +41,12 @@ def test_one_page_for_all_that_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "broken" / "finding.json").write_text('{"format": 1}')
     result = handful("report", tmp_path, "--json")
     assert result.code == 0, result.stderr
-    assert result.json == {"path": str(tmp_path / "report.html"), "records": 3, "tables": 3, "charts": 4}
+    assert result.json == {"path": str(tmp_path / "report.html"), "records": 3, "tables": 7, "charts": 5}
     page = (tmp_path / "report.html").read_text()
     for word in ("broken/finding.json", "format 1", "old", "made by handful 0.1", "3 findings", "RNS (parts=4)"):
         assert word in page
     people = handful("report", tmp_path, "--out", tmp_path / "other.html")
-    assert "3 records, 3 tables, 4 charts" in people.stdout
+    assert "3 records, 7 tables, 5 charts" in people.stdout
     for place in ("broken/finding.json", "old"):
         assert f"not readable: {place}: " in people.stderr
     assert (tmp_path / "other.html").read_text() == page

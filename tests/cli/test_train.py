@@ -36,6 +36,7 @@ def test_json_has_what_the_documentation_says(npz: Path, tmp_path: Path) -> None
         "val",
         "test",
         "seconds",
+        "prepare_seconds",
         "epoch_seconds",
         "peak_memory_bytes",
         "assessment",
@@ -340,7 +341,9 @@ def test_numbers_are_predicted(tmp_path: Path) -> None:
     )
     assert result.code == 0, result.stderr
     assert "labels are numbers to predict (regression), judged by MAE" in " ".join(result.stderr.split())
-    assert re.search(r"Test MAE \d+\.\d+ \(validation", result.stdout)  # in its unit, not in percent
+    assert re.search(
+        r"Test MAE \d+\.\d+\. Validation MAE \d+\.\d+\.", " ".join(result.stdout.split())
+    )  # in its unit, not in percent
     (finding,) = read_findings(tmp_path / "run")[0]
     assert [chart.name for chart in finding.charts] == ["curves", "predicted"]
     assert [table.title for table in finding.tables][-1] == "Largest errors among the test nodes, seed 1"

@@ -69,7 +69,7 @@ def test_one_cache_serves_many(tmp_path: Path) -> None:
     processes = [start("-c", CLUSTERS, env=env) for _ in range(3)]
     sums = {process.communicate(timeout=120)[0] for process in processes}
     assert len(sums) == 1
-    assert [file.suffix for file in (tmp_path / "partitions").iterdir()] == [".npy"]
+    assert [file.suffix for file in (tmp_path / "partitions").iterdir()] == [".npz"]
 
 
 def test_a_graph_that_its_owner_stamped_is_verified_by_everyone_else(tmp_path: Path) -> None:

@@ -12,35 +12,6 @@ from fuzz.doors import DOORS
 from fuzz.runner import Child, child, run_case
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
-WAITING = {
-    **dict.fromkeys(
-        [
-            "csv-KeyError-at-tables-py-column",
-            "graphland-KeyError-at-tables-py-column",
-            "parquet-ArrowInvalid-at-importer-py--labels",
-            "parquet-ArrowInvalid-at-importer-py--vectors",
-            "parquet-ArrowInvalid-at-importer-py-of-table",
-            "parquet-ArrowNotImplementedError-at-importer-py--labels",
-            "parquet-ArrowNotImplementedError-at-importer-py--vectors",
-            "parquet-ArrowNotImplementedError-at-importer-py-of-table",
-            "parquet-KeyError-at-tables-py-column",
-            "parquet-ValueError-at-importer-py--read-edges",
-        ],
-        "columns of odd types and names used twice: the tables' reader is being rewritten",
-    ),
-    **dict.fromkeys(
-        [
-            "records-RecursionError-at-page-py--read",
-            "records-RecursionError-at-record-py-read-json",
-            "run-RecursionError-at-record-py-read-json",
-            "run-TypeError-at-record-py--listcomp",
-            "run-UnicodeDecodeError-at-record-py-lines",
-            "saved-RecursionError-at-storage-py--read-header",
-        ],
-        "records and headers nested too deep or torn: their readers are being rewritten",
-    ),
-}
-"""Cases that are not mended yet, and why."""
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +24,6 @@ def worker() -> Iterator[Child]:
 def test_the_only_answers_are_success_and_a_told_mistake(
     path: Path, worker: Child, request: pytest.FixtureRequest
 ) -> None:
-    if path.stem in WAITING:
-        request.applymarker(pytest.mark.xfail(reason=WAITING[path.stem], strict=True))
     answer = run_case(worker, path)
     assert answer.kind in ("ok", "refused"), answer.said
 

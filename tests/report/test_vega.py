@@ -13,6 +13,7 @@ import vl_convert
 from handful.errors import HandfulError
 from handful.finding import Axis, Chart, Series, View
 from handful.report.vega import PALETTE, domain, draw, legend_of, spec, write_charts
+from handful.vocabulary import METHODS
 from made_records import bounds, costs, crowd, curves, errors, findings, penalty, regimes, speedup, structure, terms
 
 CHARTS = [curves(), costs(), regimes(), speedup(), terms(), structure(), errors(), bounds(), penalty(), crowd()]
@@ -150,7 +151,7 @@ def test_a_method_has_its_colour_and_the_papers_are_hollow() -> None:
 def test_single_points_are_named_beside_them_and_own_categories_below() -> None:
     assert legend_of(costs().views[0]) == legend_of(terms().views[0]) == legend_of(penalty().views[0]) == []
     texts = [layer for layer in spec(costs())["layer"] if layer.get("mark", {}).get("type") == "text"]
-    assert sum(len(layer["data"]["values"]) for layer in texts) == 6
+    assert sum(len(layer["data"]["values"]) for layer in texts) == len(METHODS)
     domain_ = spec(penalty())["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert domain_ == [series.name for series in penalty().views[0].series]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from handful.cli.app import integers
 from handful.errors import DatasetError, HandfulError, unknown
+from handful.files import place
 from handful.settings import Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS
 
@@ -26,7 +26,8 @@ def known_graph(text: str | None) -> str | None:
     """Refuse what is neither the name of a data set nor a path."""
     name, colon, _ = (text or "").partition("?")[0].partition(":")
     named = f"{name}:…" in DATASETS if colon else name in DATASETS
-    if text is not None and not (named or Path(text).expanduser().exists()):
+    path = None if text is None or named else place(text)
+    if text is not None and not (named or (path is not None and path.exists())):
         raise DatasetError(unknown("data set or file", text, DATASETS))
     return text
 

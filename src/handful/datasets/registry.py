@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 from handful.datasets.splits import check_seed, drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
-from handful.files import home
+from handful.files import home, place
 from handful.graph import Graph, MetricName
 
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
@@ -142,7 +142,7 @@ def load(
 
 
 def _from_path(text: str, split: str | None, seed: int) -> Graph:
-    path = _place(text)
+    path = place(text)
     if path is None or not path.exists():
         names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
         raise DatasetError(unknown("data set or file", text, names))
@@ -150,18 +150,6 @@ def _from_path(text: str, split: str | None, seed: int) -> Graph:
 
     graph = read_graph(path)
     return graph if split is None else graph.replace(**drawn_split(graph, split, seed))
-
-
-def _place(text: str) -> Path | None:
-    """The path that ``text`` is, or ``None`` if it cannot be one: too long, with a null byte, of an unknown user."""
-    try:
-        path = Path(text).expanduser()
-        path.stat()
-    except FileNotFoundError:
-        return path
-    except (OSError, ValueError, RuntimeError):
-        return None
-    return path
 
 
 def _options(source: Source, given: str) -> Any:

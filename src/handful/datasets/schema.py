@@ -528,7 +528,7 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
         with reading(rows.source.path):
             column = pa.compute.cast(pa.array(numbers, from_pandas=True), pa.int64())
     whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
-    if whole and not pa.types.is_null(column.type):
+    if whole and not pa.types.is_null(column.type) and not pa.types.is_unsigned_integer(column.type):
         column = pa.compute.if_else(pa.compute.equal(column, -1), None, column)
     with reading(rows.source.path):
         return as_text(column), whole

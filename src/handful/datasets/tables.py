@@ -245,7 +245,11 @@ def as_floats(column: Any) -> np.ndarray:
 
 def as_text(column: Any) -> Any:
     """A column as text: whole numbers without a point, booleans as true and false."""
-    return column.cast(arrow().string())
+    pa = arrow()
+    try:
+        return column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DatasetError(f"a column of {column.type} cannot be read as text: {str(error).splitlines()[0]}") from None
 
 
 class Problems:

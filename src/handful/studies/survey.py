@@ -78,7 +78,7 @@ def samplers_for(graph: Graph, layers: int) -> dict[str, Sampler]:
         "neighbor": {"fanout": (10,) * layers, "batch_size": batch},
         "cluster": {"clusters": clusters, "per_batch": -(-clusters // STEPS)},
         "saint": {"roots": max(1, n // (2 * STEPS)), "length": 2},
-        "ladies": {"budget": (max(1, min(8192, n // STEPS)),) * layers, "batch_size": batch},
+        "ladies": {"budget": (max(1, min(8192, n // STEPS)),), "batch_size": batch},
         "rns": {"parts": STEPS},
         OURS: {"parts": STEPS, "hubs": "auto"},
     }
@@ -118,11 +118,12 @@ def planned(request: Request) -> Plan:
         epochs = max(1, round(case.epochs * scale.epochs))
         known = {"metric": graph.metric, "nodes": graph.num_nodes, "edges": graph.num_edges, "epochs": epochs}
         plan.graphs[case.label] = {"graph": case.graph, "split": case.split, **known}
-        how = {"hidden": scale.hidden, "layers": scale.layers, "dropout": 0.5, "lr": 0.01, "epochs": epochs}
+        how: dict[str, Any] = {"hidden": scale.hidden, "layers": scale.layers, "dropout": 0.5, "lr": 0.01}
+        how["epochs"] = epochs
         for method, sampler in samplers_for(graph, scale.layers).items():
             name = f"{re.sub(r'[^A-Za-z0-9]+', '-', case.label).strip('-')}-{method}"
             plan.places[name] = case.label, method
-            plan.jobs[name] = asked(request, Experiment(case.graph, split=case.split, sampler=sampler).with_(**how))
+            plan.jobs[name] = asked(request, Experiment(case.graph, split=case.split, sampler=sampler, **how))
     if not plan.jobs:
         raise DatasetError("none of the graphs of the survey is found: " + "; ".join(plan.missing.values()))
     return plan

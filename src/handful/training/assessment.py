@@ -255,4 +255,4 @@ def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
 
 def _id(graph: Graph, node: int) -> int | str:
     """The user's own id of a node, or its number."""
-    return node if graph.ids is None else graph.ids[node].item()  # type: ignore[no-any-return]
+    return node if graph.ids is None else graph.ids[node].item()
