@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 import runpy
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -44,6 +46,16 @@ def test_examples_run(
         warnings.simplefilter("ignore")
         runpy.run_path(str(EXAMPLES / f"{name}.py"))
     assert says in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_each_process_of_lightning_has_its_share(tmp_path: Path) -> None:
+    path = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)
+    command = [sys.executable, str(EXAMPLES / "lightning_loader.py"), "1", "2"]
+    ended = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    for rank in range(2):
+        assert f"process {rank} of 2: 31718 of 63436 nodes an epoch" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -126,14 +126,6 @@ def test_hubs_fit_where_parts_fill_their_type() -> None:
             np.testing.assert_array_equal(a, b)
 
 
-@settings(deadline=None)  # the first example compiles
-@given(graphs())
-def test_edge_index_is_the_coo_form(graph: tuple[int, Edges]) -> None:
-    n, edges = graph
-    indptr, indices, order = compressed(n, edges)
-    np.testing.assert_array_equal(subgraph.edge_index(indptr, indices), edges[:, order])
-
-
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
 def test_all_parts_at_once_equal_each_alone(n: int) -> None:
     rng = np.random.default_rng(n)
@@ -156,7 +148,7 @@ def test_threads_change_nothing(threads: int) -> None:
         hubs = np.arange(0, n, 50)
         parts = [a for piece in subgraph.parts(indptr, indices, part, m, with_edges=True) for a in piece]
         parts += [a for piece in subgraph.parts(indptr, indices, part, m, hubs=hubs) for a in piece]
-        return [*parts, *subgraph.induced(indptr, indices, nodes, True), subgraph.edge_index(indptr, indices)]
+        return [*parts, *subgraph.induced(indptr, indices, nodes, True)]
 
     before = get_threads()
     try:

@@ -204,21 +204,6 @@ def parts(
 
 
 @kernel
-def _edge_index(lo: int, hi: int, indptr: Any, indices: Any, out: Any) -> None:
-    for v in range(lo, hi):
-        for e in range(indptr[v], indptr[v + 1]):
-            out[0, e] = indices[e]
-            out[1, e] = v
-
-
-def edge_index(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """``(2, E)`` int64 sources and targets of a CSR: the form that PyG has edges in."""
-    out = np.empty((2, len(indices)), np.int64)
-    over_rows(_edge_index, indptr, indices, out)
-    return out
-
-
-@kernel
 def _count_inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, count: Any) -> None:
     for i in range(lo, hi):
         inside = 0
