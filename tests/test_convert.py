@@ -231,3 +231,16 @@ def test_networkx_refusals() -> None:
     with pytest.raises(GraphError, match="edge 1 to 2 has no 'weight'"):
         from_networkx(source)
     assert from_networkx(nx.Graph()).num_nodes == 0
+
+
+def test_ids_of_a_file_are_the_nodes_own() -> None:
+    store = {"edge_index": [[0, 1], [1, 0]], "y": [0, 1]}
+    assert from_mapping({**store, "ids": np.array(["b", "a"])}).ids.tolist() == ["b", "a"]  # type: ignore[union-attr]
+    for ids, words in (
+        (["a", "a"], "ids holds an id twice"),
+        ([0.5, 1.5], "ids must be integers"),
+        ([1], r"ids must have shape \(2,\)"),
+        ([[1], [1, 2]], "ids must be integers or texts"),
+    ):
+        with pytest.raises(GraphError, match=words):
+            from_mapping({**store, "ids": ids})

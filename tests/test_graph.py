@@ -392,3 +392,8 @@ def test_ways_to_merge_repeated_edges() -> None:
         merged = graph.coalesce(weights)  # type: ignore[arg-type]
         assert merged.edge_weight is not None
         assert (merged.edge_index.tolist(), merged.edge_weight.tolist()) == ([[0, 2], [1, 1]], expected)
+
+
+def test_names_of_classes_differ() -> None:
+    with pytest.raises(GraphError, match="class_names holds a name twice"):
+        Graph.from_edge_index([[0], [1]], y=[0, 1], class_names=("a", "a"))

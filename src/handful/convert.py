@@ -29,7 +29,7 @@ SPLIT_KEYS = {
 }
 
 
-KEYS = ("edge_index", "edge_weight", "adj_t", "x", "y", "num_nodes", "num_classes", "class_names")
+KEYS = ("edge_index", "edge_weight", "adj_t", "x", "y", "num_nodes", "num_classes", "class_names", "ids")
 """What a graph takes of PyG's ``Data``, beside the split."""
 NO_EDGE_ATTR = (
     "edge_attr cannot be used: no model here takes features of edges. Give one number per edge as edge_weight, "
@@ -91,7 +91,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
 
     Args:
         store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``, ``num_classes``,
-            ``class_names``, ``task``, ``metric``, ``positive`` and a split (see ``split_fields``).
+            ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see ``split_fields``).
         fold: which column to take of masks that are matrices.
         fields: as for ``Graph``; they replace those of ``store``.
 
@@ -108,6 +108,8 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     found |= {key: _whole(store[key], key) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
     if store.get("class_names") is not None:
         found["class_names"] = _names(store["class_names"])
+    if store.get("ids") is not None:
+        found["ids"] = _ids(store["ids"])
     found |= {key: str(store[key]) for key in ("task", "metric", "positive") if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **found | fields)
 
@@ -125,6 +127,18 @@ def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str | Real) for name in names):
         raise GraphError(f"class_names must be a list of names, got {_short(value)}")
     return tuple(map(str, names))
+
+
+def _ids(value: Any) -> np.ndarray:
+    """The user's own names of the nodes, each there once."""
+    try:
+        ids: np.ndarray = np.asarray(value)
+        once = len(np.unique(ids)) == ids.size
+    except (TypeError, ValueError, RuntimeError, MemoryError):
+        raise GraphError(f"ids must be integers or texts, got {_short(value)}") from None
+    if not once:
+        raise GraphError("ids holds an id twice: every node has its own")
+    return ids
 
 
 def _short(value: Any) -> str:

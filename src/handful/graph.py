@@ -604,6 +604,8 @@ def _check_plain(graph: Graph) -> None:
         raise GraphError(f"undirected must be true, false or None, got {graph.undirected!r}")
     if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
         raise GraphError(f"class_names must be a tuple of texts, got {str(names)[:60]}")
+    if names is not None and len(set(names)) < len(names):
+        raise GraphError(f"class_names holds a name twice: {str(names)[:60]}")
     if classes is not None and (isinstance(classes, bool) or not isinstance(classes, int) or classes < 0):
         raise GraphError(f"num_classes must be a whole number from 0 on, got {classes!r}")
 

@@ -16,6 +16,7 @@ from handful.errors import HandfulError
 from handful.files import write_aside
 from handful.finding import Cell, Table
 from handful.graph import MASKS, Graph, Kind
+from handful.nn.parallel import usable_device
 from handful.samplers import FullGraph, Sampler
 from handful.training.inference import infer
 from handful.training.metrics import probabilities
@@ -249,6 +250,7 @@ def predict(
     >>> len(found), found.probabilities.shape
     (25, (25, 3))
     """
+    device = usable_device(device)
     placed = graph.to(device)
     count, total, squares = 0, np.zeros(0), np.zeros(0)
     votes: list[np.ndarray] = []
@@ -383,6 +385,8 @@ def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.n
 
 def _places(ids: np.ndarray, wanted: Sequence[Any] | np.ndarray) -> np.ndarray:
     place = {str(one): i for i, one in enumerate(ids.tolist())}
+    if len(place) < len(ids):
+        raise HandfulError("some nodes of the graph have the same id: choose others than by ids")
     found = [place.get(str(one), -1) for one in wanted]
     absent = [str(one) for one, at in zip(wanted, found, strict=True) if at < 0]
     if absent:

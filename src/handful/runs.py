@@ -14,6 +14,7 @@ import numpy as np
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
 from handful.datasets.schema import Say, Schema
+from handful.datasets.splits import drawn_split
 from handful.errors import RunError
 from handful.experiment import Experiment
 from handful.graph import Graph
@@ -21,9 +22,10 @@ from handful.nn.network import Network
 from handful.predict import Prediction, chosen, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
+from handful.training.fit import judged
 from handful.training.inference import embed
 from handful.training.metrics import recorded_metric
-from handful.training.record import Run, RunFolder, load_model, read_config, read_encoding
+from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,13 @@ class OpenedRun:
     @cached_property
     def encoding(self) -> dict[str, Any]:
         """What the features and classes of the run's graph were: ``features``, ``class_names`` and ``schema``."""
-        return read_encoding(self.folders[0])
+        found = read_encoding(self.folders[0])
+        kind, names, outputs = found.get("kind"), found.get("class_names"), self.model.out_features
+        classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
+        wrong = (kind == "regression" and (outputs > 1 or names)) or (kind == "binary" and outputs > 2)
+        if wrong or (kind != "regression" and names is not None and len(names) != classes):
+            raise RunError(f"{self.folders[0].encoding} is not of this run: its classes are not those of the model")
+        return found
 
     @property
     def decision(self) -> dict[str, Any]:
@@ -118,15 +126,45 @@ class OpenedRun:
         if graph is None:
             if asked is None:
                 raise RunError(f"{self.path} does not name its graph: give the graph to predict for")
-            if self.schema is None or not is_tables(Path(asked.graph).expanduser()):
-                return load(asked.graph, split=asked.split, root=asked.root, seed=self.result.seed)
-            graph = asked.graph
+            return self._own(asked, nodes, say)
         path = Path(graph).expanduser()
         if path.exists() and is_tables(path):
             return read_graph(path, nodes, schema=self.schema, say=say)
         if nodes is not None:
             raise RunError(f"{graph} is no edge list, and {nodes} is a node table: give an edge list beside it")
         return load(graph, root=None if asked is None else asked.root)
+
+    def _own(self, asked: Experiment, nodes: str | Path | None, say: Say) -> Graph:
+        """The graph of the run, with the split of the best seed; where it has changed since, ``say`` is told."""
+        path = Path(asked.graph).expanduser()
+        if self.schema is not None and is_tables(path):
+            own = read_graph(path, nodes, schema=self.schema, say=say)
+            own = (
+                own if asked.split is None or own.y is None else own.replace(**drawn_split(own, asked.split, self.seed))
+            )
+        else:
+            own = load(asked.graph, split=asked.split, root=asked.root, seed=self.seed)
+        was = self.identities[self.best]
+        changed = differences(was, judged(own, asked.settings).identity()) if was else {}
+        if changed:
+            say(f"graph '{own.name}' has changed since the run was trained on it: {', '.join(changed)}")
+        return own
+
+    @property
+    def seed(self) -> int:
+        """The seed with the best validation metric."""
+        return self.result.seed
+
+    @cached_property
+    def identities(self) -> list[dict[str, Any]]:
+        """What the graph of every seed was: its ``Graph.identity()``; empty where the folder does not tell."""
+        found = [read_config(folder.config).get("data") if folder.config.exists() else None for folder in self.folders]
+        return [one if isinstance(one, dict) else {} for one in found]
+
+    @property
+    def own_splits(self) -> bool:
+        """Whether the seeds have splits of their own."""
+        return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
         """``graph``, if its features are those that the run was trained on.

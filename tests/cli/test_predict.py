@@ -198,3 +198,27 @@ def test_a_broken_encoding_is_one_line(trained: Path, tmp_path: Path) -> None:
         (tmp_path / "run" / "seed-1" / "encoding.json").write_text(json.dumps(broken))
         result = handful("predict", tmp_path / "run", trained / "graph")
         assert (result.code, words in result.stderr) == (2, True), result.stderr
+
+
+def test_a_graph_that_has_changed_is_said(tmp_path: Path) -> None:
+    rows = [f"n{i},{'ab'[i % 2]},{i / 7:.2f}" for i in range(40)]
+    tables = tmp_path / "[tables]"  # brackets are no markup
+    tables.mkdir()
+    (tables / "nodes.csv").write_text("\n".join(["id,label,age", *rows]) + "\n")
+    (tables / "edges.csv").write_text("source,target\n" + "".join(f"n{i},n{(i * 7 + 1) % 40}\n" for i in range(40)))
+    run = tmp_path / "run"
+    handful("train", str(tables), *SMALL, "--split", "rh", "--out", str(run))
+    told = handful("predict", str(run), "--nodes", "all").stderr
+    assert "has changed" not in told
+    assert "each seed has a split of its own; this one is of seed" in told
+    rows[3] = "n3,b,99"
+    (tables / "nodes.csv").write_text("\n".join(["id,label,age", *rows]) + "\n")
+    told = handful("predict", str(run), "--nodes", "all").stderr
+    assert "graph '[tables]' has changed since the run was trained on it: features\n" in told
+
+
+@pytest.mark.parametrize("device", ["meta", "nothing", "cpu,cpu"])
+def test_a_device_that_cannot_be_used_is_one_line(trained: Path, device: str) -> None:
+    done = handful("predict", str(trained / "run"), "--nodes", "all", "--device", device)
+    assert done.code == 2
+    assert f"device '{device}' cannot be used here" in done.stderr

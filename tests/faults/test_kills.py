@@ -133,3 +133,32 @@ def test_the_command_says_how_to_go_on(tmp_path: Path, number: signal.Signals, c
     assert err.rstrip().endswith("--resume")
     assert "Traceback" not in err
     assert (tmp_path / "run" / "seed-1" / "checkpoint.safetensors").exists()
+
+
+@posix
+@pytest.mark.parametrize("command", ["import", pytest.param("predict", marks=pytest.mark.slow)])
+def test_what_is_ended_leaves_nothing_half_written(tmp_path: Path, command: str) -> None:
+    rng = np.random.default_rng(0)
+    tables = [tmp_path / "edges.csv", tmp_path / "nodes.csv"]
+    ends = "".join(f"{a},{b}\n" for a, b in rng.integers(0, 50_000, (100_000, 2)).tolist())
+    tables[0].write_text(f"source,target\n{ends}")
+    rows = "".join(f"{i},{i % 3},{x:.3f}\n" for i, x in enumerate(rng.random(50_000)))
+    tables[1].write_text(f"id,label,x\n{rows}")
+    target = tmp_path / "out" / ("graph" if command == "import" else "found.csv")
+    target.parent.mkdir()
+    words = ["import", *tables]
+    if command == "predict":
+        hf.Experiment(str(tables[0].parent), hidden=4, layers=1, epochs=1, seeds=(1,), split="rh").run(tmp_path / "run")
+        words = ["predict", tmp_path / "run", "--nodes", "all"]
+    process = start("-m", "handful", *words, "--out", target)
+    while not list(target.parent.iterdir()) and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGTERM)  # while it writes: the first file is there
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 143), err
+    assert "Traceback" not in err
+    assert set(target.parent.iterdir()) <= {target}
+    if command == "import" and target.exists():
+        assert hf.load(target).num_nodes == 50_000
+    elif target.exists():
+        assert len(target.read_text().splitlines()) == 50_001

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -41,7 +44,7 @@ def main() -> int:
             if door in made and (plain := worker.ask({"door": door, "seed": None}, 300)).kind != "ok":
                 print(f"{door}: what is valid does not open: {plain.said}", flush=True)
                 return 1
-        for seed in range(asked.seed, asked.seed + asked.cases):
+        for seed in until_interrupted(range(asked.seed, asked.seed + asked.cases)):
             door = Random(seed).choices(doors, [DOORS[door].share for door in doors])[0]
             began = time.perf_counter()
             answer = worker.ask({"door": door, "seed": seed}, DOORS[door].seconds)
@@ -62,6 +65,18 @@ def main() -> int:
     found = sum(count["finding"] for count in counts.values())
     print(f"{sum(count.total() for count in counts.values())} cases, {found} findings of {len(keys)} kinds")
     return 1 if found else 0
+
+
+def until_interrupted(seeds: Iterable[int]) -> Iterator[int]:
+    """The seeds; after Ctrl-C no more, so that what was found by then is told."""
+    asked = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal asked
+        asked = True
+
+    signal.signal(signal.SIGINT, stop)
+    yield from itertools.takewhile(lambda seed: not asked, seeds)
 
 
 def keep(case: object, folder: Path, key: str) -> None:

@@ -419,6 +419,63 @@ def mutate_safetensors(rng: Random, data: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + data[8 + size :]
 
 
+def make_predict(rng: Random, files: Files) -> Made:
+    """A run made from tables, other tables and a file of ids, one of them changed."""
+    name = rng.choice(
+        ["ids.txt", "edges.csv", "nodes.csv", *(2 * [n for n in files if n.endswith("encoding.json")]), *files]
+    )
+    out = dict(files)
+    if name.endswith((".csv", ".txt")):
+        with contextlib.suppress(UnicodeDecodeError):
+            out[name] = mutate.mutate_csv(rng, out[name])
+    else:
+        out[name] = one_changed(mutate.mutate_bytes, mutate_safetensors)(rng, {name: out[name]})[0].get(name, b"")
+    which = rng.choice(["{here}/ids.txt", "{here}/ids.txt", "all", "unlabelled", "test", "none", "{here}"])
+    words = [
+        "predict",
+        "{here}/run",
+        f"--nodes={which}",
+        f"--out={{here}}/found.{rng.choice(['csv', 'npz', 'parquet'])}",
+    ]
+    words += rng.sample(["--changed", "--embeddings", "--json"], rng.choice([0, 0, 1, 2]))
+    return out, (*words, *(["{here}/edges.csv", "{here}/nodes.csv"] if rng.random() < 0.8 else ["{here}"]))
+
+
+def open_predict(folder: Path, words: list[str]) -> None:
+    words = words or [
+        "predict",
+        str(folder / "run"),
+        str(folder / "edges.csv"),
+        str(folder / "nodes.csv"),
+        "--nodes=all",
+    ]
+    try:
+        command(words)
+    finally:
+        left = [path.name for path in folder.glob(".*")]
+        assert not left, f"half-written files are left: {left}"
+
+
+def make_schema(rng: Random, files: Files) -> Made:
+    return {**files, "schema.json": mutate.mutate_json(rng, files["schema.json"])}, ()
+
+
+def open_schema(folder: Path, words: list[str]) -> None:
+    from handful.datasets.files import read_graph
+    from handful.datasets.schema import Schema
+
+    try:
+        value = json.loads((folder / "schema.json").read_bytes())
+    except (ValueError, RecursionError):
+        return
+    schema = Schema.from_json(value)
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json(), allow_nan=False))) == schema
+    graph = read_graph(folder / "edges.csv", folder / "nodes.csv", schema=schema, say=lambda text: None)
+    schema.table()
+    assert schema.differences(Schema.from_json(graph.schema)) == []
+    _use(graph)
+
+
 def open_records(folder: Path, words: list[str]) -> None:
     command(["report", str(folder)])
 
@@ -706,7 +763,38 @@ def odd_value(rng: Random, name: str) -> str:
         "root": ["{here}/graph.npz", "/proc/x", "/dev/null"],
         "features": ["age", "age,age", "none", "id", "label", ","],
         "categorical": ["age", "none", "city", ","],
-        "metric": ["roc_auc", "f1", "accuracy"],
+        "metric": ["roc_auc", "f1", "accuracy", "r2", "mae", "macro_f1"],
+        "hubs": [
+            "0.05",
+            "6",
+            "1.5",
+            "-1",
+            "nan",
+            "degree>=100",
+            "degree>=-1",
+            "degree>",
+            "degree>=x",
+            "auto",
+            "1e9",
+            "0",
+        ],
+        "positive": ["0", "1", "2", "-1", "class 1", "none"],
+        "threshold": ["f1", "0.5", "none", "nan"],
+        "task": ["regression", "multilabel", "classification", "none"],
+        "class_weight": ["balanced", "none", "1,2"],
+        "nodes": ["all", "unlabelled", "train", "{here}", "{here}/none", "{here}/nodes.csv", "/dev/zero"],
+        "unknown": ["error", "skip", "add", "none"],
+        "repeated": ["sum", "mean", "first", "count", "none"],
+        "impute": ["median", "mean", "zero", "error", "none"],
+        "scale": ["standard", "quantile", "none", "no"],
+        "schema": ["{here}", "{here}/nodes.csv", "{here}/none", "/dev/zero"],
+        "hashed": ["city", "age", "none", "id"],
+        "ignore": ["city", "age", "id", "none", "label"],
+        "id": ["id", "age", "none"],
+        "label": ["label", "age", "city", "id", "split", "age,label", "none"],
+        "split_column": ["split", "age", "label", "none"],
+        "source": ["source", "target", "weight", "none"],
+        "weight": ["weight", "source", "none"],
         "ways": ["none", "rns,", ","],
         "budget": ["smoke", "none"],
         "memory": ["0", "-1", "nan", "0.001"],
@@ -747,6 +835,8 @@ DOORS: dict[str, Door] = {
     "snap": Door(make_publisher, open_snap),
     "archive": Door(make_archive, open_archive),
     "run": Door(make_run, open_run, share=1.5),
+    "predict": Door(make_predict, open_predict, share=1.5),
+    "schema": Door(make_schema, open_schema),
     "records": Door(one_changed(mutate.mutate_bytes), open_records, share=1.5),
     "experiment": Door(make_experiment, open_experiment),
     "settings": Door(make_settings, open_settings),

@@ -69,6 +69,7 @@ def make(folder: Path) -> dict[str, Files]:
     )
     out["pt"] = {"graph.pt": pt.getvalue()}
     out |= tables(graph)
+    out |= predictions(folder, out["csv"])
     out |= publishers()
     out |= records(folder)
     text = "".join(
@@ -110,6 +111,18 @@ def tables(graph: hf.Graph) -> dict[str, Files]:
         made["parquet"][f"{name}.parquet"] = binary.getvalue()
     plain = rows(["source", *sources], ["target", *targets])
     return {**made, "edges": {"edges.csv": plain}}
+
+
+def predictions(folder: Path, csv: Files) -> dict[str, Files]:
+    """A run on tables, the tables and some ids; and the schema of the tables."""
+    place = folder / "tables"
+    place.mkdir()
+    for name, content in csv.items():
+        (place / name).write_bytes(content)
+    experiment(str(place)).run(folder / "of-tables")
+    run = {f"run/{name}": content for name, content in files_below(folder / "of-tables").items()}
+    schema = json.dumps(hf.load(place).schema).encode()
+    return {"predict": {**run, **csv, "ids.txt": b"n3\nn1\nn4\n"}, "schema": {**csv, "schema.json": schema}}
 
 
 def publishers() -> dict[str, Files]:

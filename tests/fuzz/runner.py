@@ -61,6 +61,8 @@ class Child:
         line = self._line(seconds) if made else None
         if line:
             told = json.loads(line)
+            if told.get("full"):
+                self.close()
             return Answer(told["answer"], told["said"], told.get("key", ""))
         said = f"no answer after {seconds:g} seconds" if line is None and made is not None else ""
         code = self.close()

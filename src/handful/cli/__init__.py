@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 from typing import NoReturn
 
 import typer
+from rich.text import Text
 
 from handful.cli.app import app, console, records
 from handful.signals import terminate
@@ -64,7 +65,7 @@ def main() -> None:
 
 
 def _fail(words: str) -> NoReturn:
-    console.print(f"[bold red]error:[/] {_escaped(words)}", soft_wrap=True)
+    _say("error:", words)
     sys.exit(2)
 
 
@@ -73,10 +74,10 @@ def _stopped(code: int) -> NoReturn:
     again = "; the same command goes on" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
     if records:
         given = sys.argv[1:]
-        given += [] if "--out" in given else ["--out", str(records[-1])]
+        given += [] if any(word.partition("=")[0] == "--out" for word in given) else ["--out", str(records[-1])]
         given += ["--resume"] if given[0] == "train" and "--resume" not in given else []
         again = f"; go on with: {shlex.join(['handful', *given])}"
-    console.print(f"stopped by {'SIGINT' if code == 130 else 'SIGTERM'}{_escaped(again)}", soft_wrap=True)
+    console.print(f"stopped by {'SIGINT' if code == 130 else 'SIGTERM'}{again}", soft_wrap=True)
     sys.exit(code)
 
 
@@ -84,11 +85,8 @@ def _confess(error: Exception) -> NoReturn:
     """A bug: say so, and where to report it."""
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
-    console.print(
-        f"[bold red]bug:[/] {_escaped(f'{type(error).__name__}: {error}')} is a mistake in handful {__version__}, not "
-        f"yours. {_escaped(REPORT)} {_escaped(file.name)}",
-        soft_wrap=True,
-    )
+    what = f"{type(error).__name__}: {error} is a mistake in handful {__version__}, not yours."
+    _say("bug:", f"{what} {REPORT} {file.name}")
     sys.exit(70)
 
 
@@ -101,5 +99,6 @@ def _usage(error: typer.TyperException) -> str:
     return said if place is None or said.endswith("?") else f"{said}: see {place.command_path} -h"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\n", " ").replace("[", "\\[")
+def _say(kind: str, words: str) -> None:
+    """One line, whatever is in it."""
+    console.print(Text.assemble((kind, "bold red"), " ", words.replace("\n", " ")), soft_wrap=True)

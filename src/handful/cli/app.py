@@ -42,9 +42,9 @@ def handful(
 bench = typer.Typer(help="Measure against PyG in the same process, as ratios.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
-console = Console(stderr=True, highlight=False)
-"""Progress and messages go to stderr, so that stdout holds the result alone."""
-out = Console(highlight=False)
+console = Console(stderr=True, highlight=False, markup=False)
+"""Progress and messages go to stderr, so that stdout holds the result alone. A user's brackets are no markup."""
+out = Console(highlight=False, markup=False)
 """The result, for people; with --json, ``emit_json`` writes it instead."""
 
 records: list[Path] = []
@@ -71,7 +71,7 @@ def emit(payload: Mapping[str, Any], as_json: bool, tables: Sequence[Table], *li
     for table in tables:
         out.print(rich_table(table))
     for line in lines:
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
 
 
 def integer(text: str, option: str) -> int:

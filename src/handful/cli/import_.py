@@ -118,4 +118,4 @@ def names(text: str | None) -> tuple[str, ...] | None:
 
 def note(text: str) -> None:
     """What should be known and is no mistake."""
-    console.print(text, soft_wrap=True, markup=False)
+    console.print(text, soft_wrap=True)

@@ -82,6 +82,11 @@ def predict(
     tables = [found.table(title)] if len(found) else []
     if not changed and len(other):
         tables.append(other.table(f"{len(other):,} have another label, the most confident first"))
+    if graph is None and opened.own_splits:
+        said = (
+            f"each seed has a split of its own; this one is of seed {opened.seed}, and others trained on its test nodes"
+        )
+        console.print(said, soft_wrap=True)
     emit(result, as_json, tables, *lines(result, found.spread is not None))
 
 

@@ -22,13 +22,18 @@ class Bar:
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
         self.bar = Progress(
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=WORD)),
+            TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis", max_width=WORD),
+            ),
             BarColumn(bar_width=10),
             TextColumn("{task.completed}/{task.total} " + unit, table_column=Column(no_wrap=True)),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task = self.bar.add_task(word, total=total)
         self.jobs: dict[str, int] = {}

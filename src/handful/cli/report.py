@@ -37,5 +37,5 @@ def report(
     counts = {"records": written.findings, "tables": written.tables, "charts": written.charts}
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
     for place, why in unreadable.items():
-        console.print(f"not readable: {place}: {why}", soft_wrap=True, markup=False)
+        console.print(f"not readable: {place}: {why}", soft_wrap=True)
     emit({"path": str(written.path), **counts}, as_json, [], f"report: {written.path} ({told})")

@@ -140,7 +140,7 @@ def train(
         def on_start(self, loop: Loop) -> None:
             words = told_of_labels(loop.graph)
             if words and not self.said:
-                console.print(words)
+                console.print(words, soft_wrap=True)
             self.said = True
 
     if device is not None and devices is not None:
@@ -160,7 +160,9 @@ def train(
     )
     drawn = asked.with_split()
     if drawn.split != asked.split:
-        console.print(f"{graph} has no split: drawing {drawn.split} by each seed; --split names another")
+        console.print(
+            f"{graph} has no split: drawing {drawn.split} by each seed; --split names another", soft_wrap=True
+        )
     asked = drawn
     folder = run_folder(out_dir, f"{graph}-{asked.model}-{sampler}")
     if not resume:

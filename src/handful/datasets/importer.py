@@ -232,6 +232,8 @@ def _read_nodes(
     for name in (*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.ignore):
         with problems.collected():
             source.has(name)
+            if name in labels and name not in columns.ignore:
+                raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
     problems.tell()
     if not labels:
         looked = ", ".join(USUAL["label"])

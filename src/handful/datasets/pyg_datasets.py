@@ -40,7 +40,7 @@ class PyGOptions:
 def _load(query: Query) -> Graph:
     """The PyG data set that follows the colon, converted at the first time."""
     kind, _, name = query.rest.partition("/")
-    if not re.fullmatch(r"\w+(/\w[\w.-]*)?", query.rest):
+    if not re.fullmatch(r"\w{1,100}(/\w[\w.-]{,99})?", query.rest):
         raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")
     home = query.home / kind if (query.home / kind).is_dir() else query.home / "pyg" / kind
     folder = home / "handful" / (name or kind)

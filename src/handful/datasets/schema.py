@@ -40,6 +40,8 @@ MANY_CATEGORIES = 50
 """Text with more values than this, and than half the rows, is taken for names or sentences."""
 HASHED = 64
 """How many columns the words of a text are hashed into."""
+MOST_ENTRIES = 1 << 20
+"""The most numbers that a vector has."""
 LANDMARKS = 101
 """How many quantiles a quantile scaling keeps."""
 EDGE = 1e-7
@@ -143,6 +145,11 @@ class Edges:
     weight: str | None = None
     undirected: bool = False
     repeated: Repeated | None = None
+
+    def __post_init__(self) -> None:
+        if self.target == self.source or self.weight in (self.source, self.target):
+            named = f"source '{self.source}', target '{self.target}', weight '{self.weight}'"
+            raise DatasetError(f"a column of an edge list is one thing alone: {named}")
 
 
 @dataclass(frozen=True)
@@ -318,7 +325,12 @@ class Schema:
             made = cls(columns=columns, edges=edges, **given)
             texts = (made.id, edges.source, edges.target, *made.labels, *made.classes, *made.ignored)
             named = all(isinstance(text, str) for text in texts)
-            if not named or made.task not in get_args(Task) or len({c.name for c in columns}) < len(columns):
+            named &= all(text is None or isinstance(text, str) for text in (made.split, edges.weight))
+            listed = all(isinstance(some, tuple) for some in (made.labels, made.classes, made.ignored))
+            flags = isinstance(made.training, bool) and isinstance(edges.undirected, bool)
+            known = made.task in get_args(Task) and edges.repeated in (None, *get_args(Repeated))
+            differ = len({c.name for c in columns}) == len(columns) and len(set(made.classes)) == len(made.classes)
+            if not (named and listed and flags and known and differ and _is_whole(made.rows)):
                 raise ValueError("a field has a value that it cannot have")
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise DatasetError(f"this is not a schema of this version of handful: {error}") from None
@@ -329,13 +341,21 @@ def _column_from(value: Mapping[str, Any]) -> Column:
     given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
     column = Column(**given)
     numbers = (*column.fill, *column.quantiles, column.center, column.spread)
-    whole = isinstance(column.size, int) and isinstance(column.missing, int) and 0 < column.size < 1 << 24
-    sound = all(math.isfinite(number) for number in numbers) and column.spread != 0 and whole
+    whole = _is_whole(column.size) and _is_whole(column.missing) and 0 < column.size <= MOST_ENTRIES
+    sized = column.size == 1 or column.kind == "vector" or (column.kind == "text" and column.size <= 64 * HASHED)
+    listed = all(isinstance(some, tuple) for some in (column.fill, column.quantiles, column.categories))
+    sound = all(math.isfinite(number) for number in numbers) and column.spread != 0 and whole and sized and listed
     filled = len(column.fill) in (0, column.size) and len(set(column.categories)) == len(column.categories)
+    ordered = len(column.quantiles) != 1 and list(column.quantiles) == sorted(column.quantiles)
     named = isinstance(column.name, str) and all(isinstance(text, str) for text in column.categories)
-    if not (sound and filled and named) or column.kind not in get_args(Kind):
+    kind = column.kind in get_args(Kind) and isinstance(column.indicator, bool)
+    if not (sound and filled and ordered and named and kind):
         raise ValueError(f"column {column.name!r} has a value that it cannot have")
     return column
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _column_differences(mine: Column, other: Column) -> list[str]:

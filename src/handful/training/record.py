@@ -181,6 +181,7 @@ class RunFolder:
         result |= {k: math.nan for k in ("val", "test") if result.get(k) is None}
         try:
             run = Run(**result, history=self.lines(), dir=str(self.path))
+            _check_types(run)
         except TypeError as error:
             raise RunError(f"{self.result} is not a result of this version of handful: {error}") from None
         # An epoch that diverged has no evaluation.
@@ -188,6 +189,16 @@ class RunFolder:
         if last != run.epochs and run.diverged is None:
             raise RunError(f"{self.metrics} lacks the last evaluation of the run: train again in another folder")
         return run
+
+
+def _check_types(run: Run) -> None:
+    """Refuse a result whose values are of other types than their fields have."""
+    kinds = {"str": str, "bool": bool, "int": int, "float": int | float}
+    for one in fields(Run):
+        kind, _, optional = str(one.type).partition(" | ")
+        value = getattr(run, one.name)
+        if kind in kinds and not (isinstance(value, kinds[kind]) or (optional and value is None)):
+            raise TypeError(f"{one.name} is {_short(value)}")
 
 
 # -- configurations ---------------------------------------------------------------------------------------------------
@@ -198,8 +209,9 @@ def refuse_run(folder: Path) -> None:
     own = RunFolder(folder)
     if any(file.exists() for file in (own.config, own.metrics, own.checkpoint, own.model, own.result)):
         raise RunError(f"{folder} already holds a run: resume it, or use another folder")
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"{folder} is a file: use another place for the run")
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise RunError(f"{there} is a file: use another place for the run")
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
@@ -335,11 +347,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a dict)
         if text is None:  # weights that someone else saved
             return tensors, {}
-        state: dict[str, Any] = json.loads(text)
+        state: dict[str, Any] = dict(json.loads(text))
         if state.pop("crc32", None) != _checksum(tensors, state):
             raise ValueError("it has changed since it was written: its checksum differs")
         return tensors, state
-    except (OSError, SafetensorError, ValueError, AttributeError, RecursionError) as error:
+    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
 
 
@@ -459,7 +471,8 @@ def read_encoding(folder: RunFolder) -> dict[str, Any]:
     names = found.get("class_names")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise RunError(f"{folder.encoding} does not hold the encoding of a graph: its class names are no texts")
-    if found.get("kind", "binary") not in get_args(Kind) or found.get("positive") not in (None, 0, 1):
+    kind, positive = found.get("kind", "binary"), found.get("positive")
+    if kind not in get_args(Kind) or not (positive is None or (type(positive) is int and positive in (0, 1))):
         raise RunError(
             f"{folder.encoding} does not hold the encoding of a graph: its kind or positive class is unknown"
         )
