@@ -207,7 +207,7 @@ def test_labels_that_are_numbers_or_many() -> None:
     found = many.label_fields(table, print)
     assert np.array_equal(found["y"], np.array([[1, np.nan], [0, 1]], np.float32), equal_nan=True)
     assert found["class_names"] == ("u", "v")
-    with pytest.raises(DatasetError, match=r"label 0\.5 is a fraction, not a class: is it a regression"):
+    with pytest.raises(DatasetError, match=r"label 0\.5 is a fraction, not a class: is it a --task regression"):
         fit_labels(table, ["y"], "classification")
     with pytest.raises(DatasetError, match="are for the task multilabel"):
         fit_labels(table, ["u", "v"], "classification")

@@ -8,6 +8,7 @@ import pytest
 
 from graphs import make_graph
 from handful.studies.batch_size import SAMPLERS, STEPS, _targets, in_words, sized
+from handful.training.metrics import METRICS
 from studies.smoke import smoke
 
 
@@ -32,5 +33,5 @@ def test_every_sampler_at_every_size(tmp_path: Path) -> None:
 
 def test_words() -> None:
     means = {"rns-2": 0.7, "saint-2": 0.72, "rns-8": 0.6, "saint-8": 0.66}
-    assert in_words(means, [2, 8]).startswith("Samplers of one size are 4.00 points apart")
-    assert "sizes of one sampler 8.00 points" in in_words(means, [2, 8])
+    assert in_words(means, [2, 8], METRICS["accuracy"]).startswith("Samplers of one size are 4.00 points apart")
+    assert "sizes of one sampler 8.00 points" in in_words(means, [2, 8], METRICS["accuracy"])

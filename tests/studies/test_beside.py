@@ -52,7 +52,7 @@ def test_a_number_alone_is_of_the_test_metric_and_none_is_out_of_memory() -> Non
 
 
 def test_points_of_the_paper_are_marked() -> None:
-    ours, paper = points_beside("RNS", ["a", "b"], [{"mean": 0.5, "ci95": 0.1}, None], [None, {"mean": 0.6}], 3)
+    ours, paper = points_beside("RNS", ["a", "b"], [{"mean": 0.5, "ci95": 0.1}, None], [None, {"mean": 0.6}], 3, 100)
     assert (ours.y, ours.low, ours.high) == ([50.0, None], [40.0, None], [60.0, None])
     assert (paper.name, paper.paper, paper.color, paper.y) == ("RNS, paper", True, 3, [None, pytest.approx(60)])
-    assert len(points_beside("RNS", ["a"], [0.5], [None], 0)) == 1
+    assert len(points_beside("RNS", ["a"], [0.5], [None], 0, 100)) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from handful.studies.controls import CONTROLS, ROWS, controlled, in_words
 from handful.studies.regimes import OPTIMIZERS, cell
 from handful.studies.request import Request
+from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, smoke, trained_here
 
 
@@ -48,6 +49,6 @@ def test_words() -> None:
     means = {("full", c, "sgd"): v for c, v in zip(CONTROLS, (0.5, 0.61, 0.6), strict=True)} | {
         ("rns", "epochs", "sgd"): 0.62
     }
-    assert "SGD +12.00, +1.00, +2.00" in in_words(means)
-    assert "Adam" not in in_words(means)
-    assert in_words({}).startswith("No optimiser")
+    assert "SGD +12.00, +1.00, +2.00" in in_words(means, METRICS["accuracy"])
+    assert "Adam" not in in_words(means, METRICS["accuracy"])
+    assert in_words({}, METRICS["accuracy"]).startswith("No optimiser")

@@ -7,6 +7,7 @@ import pytest
 from handful.studies import Request
 from handful.studies.budget import benchmark
 from handful.studies.hubs import BESIDE, SCALE, VALUES, in_words
+from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, laptop, smoke, trained_here
 
 
@@ -43,11 +44,11 @@ def test_words() -> None:
             ("hubs-auto", 3, 0.72, 0.2, 1.1),
         ]
     ]
-    assert in_words(rows) == (
+    assert in_words(rows, METRICS["accuracy"]) == (
         "Against no hubs: hubs-0.05: +3.00 points, R 4 times smaller, an epoch 1.20 times as long; "
         "hubs-auto: +2.00 points, R 2 times smaller, an epoch 1.10 times as long."
     )
-    assert "nothing to compare" in in_words(rows[1:])
+    assert "nothing to compare" in in_words(rows[1:], METRICS["accuracy"])
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from handful.errors import HandfulError
 from handful.studies.regimes import OPTIMIZERS, REGIMES, cell, in_words
 from handful.studies.request import Request
+from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, laptop, smoke, trained_here
 
 
@@ -37,8 +38,8 @@ def test_on_a_laptop_regimes_differ_in_sampler_and_update_alone() -> None:
 
 def test_words() -> None:
     means = {("full", "sgd"): 0.70, ("rns-no-batch", "sgd"): 0.69, ("rns", "sgd"): 0.77, ("full", "adam"): 0.8}
-    assert "SGD -1.00 and +8.00" in in_words(means)
-    assert "Adam" not in in_words(means)
+    assert "SGD -1.00 and +8.00" in in_words(means, METRICS["accuracy"])
+    assert "Adam" not in in_words(means, METRICS["accuracy"])
 
 
 def test_a_table_of_regimes_and_optimisers(tmp_path: Path) -> None:

@@ -25,14 +25,14 @@ def say(*rows: dict[str, Any], seeds: int = 5, metric: str = "accuracy") -> str:
 
 def test_a_clear_winner_at_the_same_cost() -> None:
     assert say(row("rns", 0.750, ram=0.83), row("saint", 0.776, seconds=10.5, ram=0.96)) == (
-        "Use GraphSAINT: 2.6 points better than RNS, the next best, at the same cost; "
+        "Use GraphSAINT: 2.60 points better than RNS, the next best, at the same cost; "
         "RNS needs the least memory (0.83 GiB against 0.96)."
     )
 
 
 def test_what_a_winner_costs_is_told() -> None:
     said = say(row("full", 0.71), row("rns", 0.75), row("neighbor", 0.80, seconds=26.0))
-    assert said.startswith("Use Neighbour sampling: 5.0 points better than RNS, the next best, at 2.6 times its time;")
+    assert said.startswith("Use Neighbour sampling: 5.00 points better than RNS, the next best, at 2.6 times its time;")
     assert said.endswith("all need about the same memory.")
 
 
@@ -51,13 +51,13 @@ def test_where_intervals_overlap_the_fastest_is_the_one_to_use() -> None:
 @pytest.mark.parametrize(("seeds", "words"), [(1, "one seed is too few"), (2, "two seeds are too few")])
 def test_few_seeds_give_no_verdict(seeds: int, words: str) -> None:
     said = say(row("rns", 0.60, None), row("full", 0.75, 0.4 if seeds == 2 else None), seeds=seeds)
-    assert said.startswith("Full graph is ahead: 15.0 points better than RNS")
+    assert said.startswith("Full graph is ahead: 15.00 points better than RNS")
     assert words in said
     assert "Use" not in said
 
 
 def test_an_end_that_is_not_known_is_no_interval() -> None:
-    assert say(row("rns", 0.60, float("nan")), row("full", 0.75, None)).startswith("Use Full graph: 15.0 points")
+    assert say(row("rns", 0.60, float("nan")), row("full", 0.75, None)).startswith("Use Full graph: 15.00 points")
 
 
 def test_memory_is_the_gpus_where_one_was_used() -> None:

@@ -31,6 +31,10 @@ def compare(
     lr: p.Lr = None,
     weight_decay: p.WeightDecay = None,
     optimizer: p.Optimizer = None,
+    class_weight: p.ClassWeight = None,
+    task: p.Task = None,
+    metric: p.Metric = None,
+    positive: p.Positive = None,
     evaluate_every: p.TwentyEvaluations = None,
     seeds: p.Seeds = None,
     device: p.Device = None,
@@ -42,15 +46,18 @@ def compare(
     as_json: p.Json = False,
 ) -> None:
     """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
-    from handful.cli.options import experiment, publish, run_folder, sampler_options
+    from handful.cli.options import experiment, publish, run_folder, sampler_options, with_split
     from handful.cli.progress import Bar
-    from handful.studies.compare import chosen_samplers, compare_samplers
+    from handful.studies.compare import chosen_samplers, compare_samplers, trainable
 
     asked = experiment(ctx.params)
     names, options = sampler_options(samplers, option or [])
     depth = asked.options["layers"]
     chosen_samplers(names, options, depth)  # a mistake in them shows before anything is loaded
-    chosen = chosen_samplers(names, options, depth, asked.load(asked.seeds[0]))
+    asked = with_split(asked)
+    chosen, left_out = trainable(asked, chosen_samplers(names, options, depth, asked.load(asked.seeds[0])))
+    for why in left_out:
+        console.print(f"left out: {why}", soft_wrap=True)
     folder = run_folder(out_dir, f"compare-{graph}")
     with Bar("epochs", asked.epochs * len(chosen)) as bar:
         found = compare_samplers(asked, chosen, folder, jobs, bar.job)

@@ -28,6 +28,7 @@ def diagnose(
     residual: Annotated[
         bool | None, typer.Option(help="Add a Linear of each layer's input to its output (else not).")
     ] = None,
+    task: p.Task = None,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +44,7 @@ def diagnose(
     as_json: p.Json = False,
 ) -> None:
     """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
-    from handful.cli.options import experiment, publish, sampler_options
+    from handful.cli.options import experiment, publish, sampler_options, with_split
     from handful.cli.progress import Bar
     from handful.errors import HandfulError
     from handful.studies.compare import chosen_samplers
@@ -53,7 +54,7 @@ def diagnose(
     shape = given(model=model, hidden=hidden, layers=layers, norm=norm, residual=residual)
     if weights is not None and shape:
         raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
-    asked = experiment(ctx.params, BASE, seeds=(seed,))
+    asked = with_split(experiment(ctx.params, BASE, seeds=(seed,)))
     names, options = sampler_options(samplers, option or [])
     depth = asked.options["layers"] if weights is None else saved_model(weights).options["layers"]
     chosen = chosen_samplers(names, options, depth)

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from handful.cli.app import given, integers, records
+from handful.cli.app import console, given, integers, records
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment, Fields, ModelFields
 from handful.finding import Finding
@@ -33,6 +33,14 @@ def experiment(params: Mapping[str, Any], base: Mapping[str, Any] | None = None,
         chosen["seeds"] = integers(params["seeds"], "--seeds")
     made = Experiment(params["graph"], **chosen)
     return made if "evaluate_every" in chosen else made.with_(evaluate_every=max(1, made.settings.epochs // 20))
+
+
+def with_split(asked: Experiment) -> Experiment:
+    """``asked``; for a file without a split with one to draw, which is said."""
+    drawn = asked.with_split()
+    if drawn.split != asked.split:
+        console.print(f"{asked.graph} has no split: drawing {drawn.split} by each seed; --split names another")
+    return drawn
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:

@@ -141,6 +141,23 @@ WeightDecay = Annotated[
 Optimizer = Annotated[
     str | None, typer.Option(help=f"{choices('optimizer')} (else {DEFAULT.optimizer}).", callback=setting)
 ]
+ClassWeight = Annotated[
+    str | None, typer.Option(help="balanced: rare classes count as much as frequent ones (else none).")
+]
+Task = Annotated[
+    str | None,
+    typer.Option(help="classification, regression or multilabel (else what the labels look like).", callback=setting),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        help="What epochs are chosen by: accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc; "
+        "r2, mae, rmse for numbers (else the graph's own)."
+    ),
+]
+Positive = Annotated[
+    str | None, typer.Option(help="Of two classes, the one to look for, by name or number (else the rarer one).")
+]
 TwentyEvaluations = Annotated[
     int | None, typer.Option("--evaluate-every", help="Epochs between evaluations (else 20 in all).", callback=setting)
 ]

@@ -24,6 +24,10 @@ def parts(
     epochs: Annotated[int | None, typer.Option(help="Passes over the batches (else 60).")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate (else 0.01).")] = None,
     weight_decay: p.WeightDecay = None,
+    class_weight: p.ClassWeight = None,
+    task: p.Task = None,
+    metric: p.Metric = None,
+    positive: p.Positive = None,
     evaluate_every: p.TwentyEvaluations = None,
     most: Annotated[int, typer.Option(help="Never more parts than this.", min=2)] = 64,
     memory: Annotated[
@@ -38,13 +42,13 @@ def parts(
     as_json: p.Json = False,
 ) -> None:
     """Train with 2 parts, 1, 4, 8, … until validation is no longer better by more than noise; says which m to take."""
-    from handful.cli.options import experiment, publish
+    from handful.cli.options import experiment, publish, with_split
     from handful.cli.progress import Bar
     from handful.settings import checked
     from handful.studies.parts import BASE, chosen_parts
     from handful.studies.request import study_folder
 
-    asked = experiment(ctx.params, BASE)
+    asked = with_split(experiment(ctx.params, BASE))
     folder = Path(out_dir) if out_dir else study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
         limit = None if memory is None else round(checked("--memory", memory, float) * 2**30)

@@ -34,8 +34,9 @@ def study(
     as_json: p.Json = False,
 ) -> None:
     """One of the experiments, as a table, a sentence and pictures; asked again, it goes on where it was."""
-    from handful.cli.options import publish
+    from handful.cli.options import publish, with_split
     from handful.cli.progress import Bar
+    from handful.experiment import Experiment
     from handful.finding import Cell, Table
     from handful.studies import Request, run_study, study_folder, study_names
 
@@ -46,6 +47,8 @@ def study(
         emit({"studies": listed}, as_json, [Table("studies", ["name", "what it shows"], rows)])
         return
     folder = Path(out_dir) if out_dir else study_folder(name, graph, budget)
+    if graph is not None and split is None:
+        split = with_split(Experiment(graph, root=root)).split
     wanted = tuple(integers(seeds, "--seeds")) if seeds else ()
     with Bar("done", word=name) as bar:
         asked = given(graph=graph, split=split, root=root, device=device)

@@ -57,25 +57,10 @@ def train(
     clip: Annotated[
         float | None, typer.Option(help="The largest norm of a step's gradient (else no limit).", callback=p.setting)
     ] = None,
-    class_weight: Annotated[
-        str | None, typer.Option(help="balanced: rare classes count as much as frequent ones (else none).")
-    ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            help="classification, regression or multilabel (else what the labels look like).", callback=p.setting
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="What epochs are chosen by: accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc; "
-            "r2, mae, rmse for numbers (else the graph's own)."
-        ),
-    ] = None,
-    positive: Annotated[
-        str | None, typer.Option(help="Of two classes, the one to look for, by name or number (else the rarer one).")
-    ] = None,
+    class_weight: p.ClassWeight = None,
+    task: p.Task = None,
+    metric: p.Metric = None,
+    positive: p.Positive = None,
     threshold: Annotated[
         str | None,
         typer.Option(
@@ -121,7 +106,7 @@ def train(
     as_json: p.Json = False,
 ) -> None:
     """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each."""
-    from handful.cli.options import experiment, parse_options, parse_value, publish, run_folder
+    from handful.cli.options import experiment, parse_options, parse_value, publish, run_folder, with_split
     from handful.cli.progress import Bar, EpochProgress
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
@@ -158,12 +143,7 @@ def train(
         sampler=make_sampler(sampler, **options),
         device=devices or device,
     )
-    drawn = asked.with_split()
-    if drawn.split != asked.split:
-        console.print(
-            f"{graph} has no split: drawing {drawn.split} by each seed; --split names another", soft_wrap=True
-        )
-    asked = drawn
+    asked = with_split(asked)
     folder = run_folder(out_dir, f"{graph}-{asked.model}-{sampler}")
     if not resume:
         refuse_run(folder)
@@ -177,6 +157,11 @@ def train(
     found = summary_finding(summary, folder)
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
+    given = (
+        "the numbers of the nodes"
+        if found.payload["assessment"]["kind"] == "regression"
+        else "classes and probabilities of the nodes"
+    )
     again = f"handful compare {quote(graph)}" + (f" --split {quote(split)}" if split else "")
     emit(
         found.payload,
@@ -186,7 +171,7 @@ def train(
         f"records: {folder}",
         f"report: {page.path}",
         "next:",
-        f"  handful predict {quote(str(folder))} --out predictions.csv   classes and probabilities of the nodes",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   {given}",
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     )

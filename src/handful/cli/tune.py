@@ -30,6 +30,10 @@ def tune(
     hidden: p.Hidden = None,
     layers: p.Layers = None,
     epochs: p.Epochs = None,
+    class_weight: p.ClassWeight = None,
+    task: p.Task = None,
+    metric: p.Metric = None,
+    positive: p.Positive = None,
     evaluate_every: p.TwentyEvaluations = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="Architecture and epochs of the paper for this data set.")
@@ -52,7 +56,7 @@ def tune(
     Several of these commands may share one --storage, also from other machines; give all but one --no-final.
     `optuna-dashboard` opens it.
     """
-    from handful.cli.options import experiment, parse_options, publish
+    from handful.cli.options import experiment, parse_options, publish, with_split
     from handful.cli.progress import Bar
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
@@ -62,7 +66,7 @@ def tune(
     given = [name for name in ("model", "hidden", "layers") if ctx.params[name] is not None]
     if paper and given:
         raise HandfulError(f"--paper takes the paper's architecture: leave out --{given[0]}, or --paper")
-    asked = experiment(ctx.params)
+    asked = with_split(experiment(ctx.params))
     space = []
     for text in sampling or ["rns"]:
         if not text.strip():

@@ -98,7 +98,7 @@ class Column:
     def done(self) -> str:
         """What is done with the column, in a few words."""
         if self.kind == "category":
-            return f"one-hot: {len(self.categories)} values and other"
+            return f"one-hot: {len(self.categories)} value{'s' * (len(self.categories) != 1)} and other"
         if self.kind == "text":
             return f"words hashed into {self.size} columns"
         steps = [f"{self.size} numbers as they are"] if self.kind == "vector" else []
@@ -544,7 +544,9 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
             raise DatasetError(f"{rows.row(at)}: label {numbers[at]} is not finite")
         at = first(~np.isnan(numbers) & (numbers != np.round(numbers)))
         if at is not None:
-            raise DatasetError(f"{rows.row(at)}: label {numbers[at]} is a fraction, not a class: is it a regression?")
+            raise DatasetError(
+                f"{rows.row(at)}: label {numbers[at]} is a fraction, not a class: is it a --task regression?"
+            )
         with reading(rows.source.path):
             column = pa.compute.cast(pa.array(numbers, from_pandas=True), pa.int64())
     whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
@@ -591,7 +593,14 @@ def _numbers(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nd
 
 
 def _held(kind: Any) -> str:
-    return "text" if arrow().types.is_string(kind) else str(kind)
+    types = arrow().types
+    tests = {
+        "text": types.is_string,
+        "numbers": lambda kind: types.is_integer(kind) or types.is_floating(kind),
+        "dates": types.is_temporal,
+        "booleans": types.is_boolean,
+    }
+    return next((words for words, test in tests.items() if test(kind)), str(kind))
 
 
 def _vectors(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, View, percent
+from handful.finding import Axis, Cell, Chart, Finding, Series, View
 from handful.studies import presets
 from handful.studies.beside import paper_number, points_beside
 from handful.studies.budget import Scale, asked, scaled, small, train_jobs
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
-from handful.vocabulary import hues, spaced, title
+from handful.training.metrics import METRICS
+from handful.vocabulary import hues, title
 
 SCALE = Scale(hidden=64, layers=3, epochs=40)
 MODELS = ("gcn", "sage", "gat", "sgformer")
@@ -35,20 +36,23 @@ def run(request: Request) -> Finding:
     outcomes = train_jobs(request, jobs)
     tests = {o.name: o.summary["test"] for o in outcomes if o.summary is not None}
     failed = failures(outcomes)
+    name, metric = graph_and_metric(outcomes)
+    judge = METRICS[metric]
     rows, payload, gains = [], [], {}
     for model in MODELS:
         found = {method: tests.get(f"{model}-{method}") for method in METHODS}
         full, rns = found["full"], found["rns"]
         delta = None if full is None or rns is None else rns["mean"] - full["mean"]
+        ahead = "" if delta is None else METHODS[int((delta > 0) == judge.higher_is_better)]
         if delta is not None:
             gains[title(model)] = delta
         texts = [
-            Cell(percent(test), int(delta is not None and (delta > 0) == (method == "rns")))
+            Cell(judge.text(test), int(method == ahead))
             if test is not None
             else Cell("failed" if f"{model}-{method}" in jobs else "not in the paper (OOM)")
             for method, test in found.items()
         ]
-        rows.append([Cell(title(model)), *texts, Cell("" if delta is None else f"{100 * delta:+.2f}")])
+        rows.append([Cell(title(model)), *texts, Cell("" if delta is None else judge.signed(delta))])
         payload.append(
             {
                 "model": model,
@@ -58,15 +62,16 @@ def run(request: Request) -> Finding:
                 "errors": {m: failed[f"{model}-{m}"] for m in METHODS if f"{model}-{m}" in failed},
             }
         )
-    name, metric = graph_and_metric(outcomes)
-    better = [f"{model} {100 * gain:+.2f}" for model, gain in gains.items()]
-    y = Axis(f"test {spaced(metric)} (%)")
-    view = View("test", "dot", Axis("", of=[title(model) for model in MODELS]), y, method_points(MODELS, payload))
+    better = [f"{model} {judge.signed(gain)}" for model, gain in gains.items()]
+    y = Axis(judge.label("test"))
+    view = View(
+        "test", "dot", Axis("", of=[title(model) for model in MODELS]), y, method_points(MODELS, payload, judge.scale)
+    )
     return trained_finding(
         "architectures",
         outcomes,
-        title=f"{name} · test {spaced(metric)} (%) · {setting(jobs)}",
-        words=f"Points from full graph to RNS: {'; '.join(better) or 'none to tell'}.",
+        title=f"{name} · {judge.label('test')} · {setting(jobs)}",
+        words=f"{judge.differences} from full graph to RNS: {'; '.join(better) or 'none to tell'}.",
         head=["Model", "Full", "RNS", "Δ"],
         rows=rows,
         payload={"graph": name, "metric": metric, "models": payload},
@@ -75,13 +80,18 @@ def run(request: Request) -> Finding:
     )
 
 
-def method_points(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Series]:
+def method_points(names: Sequence[str], rows: Sequence[dict[str, Any]], scale: float) -> list[Series]:
     """Full graph and RNS in every row, beside the paper's."""
     x = [title(name) for name in names]
     return [
         series
         for method, color in zip(METHODS, hues(METHODS), strict=True)
         for series in points_beside(
-            title(method), x, [row[method] for row in rows], [(row["paper"] or {}).get(method) for row in rows], color
+            title(method),
+            x,
+            [row[method] for row in rows],
+            [(row["paper"] or {}).get(method) for row in rows],
+            color,
+            scale,
         )
     ]

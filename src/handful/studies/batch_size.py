@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from statistics import mean
 
-from handful.finding import Axis, Cell, Chart, Finding, View, best_two, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, View, best_two, points
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.studies.budget import Scale, asked, scaled, small, train_jobs
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
-from handful.training.metrics import METRICS
-from handful.vocabulary import hues, spaced, title
+from handful.training.metrics import METRICS, Metric
+from handful.vocabulary import hues, title
 
 SCALE = Scale(hidden=64, layers=3, epochs=40)
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
@@ -64,16 +64,18 @@ def run(request: Request) -> Finding:
     outcomes = {o.name: o for o in train_jobs(request, jobs)}
     tests = {job: o.summary["test"] for job, o in outcomes.items() if o.summary is not None}
     graph, metric = graph_and_metric(list(outcomes.values()))
-    higher = METRICS[metric].higher_is_better
+    judge = METRICS[metric]
     ranks: dict[str, int] = {}
     for count in steps:
         column = [f"{s}-{count}" for s in SAMPLERS if f"{s}-{count}" in tests]
-        ranks |= dict(zip(column, best_two([tests[job]["mean"] for job in column], higher), strict=True))
+        ranks |= dict(
+            zip(column, best_two([tests[job]["mean"] for job in column], judge.higher_is_better), strict=True)
+        )
     rows = [
         [
             Cell(title(s)),
             *(
-                Cell(percent(tests[job]), ranks[job]) if (job := f"{s}-{count}") in tests else Cell("failed")
+                Cell(judge.text(tests[job]), ranks[job]) if (job := f"{s}-{count}") in tests else Cell("failed")
                 for count in steps
             ),
         ]
@@ -85,18 +87,18 @@ def run(request: Request) -> Finding:
             [targets[f"{s}-{count}"] for count in steps],
             [tests.get(f"{s}-{count}") for count in steps],
             hue,
-            100,
+            judge.scale,
         )
         for s, hue in zip(SAMPLERS, hues(list(SAMPLERS)), strict=True)
     ]
     x = Axis("targets of a batch", log=True, ticks=[round(len(data.train_nodes) / count) for count in steps])
-    view = View("test", "line", x, Axis(f"test {spaced(metric)} (%)"), series)
+    view = View("test", "line", x, Axis(judge.label("test")), series)
     failed = failures(list(outcomes.values()))
     return trained_finding(
         "batch-size",
         list(outcomes.values()),
         title=f"{graph} · equal targets in a batch · {setting(jobs)}",
-        words=in_words({job: test["mean"] for job, test in tests.items()}, steps),
+        words=in_words({job: test["mean"] for job, test in tests.items()}, steps, judge),
         head=["Sampler", *(f"{len(data.train_nodes) / count:,.0f} targets" for count in steps)],
         rows=rows,
         payload={
@@ -118,17 +120,17 @@ def run(request: Request) -> Finding:
     )
 
 
-def in_words(means: dict[str, float], steps: list[int]) -> str:
+def in_words(means: dict[str, float], steps: list[int], metric: Metric) -> str:
     """How much of the spread is the sampler's at one size, and how much the size's for one sampler."""
     columns = [[v for s in SAMPLERS if (v := means.get(f"{s}-{count}")) is not None] for count in steps]
     rows = [[v for count in steps if (v := means.get(f"{s}-{count}")) is not None] for s in SAMPLERS]
     between, within = (
-        mean(100 * (max(values) - min(values)) for values in groups if len(values) > 1)
+        mean((max(values) - min(values)) for values in groups if len(values) > 1)
         if any(len(values) > 1 for values in groups)
         else float("nan")
         for groups in (columns, rows)
     )
     return (
-        f"Samplers of one size are {between:.2f} points apart from best to worst, on average over the sizes; sizes of "
-        f"one sampler {within:.2f} points."
+        f"Samplers of one size are {metric.apart(between)} apart from best to worst, on average over the sizes; "
+        f"sizes of one sampler {metric.apart(within)}."
     )

@@ -53,11 +53,11 @@ def beside_paper(payload: dict[str, Any]) -> Table | None:
     return Table("Beside the paper", head, rows)
 
 
-def points_beside(name: str, x: list[Any], ours: list[Any], paper: list[Any], color: int) -> list[Series]:
-    """Our points in percent and, where the paper has some, the paper's."""
-    series = [points(name, x, ours, color, scale=100)]
+def points_beside(name: str, x: list[Any], ours: list[Any], paper: list[Any], color: int, scale: float) -> list[Series]:
+    """Our points times ``scale`` and, where the paper has some, the paper's."""
+    series = [points(name, x, ours, color, scale)]
     if any(paper):
-        theirs = points(f"{name}, paper", x, paper, color, scale=100)
+        theirs = points(f"{name}, paper", x, paper, color, scale)
         series.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, color, paper=True))
     return series
 

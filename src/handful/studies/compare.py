@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from handful.errors import SamplerError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, View, best_two, mean_of, percent, points
 from handful.graph import Graph
@@ -16,7 +17,7 @@ from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.studies.trained import graph_and_metric, setting, trained_finding
 from handful.studies.verdict import few_seeds, verdict
 from handful.training.metrics import METRICS, Metric
-from handful.vocabulary import METHODS, hues, spaced, title
+from handful.vocabulary import METHODS, hues, title
 
 SAMPLERS = tuple(METHODS)
 OURS = ("rns", "rns-hubs")
@@ -53,6 +54,23 @@ def chosen_samplers(
     }
     chosen = {name: {**defaults.get(name, {}), **given.get(name, {})} for name in wanted}
     return [make_sampler("rns" if name == "rns-hubs" else name, **chosen[name]) for name in wanted]
+
+
+def trainable(experiment: Experiment, samplers: Sequence[Sampler]) -> tuple[list[Sampler], list[str]]:
+    """Those of ``samplers`` that can train the model, and why each of the others cannot.
+
+    Raises:
+        SamplerError: none can.
+    """
+    able, why = [], []
+    for sampler in samplers:
+        try:
+            able.append(experiment.with_(sampler=sampler).sampler)
+        except SamplerError as error:
+            why.append(error)
+    if not able and why:
+        raise why[0]
+    return able, list(map(str, why))
 
 
 def compare_samplers(
@@ -186,5 +204,4 @@ def in_words(result: dict[str, Any]) -> str:
 
 
 def _apart(ours: float, theirs: float, metric: Metric) -> str:
-    apart = metric.text(abs(ours - theirs)) + (" points" if metric.percent else f" of {spaced(metric.name)}")
-    return f"{apart} {'above' if ours >= theirs else 'below'}"
+    return f"{metric.apart(ours - theirs)} {'above' if ours >= theirs else 'below'}"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, View, best_two, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.studies.budget import train_jobs
 from handful.studies.regimes import OPTIMIZERS, PAPER_GRAPH, cell
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
-from handful.training.metrics import METRICS
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import OPTIMIZERS as TITLES
-from handful.vocabulary import REGIMES, hues, spaced
+from handful.vocabulary import REGIMES, hues
 
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
 """RNS takes m steps an epoch and the other regimes one. They get m times the epochs, or m times the learning rate."""
@@ -45,30 +45,30 @@ def run(request: Request) -> Finding:
         places[o.name]: o.summary["test"] for o in outcomes if o.summary is not None
     }
     name, metric = graph_and_metric(outcomes)
-    failed = failures(outcomes)
+    judge, failed = METRICS[metric], failures(outcomes)
     ranks: dict[tuple[str, str, str], int] = {}
     for optimizer in OPTIMIZERS:
         column = [place for place in tests if place[2] == optimizer]
         values = [tests[place]["mean"] for place in column]
-        ranks |= dict(zip(column, best_two(values, METRICS[metric].higher_is_better), strict=True))
+        ranks |= dict(zip(column, best_two(values, judge.higher_is_better), strict=True))
     labels = {row: f"{REGIMES[row[0]]}, {CONTROLS[row[1]]}" if row[0] != "rns" else REGIMES["rns"] for row in ROWS}
     columns = [TITLES[optimizer] for optimizer in OPTIMIZERS]
     series = [
-        points(labels[row], columns, [tests.get((*row, o)) for o in OPTIMIZERS], hue, scale=100)
+        points(labels[row], columns, [tests.get((*row, o)) for o in OPTIMIZERS], hue, judge.scale)
         for row, hue in zip(ROWS, hues([labels[row] if row[0] != "rns" else "rns" for row in ROWS]), strict=True)
     ]
-    view = View("test", "dot", Axis("", of=columns), Axis(f"test {spaced(metric)} (%)"), series)
+    view = View("test", "dot", Axis("", of=columns), Axis(judge.label("test")), series)
     return trained_finding(
         "controls",
         outcomes,
-        title=f"{name} · test {spaced(metric)} (%) · {setting(jobs)}",
-        words=in_words({place: test["mean"] for place, test in tests.items()}),
+        title=f"{name} · {judge.label('test')} · {setting(jobs)}",
+        words=in_words({place: test["mean"] for place, test in tests.items()}, judge),
         head=["Regime", *columns],
         rows=[
             [
                 Cell(labels[row]),
                 *(
-                    Cell(percent(tests[*row, o]), ranks[*row, o]) if (*row, o) in tests else Cell("failed")
+                    Cell(judge.text(tests[*row, o]), ranks[*row, o]) if (*row, o) in tests else Cell("failed")
                     for o in OPTIMIZERS
                 ),
             ]
@@ -95,15 +95,17 @@ def run(request: Request) -> Finding:
     )
 
 
-def in_words(means: dict[tuple[str, str, str], float]) -> str:
+def in_words(means: dict[tuple[str, str, str], float], metric: Metric) -> str:
     """How far RNS is from full-graph training under each control, by optimiser."""
     told = []
     for optimizer in OPTIMIZERS:
         rns = means.get(("rns", "epochs", optimizer))
         apart: dict[str, Any] = {c: means.get(("full", c, optimizer)) for c in CONTROLS}
         if rns is not None and all(value is not None for value in apart.values()):
-            gaps = (f"{100 * (rns - value):+.2f}" for value in apart.values())
+            gaps = (metric.signed(rns - value) for value in apart.values())
             told.append(f"{TITLES[optimizer]} {', '.join(gaps)}")
     if not told:
         return "No optimiser has RNS and the full graph under all three controls."
-    return f"Points of RNS over the full graph at {', '.join(CONTROLS.values())}: " + "; ".join(told) + "."
+    return (
+        f"{metric.differences} of RNS over the full graph at {', '.join(CONTROLS.values())}: " + "; ".join(told) + "."
+    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from handful.finding import Cell, Finding, best_two, percent
+from handful.finding import Cell, Finding, best_two
 from handful.statistics import mean_ci95
 from handful.studies import presets
 from handful.studies.budget import Scale, pair, train_jobs
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, mean_curve, setting, trained_finding
 from handful.training.metrics import METRICS
-from handful.vocabulary import spaced, title
+from handful.vocabulary import title
 
 SCALE = Scale(hidden=128, layers=3, epochs=100)
 
@@ -31,9 +31,10 @@ def run(request: Request) -> Finding:
     best = {name: summary["val"] for name, (summary, _) in done.items()}
     took = {name: mean_ci95([h[-1]["seconds"] for h in runs])["mean"] for name, (_, runs) in done.items()}
     (graph, metric), failed = graph_and_metric(outcomes), failures(outcomes)
-    ranks = best_two([value["mean"] for value in best.values()], METRICS[metric].higher_is_better)
+    judge = METRICS[metric]
+    ranks = best_two([value["mean"] for value in best.values()], judge.higher_is_better)
     rows = [
-        [Cell(title(name)), Cell(percent(best[name]), rank), Cell(f"{took[name]:.1f}")]
+        [Cell(title(name)), Cell(judge.text(best[name]), rank), Cell(f"{took[name]:.1f}")]
         for name, rank in zip(done, ranks, strict=True)
     ]
     return trained_finding(
@@ -41,7 +42,7 @@ def run(request: Request) -> Finding:
         outcomes,
         title=f"{graph} · {setting(jobs)}",
         words=in_words(took),
-        head=["Method", f"Best validation {spaced(metric)} (%)", "Seconds"],
+        head=["Method", judge.label("Best validation"), "Seconds"],
         rows=[*rows, *([Cell(title(name)), Cell(f"failed: {why}"), Cell("")] for name, why in failed.items())],
         payload={"graph": graph, "metric": metric, "curves": lines, "best": best, "seconds": took, "failed": failed},
     )

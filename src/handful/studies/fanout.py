@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two, percent
+from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two
 from handful.samplers import make_sampler
 from handful.studies import presets
 from handful.studies.beside import paper_number, points_beside
 from handful.studies.budget import Scale, benchmark, train_jobs, tuned_each
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
-from handful.vocabulary import hues, spaced, title
+from handful.training.metrics import METRICS
+from handful.vocabulary import hues, title
 
 SCALE = Scale(hidden=64, layers=4, epochs=40)
 """A quarter of these epochs is neighbour sampling's."""
@@ -28,7 +29,9 @@ def run(request: Request) -> Finding:
     jobs = tuned_each(request, same)
     outcomes = dict(zip(fanouts, train_jobs(request, jobs), strict=True))
     done = {name: o.summary for name, o in outcomes.items() if o.summary is not None}
-    ranks = dict(zip(done, best_two([s["test"]["mean"] for s in done.values()], highest=True), strict=True))
+    name, metric = graph_and_metric(list(outcomes.values()))
+    judge = METRICS[metric]
+    ranks = dict(zip(done, best_two([s["test"]["mean"] for s in done.values()], judge.higher_is_better), strict=True))
     failed = failures(list(outcomes.values()))
     rows, payload = [], []
     for fanout, outcome in outcomes.items():
@@ -42,7 +45,7 @@ def run(request: Request) -> Finding:
         rows.append(
             [
                 Cell(f"[{fanout}]"),
-                Cell(percent(summary["test"]), ranks[fanout]),
+                Cell(judge.text(summary["test"]), ranks[fanout]),
                 Cell(f"{seconds:.2f}"),
                 Cell(f"{(memory['gpu'] or memory['ram']) / 2**30:.2f}"),
             ]
@@ -56,15 +59,14 @@ def run(request: Request) -> Finding:
                 "paper": paper,
             }
         )
-    name, metric = graph_and_metric(list(outcomes.values()))
     times = [s["epoch_seconds"]["mean"] for s in done.values()]
     good = [row for row in payload if "error" not in row]
     names = [f"[{row['fanout']}]" for row in good]
     x, (hue,), label = Axis("fanout", of=names), hues(["neighbor"]), title("neighbor")
     papers = [(row["paper"] or {}).get("test") for row in good]
-    y = Axis(f"test {spaced(metric)} (%)")
+    y = Axis(judge.label("test"))
     views = [
-        View("test", "dot", x, y, points_beside(label, names, [row["test"] for row in good], papers, hue)),
+        View("test", "dot", x, y, points_beside(label, names, [row["test"] for row in good], papers, hue, judge.scale)),
         View("seconds", "bar", x, Axis("seconds per epoch"), [Series(label, names, times, color=hue)]),
     ]
     return trained_finding(
@@ -74,7 +76,7 @@ def run(request: Request) -> Finding:
         words=f"From the shallowest to the deepest an epoch takes {times[-1] / times[0]:.1f} times as long."
         if times
         else "Nothing ran.",
-        head=["Fanout", f"Test {spaced(metric)} (%)", "Seconds per epoch", "Peak memory (GiB)"],
+        head=["Fanout", judge.label("Test"), "Seconds per epoch", "Peak memory (GiB)"],
         rows=rows,
         payload={"graph": name, "metric": metric, "fanouts": payload},
         charts=[Chart("fanout", f"{name}: how deep to look", views)],

@@ -80,7 +80,8 @@ def run(request: Request) -> Finding:
     told = [entry[split]["delta"] for entry in measured for split in SPLITS if entry[split]["delta"] is not None]
     x, y = Axis("", of=known), Axis("accuracy or average precision (%)")
     views = [
-        View(split.upper(), "dot", x, y, method_points(known, [entry[split] for entry in measured])) for split in SPLITS
+        View(split.upper(), "dot", x, y, method_points(known, [entry[split] for entry in measured], scale=100))
+        for split in SPLITS
     ]
     return trained_finding(
         "graphland",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two, mean_of, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two, mean_of, points
 from handful.nn import make_model
 from handful.samplers import make_sampler
 from handful.samplers.hubs import Hubs, hub_nodes
@@ -15,6 +15,7 @@ from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
 from handful.theory import diagnosis
 from handful.theory.hubs import expected_edges
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import hues, spaced, title
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
@@ -65,22 +66,22 @@ def run(request: Request) -> Finding:
         "hubs",
         outcomes,
         title=f"{name} · RNS with hubs, m = {options['parts']} · {setting(jobs)}",
-        words=in_words(rows),
-        head=["Hubs", f"Test {spaced(metric)} (%)", "R(w)", "Bias", "Edges of a part", "Epoch (s)", "RAM (GiB)"],
-        rows=table_rows(rows),
+        words=in_words(rows, METRICS[metric]),
+        head=["Hubs", METRICS[metric].label("Test"), "R(w)", "Bias", "Edges of a part", "Epoch (s)", "RAM (GiB)"],
+        rows=table_rows(rows, METRICS[metric]),
         payload=payload,
         charts=[hub_chart(payload)],
         labels={row["name"]: row["label"] for row in rows},
     )
 
 
-def table_rows(rows: list[dict[str, Any]]) -> list[list[Cell]]:
+def table_rows(rows: list[dict[str, Any]], metric: Metric) -> list[list[Cell]]:
     """A row for every choice of hubs, and for the methods beside it."""
-    ranks = best_two([mean_of(row.get("test")) for row in rows], highest=True)
+    ranks = best_two([mean_of(row.get("test")) for row in rows], metric.higher_is_better)
     out = []
     for row, rank in zip(rows, ranks, strict=True):
         cells = [Cell(row["label"])]
-        cells.append(Cell(f"failed: {row['error']}") if "error" in row else Cell(percent(row["test"]), rank))
+        cells.append(Cell(f"failed: {row['error']}") if "error" in row else Cell(metric.text(row["test"]), rank))
         cells += [Cell(f"{row[term]['mean']:.3g}") for term in ("R", "bias")]
         cells.append(Cell(f"{row['edges']:,.0f}" if "edges" in row else ""))
         if "error" in row:
@@ -94,7 +95,7 @@ def table_rows(rows: list[dict[str, Any]]) -> list[list[Cell]]:
 
 def hub_chart(result: dict[str, Any]) -> Chart:
     """Accuracy, R, bias, seconds and memory against the hubs; the methods beside it as categories of their own."""
-    rows = result["rows"]
+    rows, metric = result["rows"], METRICS[result["metric"]]
     names = [row["label"] for row in rows]
     x = Axis("hubs in every part", of=names)
     hue, *others = hues(["rns-hubs", *BESIDE])
@@ -112,8 +113,8 @@ def hub_chart(result: dict[str, Any]) -> Chart:
             "test",
             "dot",
             x,
-            Axis(f"test {spaced(result['metric'])} (%)"),
-            series(lambda row: row.get("test"), scale=100),
+            Axis(metric.label("test")),
+            series(lambda row: row.get("test"), metric.scale),
         ),
         View("R", "dot", x, Axis("R(w)", zero=True), series(lambda row: row["R"])),
         View("bias", "dot", x, Axis("bias |L_full − L̄|", zero=True), series(lambda row: row["bias"])),
@@ -123,23 +124,25 @@ def hub_chart(result: dict[str, Any]) -> Chart:
     return Chart("hubs", f"{result['graph']}: RNS with hubs", views)
 
 
-def in_words(rows: list[dict[str, Any]]) -> str:
+def in_words(rows: list[dict[str, Any]], metric: Metric) -> str:
     """What the best choice of hubs gains over none, and what it costs; and the same of ``auto``."""
     done = [row for row in rows if mean_of(row.get("test")) is not None and "share" in row]
     plain = next((row for row in done if row["hubs"] == 0 and row["name"] == _job(None)), None)
     helped = [row for row in done if row is not plain]
     if plain is None or not helped:
         return "Without RNS both with and without hubs there is nothing to compare."
-    best = max(helped, key=lambda row: row["test"]["mean"])
+    best = (max if metric.higher_is_better else min)(helped, key=lambda row: row["test"]["mean"])
     told = [best, *(row for row in helped if row["name"] == _job("auto") and row is not best)]
-    return "Against no hubs: " + "; ".join(f"{row['label']}: {_against(row, plain)}" for row in told) + "."
+    return "Against no hubs: " + "; ".join(f"{row['label']}: {_against(row, plain, metric)}" for row in told) + "."
 
 
-def _against(row: dict[str, Any], plain: dict[str, Any]) -> str:
-    gain = 100 * (row["test"]["mean"] - plain["test"]["mean"])
+def _against(row: dict[str, Any], plain: dict[str, Any], metric: Metric) -> str:
+    gain = metric.signed(row["test"]["mean"] - plain["test"]["mean"]) + (
+        " points" if metric.percent else f" {spaced(metric.name)}"
+    )
     times = row["epoch_seconds"]["mean"] / plain["epoch_seconds"]["mean"]
     less = plain["R"]["mean"] / row["R"]["mean"] if row["R"]["mean"] else float("inf")
-    return f"{gain:+.2f} points, R {less:.2g} times smaller, an epoch {times:.2f} times as long"
+    return f"{gain}, R {less:.2g} times smaller, an epoch {times:.2f} times as long"
 
 
 def _ram(row: dict[str, Any]) -> float | None:

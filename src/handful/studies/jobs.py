@@ -14,12 +14,14 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from math import nan
 from pathlib import Path
 from typing import Any
 
 from handful.errors import RunError
 from handful.experiment import SUMMARY, Experiment
 from handful.kernels.threads import get_threads
+from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
@@ -144,7 +146,10 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
             lines = run.lines()
         if lines:
             done += int(lines[-1]["epoch"])
-            word = f"seed {seed}, val {100 * (lines[-1]['val'] or 0.0):.2f}"
+            word, val = f"seed {seed}", lines[-1]["val"]
+            with suppress(RunError):
+                metric = METRICS[read_config(run.config)["data"]["metric"]]
+                word += f", val {metric.text(nan if val is None else val)}"
     return done, word
 
 

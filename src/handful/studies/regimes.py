@@ -6,15 +6,16 @@ from typing import Any
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, View, best_two, percent
+from handful.finding import Axis, Cell, Chart, Finding, View, best_two
 from handful.samplers import FullGraph, RandomNodes
 from handful.studies import presets
 from handful.studies.beside import paper_number, points_beside
 from handful.studies.budget import PARTS, Scale, asked, scaled, train_jobs
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import OPTIMIZERS as TITLES
-from handful.vocabulary import REGIMES, hues, spaced
+from handful.vocabulary import REGIMES, hues
 
 PAPER_GRAPH = "ogbn-products"
 SCALE = Scale(hidden=64, layers=2, epochs=100)
@@ -43,12 +44,13 @@ def run(request: Request) -> Finding:
     cells: dict[tuple[str, str], dict[str, Any]] = {
         places[o.name]: o.summary["test"] for o in outcomes if o.summary is not None
     }
+    name, metric = graph_and_metric(outcomes)
+    judge = METRICS[metric]
     ranks: dict[tuple[str, str], int] = {}
     for optimizer in OPTIMIZERS:
         column = [place for place in cells if place[1] == optimizer]
-        ranks |= dict(zip(column, best_two([cells[p]["mean"] for p in column], highest=True), strict=True))
+        ranks |= dict(zip(column, best_two([cells[p]["mean"] for p in column], judge.higher_is_better), strict=True))
     failed = failures(outcomes)
-    name, metric = graph_and_metric(outcomes)
     payload = [
         {
             "regime": regime,
@@ -63,16 +65,18 @@ def run(request: Request) -> Finding:
     series = []
     for (regime, title), color in zip(REGIMES.items(), hues(list(REGIMES)), strict=True):
         own = [row for row in payload if row["regime"] == regime]
-        series += points_beside(title, columns, [row["test"] for row in own], [row["paper"] for row in own], color)
-    view = View("test", "dot", Axis("", of=columns), Axis(f"test {spaced(metric)} (%)"), series)
+        series += points_beside(
+            title, columns, [row["test"] for row in own], [row["paper"] for row in own], color, judge.scale
+        )
+    view = View("test", "dot", Axis("", of=columns), Axis(judge.label("test")), series)
     return trained_finding(
         "regimes",
         outcomes,
-        title=f"{name} · test {spaced(metric)} (%) · {setting(jobs)}",
-        words=in_words({place: test["mean"] for place, test in cells.items()}),
+        title=f"{name} · {judge.label('test')} · {setting(jobs)}",
+        words=in_words({place: test["mean"] for place, test in cells.items()}, judge),
         head=["Training regime", *columns],
         rows=[
-            [Cell(title), *(_cell(cells.get((regime, o)), ranks.get((regime, o), 0)) for o in OPTIMIZERS)]
+            [Cell(title), *(_cell(cells.get((regime, o)), judge, ranks.get((regime, o), 0)) for o in OPTIMIZERS)]
             for regime, title in REGIMES.items()
         ],
         payload={
@@ -86,17 +90,21 @@ def run(request: Request) -> Finding:
     )
 
 
-def in_words(means: dict[tuple[str, str], float]) -> str:
+def in_words(means: dict[tuple[str, str], float], metric: Metric) -> str:
     """What each of the two effects does, by optimiser: the sampled loss alone, and the updates between batches."""
     told = []
     for optimizer in OPTIMIZERS:
         if all((regime, optimizer) in means for regime in REGIMES):
-            full, once, rns = (100 * means[regime, optimizer] for regime in REGIMES)
-            told.append(f"{TITLES[optimizer]} {once - full:+.2f} and {rns - once:+.2f}")
+            full, once, rns = (means[regime, optimizer] for regime in REGIMES)
+            told.append(f"{TITLES[optimizer]} {metric.signed(once - full)} and {metric.signed(rns - once)}")
     if not told:
         return "No optimiser has all three regimes."
-    return "Points from the sampled loss alone, and from an update for every batch: " + "; ".join(told) + "."
+    return (
+        f"{metric.differences} from the sampled loss alone, and from an update for every batch: "
+        + "; ".join(told)
+        + "."
+    )
 
 
-def _cell(test: dict[str, float] | None, rank: int) -> Cell:
-    return Cell("failed") if test is None else Cell(percent(test), rank)
+def _cell(test: dict[str, float] | None, metric: Metric, rank: int) -> Cell:
+    return Cell("failed") if test is None else Cell(metric.text(test), rank)

@@ -275,12 +275,11 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
         ]
         for run in summary.runs
     ]
-    sign = " %" if metric.percent else ""
     name_of, measured = spaced(metric.name), {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
     said = " ".join(
         f"There are no {which.lower()} nodes."
         if math.isnan(value["mean"])
-        else f"{which} {name_of} {metric.text(value)}{sign}."
+        else f"{which} {name_of} {metric.told(value)}."
         for which, value in measured.items()
     )
     skipped = sum(run.skipped for run in summary.runs)
@@ -439,7 +438,6 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     """Runs of one graph as a finding: a row for every experiment of which a seed has ended."""
     done = [one for one in runs if one.results]
     metric, judge = runs[0].metric, (done or runs)[0].judge
-    sign = " %" if judge.percent else ""
     ranks = best_two([one.test["mean"] for one in done], judge.higher_is_better) if len(done) > 1 else [0] * len(done)
     rows = [
         [Cell(one.label), Cell(judge.text(one.test), rank), *_costs(one.results, judge)]
@@ -450,7 +448,7 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     validation = "Validation (%)" if judge.percent else "Validation"
     head = ["Run", judge.label("Test"), validation, "Seconds", "Prepared (s)", "Seconds per epoch"]
     head += ["RAM (GiB)", "Seeds"]
-    said = [f"{one.label}: test {spaced(metric)} {judge.text(one.test)}{sign}." for one in done[:1] if len(done) == 1]
+    said = [f"{one.label}: test {spaced(metric)} {judge.told(one.test)}." for one in done[:1] if len(done) == 1]
     said += [f"Not ended: {', '.join(going)}."] if going else []
     said += [few_seeds(2)] if any(len(one.results) == 2 for one in done) else []
     return Finding(

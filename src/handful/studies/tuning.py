@@ -18,12 +18,11 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-import psutil
 from filelock import FileLock
 
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.experiment import Experiment
-from handful.finding import Cell, Finding, Table, best_two, percent
+from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
 from handful.random import derived_seed
 from handful.samplers import Sampler, make_sampler
@@ -32,6 +31,7 @@ from handful.studies.jobs import Progress, run_jobs
 from handful.training import Callback, Loop
 from handful.training.metrics import METRICS
 from handful.training.record import differences
+from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a study, how many of its trials are done, and of how many."""
@@ -207,24 +207,29 @@ def _tables(payload: Mapping[str, Any], found: Sequence[Best]) -> list[Table]:
         return [Cell(str(make_sampler(row["sampler"], **row["options"]))), *map(Cell, chosen)]
 
     head = ["sampling", "lr", "dropout", "weight decay"]
-    ranks = best_two([one.val for one in found], METRICS[payload["metric"]].higher_is_better)
+    metric = METRICS[payload["metric"]]
+    ranks = best_two([one.val for one in found], metric.higher_is_better)
     rows = [
-        [*described(row), Cell(f"{100 * row['val']:.2f}", rank), Cell(str(row["trials"]))]
+        [*described(row), Cell(metric.text(row["val"]), rank), Cell(str(row["trials"]))]
         for row, rank in zip(payload["searches"], ranks, strict=True)
     ]
-    tables = [Table("Best trials", [*head, "validation (%)", "trials"], rows)]
+    tables = [Table("Best trials", [*head, metric.label("validation"), "trials"], rows)]
     if payload["final"]:
-        rows = [[*described(row), Cell(percent(row["val"])), Cell(percent(row["test"]))] for row in payload["final"]]
-        tables.append(Table("The best of each sampler over the seeds", [*head, "validation (%)", "test (%)"], rows))
+        rows = [
+            [*described(row), Cell(metric.text(row["val"])), Cell(metric.text(row["test"]))] for row in payload["final"]
+        ]
+        head = [*head, metric.label("validation"), metric.label("test")]
+        tables.append(Table("The best of each sampler over the seeds", head, rows))
     return tables
 
 
 def _in_words(payload: Mapping[str, Any]) -> str:
-    most = max if METRICS[payload["metric"]].higher_is_better else min
+    metric = METRICS[payload["metric"]]
+    most = max if metric.higher_is_better else min
     best = most(payload["searches"], key=lambda row: row["val"])
     return (
-        f"The best validation is {100 * best['val']:.2f} %, by {best['sampler']} with lr {best['lr']:g}, dropout "
-        f"{best['dropout']:g} and weight decay {best['weight_decay']:g}."
+        f"The best validation {spaced(metric.name)} is {metric.told(best['val'])}, by {best['sampler']} with "
+        f"lr {best['lr']:g}, dropout {best['dropout']:g} and weight decay {best['weight_decay']:g}."
     )
 
 
@@ -283,6 +288,8 @@ def _finished(study: Any) -> list[Any]:
 
 def _bury_dead(study: Any) -> None:
     """Trials whose process on this machine is gone were killed: they failed, and are not waited for."""
+    import psutil  # with Optuna, in the extra: whoever only trains has neither
+
     states = _optuna().trial.TrialState
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
         host, pid = trial.user_attrs.get("process", ("", 0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from handful.finding import mean_of, percent
-from handful.training.metrics import METRICS
+from handful.finding import mean_of
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import title
 
 SAME = 1.1
@@ -28,22 +28,23 @@ def verdict(result: dict[str, Any], seeds: int) -> str:
     rows = [row for row in result["rows"] if mean_of(row.get("test")) is not None]
     if len(rows) < 2:
         return "There are not two methods to compare."
-    sign = 1 if METRICS[result["metric"]].higher_is_better else -1
+    metric = METRICS[result["metric"]]
+    sign = 1 if metric.higher_is_better else -1
     rows.sort(key=lambda row: -sign * float(row["test"]["mean"]))
     best, others = rows[0], rows[1:]
     if seeds < 3:
         few = "one seed is" if seeds == 1 else "two seeds are"
-        said = f"{_ahead(best, others[0])} {few} too few to tell that from chance"
+        said = f"{_ahead(best, others[0], metric)} {few} too few to tell that from chance"
         return f"{_named(best)} is ahead: {said}{_memory(best, rows)}."
     alike = [row for row in others if _overlap(best, row)]
     if not alike:
-        return f"Use {_named(best)}: {_ahead(best, others[0])[:-1]}{_memory(best, rows)}."
+        return f"Use {_named(best)}: {_ahead(best, others[0], metric)[:-1]}{_memory(best, rows)}."
     use = min([best, *alike], key=_seconds)
     tied = [row for row in (best, *alike) if row is not use]
-    names = _list([f"{_named(row)} ({percent(row['test'])} %)" for row in tied])
+    names = _list([f"{_named(row)} ({metric.told(row['test'])})" for row in tied])
     time = "in about the same time as the fastest of them" if _ratio(tied, use) < SAME else "and it is the fastest"
     return (
-        f"Use {_named(use)}: at {percent(use['test'])} % it cannot be told from {names} by {seeds} seeds, "
+        f"Use {_named(use)}: at {metric.told(use['test'])} it cannot be told from {names} by {seeds} seeds, "
         f"{time}{_memory(use, rows)}."
     )
 
@@ -77,11 +78,11 @@ def _overlap(best: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(apart <= sum(0.0 if math.isnan(half) else half for half in halves))
 
 
-def _ahead(best: dict[str, Any], second: dict[str, Any]) -> str:
-    points = 100 * abs(best["test"]["mean"] - second["test"]["mean"])
+def _ahead(best: dict[str, Any], second: dict[str, Any], metric: Metric) -> str:
+    apart = metric.apart(best["test"]["mean"] - second["test"]["mean"])
     ratio = _seconds(best) / max(_seconds(second), 1e-9)
     cost = "at the same cost" if 1 / SAME < ratio < SAME else f"at {ratio:.2g} times its time"
-    return f"{points:.1f} points better than {_named(second)}, the next best, {cost};"
+    return f"{apart} better than {_named(second)}, the next best, {cost};"
 
 
 def _memory(use: dict[str, Any], rows: list[dict[str, Any]]) -> str:

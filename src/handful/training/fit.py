@@ -174,6 +174,8 @@ def judged(graph: Graph, settings: Settings) -> Graph:
 def seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any]) -> Network:
     """The model of this name for ``graph``, with the initial weights of ``seed``."""
     graph.require_training()
+    if options.get("two_logits") and graph.num_outputs == 1 and graph.kind != "binary":
+        raise HandfulError(f"two_logits is for two classes, and {graph.name} has labels for {graph.kind}: leave it out")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make_model(name, graph.num_features, graph.num_outputs, **options)

@@ -226,6 +226,35 @@ class Metric:
         form = ".2f" if self.percent else ".4g"
         return f"{mean:{form}}" + ("" if np.isnan(half) else f" ± {half:{form}}")
 
+    def told(self, value: float | Mapping[str, float | None]) -> str:
+        """As ``text``, with its unit: for a sentence.
+
+        >>> METRICS["accuracy"].told(0.7251), METRICS["mae"].told(12.3456)
+        ('72.51 %', '12.35')
+        """
+        return self.text(value) + (" %" if self.percent else "")
+
+    def signed(self, difference: float) -> str:
+        """By how much one value is above another, as people read it.
+
+        >>> METRICS["accuracy"].signed(0.01), METRICS["mae"].signed(-0.5)
+        ('+1.00', '-0.5')
+        """
+        return f"{self.scale * difference:{'+.2f' if self.percent else '+.4g'}}"
+
+    def apart(self, difference: float) -> str:
+        """How far two values are from each other.
+
+        >>> METRICS["accuracy"].apart(-0.026), METRICS["mae"].apart(0.5)
+        ('2.60 points', '0.5 of MAE')
+        """
+        return self.text(abs(difference)) + (" points" if self.percent else f" of {spaced(self.name)}")
+
+    @property
+    def differences(self) -> str:
+        """What differences are in, at the beginning of a sentence."""
+        return "Points" if self.percent else f"Changes of {spaced(self.name)}"
+
     @property
     def scale(self) -> float:
         """What people read the metric times."""
