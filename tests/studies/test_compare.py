@@ -8,7 +8,7 @@ import pytest
 
 from graphs import make_graph
 from handful import Experiment
-from handful.errors import HandfulError
+from handful.errors import HandfulError, SamplerError
 from handful.samplers import Sampler
 from handful.studies.compare import (
     chosen_samplers,
@@ -18,6 +18,7 @@ from handful.studies.compare import (
     in_words,
     table_cells,
     table_json,
+    trainable,
 )
 from handful.studies.jobs import Outcome
 from handful.vocabulary import METHODS
@@ -150,3 +151,12 @@ def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
         experiment.with_(sampler=sampler).run().test for sampler in samplers
     ]
     assert [row[0].text for row in found.tables[0].rows] == [METHODS["full"], METHODS["rns"]]
+
+
+def test_a_sampler_that_cannot_train_the_model_is_left_out_and_says_why() -> None:
+    samplers = chosen_samplers(["full", "ladies"], {}, 2)
+    able, why = trainable(Experiment("debian", model="gat", layers=2), samplers)
+    assert [sampler.name for sampler in able] == ["full"]
+    assert why[0].startswith("LADIES cannot train gat")
+    with pytest.raises(SamplerError, match="cannot train gat"):
+        trainable(Experiment("debian", model="gat", layers=2), samplers[1:])

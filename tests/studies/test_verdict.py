@@ -75,3 +75,10 @@ def test_what_failed_is_not_compared() -> None:
 def test_two_seeds_are_explained() -> None:
     assert "three seeds or more" in few_seeds(2)
     assert few_seeds(1) == few_seeds(3) == ""
+
+
+def test_an_error_is_told_in_its_own_unit_and_the_smaller_one_wins() -> None:
+    said = say(row("rns", 5.0, 0.1), row("full", 7.0, 0.1), metric="mae")
+    assert said.startswith("Use RNS: 2 of MAE better than Full graph, the next best, at the same cost")
+    tied = say(row("rns", 5.0, 2.0), row("full", 7.0, 1.0, seconds=1.0), metric="mae")
+    assert "at 7 ± 1 it cannot be told from RNS (5 ± 2) by 5 seeds" in tied
