@@ -117,7 +117,7 @@ def test_the_version() -> None:
     ("words", "completed"),
     [
         ("handful tr", ["train"]),
-        ("handful train ogbn-p", ["ogbn-products", "ogbn-papers100M"]),
+        ("handful train ogbn-p", ["ogbn-products", "ogbn-proteins", "ogbn-papers100M"]),
         ("handful train debian --model s", ["sage", "sgformer"]),
         ("handful train debian --sampler c", ["cluster"]),
     ],
