@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import torch_geometric.typing
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import Node2Vec
+from torch_geometric.sampler import NeighborSampler
 from torch_geometric.testing import has_package
 
 from handful.errors import HandfulError
@@ -62,6 +64,16 @@ def test_everything_is_undone() -> None:
             next(iter(NeighborLoader(data, [1, 1], batch_size=1)))
         with pytest.raises(ImportError, match="requires 'pyg-lib"):
             Node2Vec(EDGES, 4, 3, 2)
+
+
+def test_a_sampler_that_is_read_from_a_pickle_brings_the_operators() -> None:
+    enable(quiet=True)
+    pickled = pickle.dumps(NeighborLoader(Data(edge_index=EDGES, num_nodes=4), [1], batch_size=1).node_sampler)
+    copied = pickle.loads(pickled)
+    disable()
+    assert "__reduce_ex__" not in vars(NeighborSampler)
+    assert torch.equal(pickle.loads(pickled).colptr, copied.colptr)
+    assert enabled()
 
 
 def test_modules_of_pyg_that_have_copied_a_flag_have_it_too() -> None:

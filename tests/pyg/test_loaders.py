@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch_geometric.loader as pyg
 from torch.utils.data import DataLoader
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GraphConv, SAGEConv, to_hetero
@@ -198,8 +199,9 @@ def test_saints_norms_are_those_of_their_definition() -> None:
 
 
 @pytest.mark.slow
-def test_spawned_workers_have_the_operators() -> None:
-    loader = ours.NeighborLoader(make(), [2], batch_size=40, num_workers=1, multiprocessing_context="spawn")
+@pytest.mark.parametrize("kind", [ours.NeighborLoader, pyg.NeighborLoader])
+def test_spawned_workers_have_the_operators(kind: Any) -> None:
+    loader = kind(make(), [2], batch_size=40, num_workers=1, multiprocessing_context="spawn")
     assert len(keep(loader)) == 2
 
 

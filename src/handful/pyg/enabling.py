@@ -13,7 +13,7 @@ import torch_geometric
 import torch_geometric.loader.graph_saint
 import torch_geometric.sampler.hgt_sampler
 import torch_geometric.typing
-from torch_geometric.sampler import HeteroSamplerOutput, NeighborSampler, SamplerOutput
+from torch_geometric.sampler import HeteroSamplerOutput, HGTSampler, NeighborSampler, SamplerOutput
 from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.utils import remap_keys
 
@@ -21,7 +21,7 @@ from handful.errors import HandfulError
 from handful.pyg import operators
 from handful.pyg.sparse import SparseTensor
 
-TESTED = ("2.8",)
+TESTED = ("2.8", "2.9")
 """The versions of PyG whose own tests have been run with our operators."""
 
 FLAGS = ("WITH_PYG_LIB", "WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
@@ -64,6 +64,8 @@ def enable(quiet: bool = False) -> None:
     for name in FLAGS:
         _flag(name, True)
     _flag("pyg_lib", package["pyg_lib"])
+    for sampler in (NeighborSampler, HGTSampler):
+        _set(sampler, "__reduce_ex__", _reduce)
     if not torch_geometric.typing.WITH_TORCH_SPARSE:
         _register("torch_sparse", operators.TORCH_SPARSE)
         _set(torch_geometric.sampler.hgt_sampler, "WITH_TORCH_SPARSE", True)
@@ -103,9 +105,9 @@ def _put(mapping: Any, key: str, value: Any) -> None:
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    before = getattr(owner, name)
+    inherited, before = name not in vars(owner), getattr(owner, name)
     setattr(owner, name, value)
-    _undo.append(lambda: setattr(owner, name, before))
+    _undo.append(lambda: delattr(owner, name) if inherited else setattr(owner, name, before))
 
 
 def _flag(name: str, value: Any) -> None:
@@ -188,6 +190,17 @@ def _hetero_neighbor_sample(
         **options,
     )
     return typed(rows), typed(cols), nodes, typed(places), per_node, typed(per_edge)
+
+
+def _reduce(self: Any, protocol: Any) -> Any:
+    """``__reduce_ex__`` of a sampler: a worker that is spawned has the operators before it has the sampler."""
+    made: Any = object.__reduce_ex__(self, protocol)
+    return _remade, made[:2], *made[2:]
+
+
+def _remade(make: Any, args: Any) -> Any:
+    enable(quiet=True)
+    return make(*args)
 
 
 _pyg_sample = NeighborSampler._sample
