@@ -102,12 +102,12 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     """
     path = Path(path)
     for left in reversed(range(SWAP_TRIES)):
-        before = _inode(path)
+        before = _made(path)
         try:
             return _opened(path, _read_header(path), verify)
         except (DatasetError, GraphError, FileNotFoundError) as error:
             # Another process may be putting, or may have put, a new graph in the place of this one.
-            if not left or (_inode(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
+            if not left or (_made(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
                 if isinstance(error, FileNotFoundError):
                     raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
                 raise
@@ -115,12 +115,13 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     raise AssertionError("the last try returns or raises")
 
 
-def _inode(path: Path) -> int | None:
-    """What tells one folder at ``path`` from another that takes its place."""
+def _made(path: Path) -> tuple[int, int] | None:
+    """What tells one folder at ``path`` from another that takes its place; numbers of files are used again."""
     try:
-        return (path / HEADER).stat().st_ino
+        header = (path / HEADER).stat()
     except OSError:
         return None
+    return header.st_ino, header.st_ctime_ns
 
 
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:

@@ -51,7 +51,8 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     command = ["-m", "handful", "train", graph, "--hidden", "4", "--epochs", "2", "--seeds", "1", "--out"]
     _, err = finished(*command, tmp_path / "file" / "run", code=2)
     (line,) = err.split("\n")[-2:-1]
-    assert line.startswith("error: Not a directory (")
+    assert line.startswith("error: ")
+    assert "file is a file: use another place" in line
     assert "Traceback" not in err
 
 

@@ -44,7 +44,7 @@ def test_on_a_laptop_methods_differ_in_the_sampler_alone() -> None:
 def test_points_stand_beside_the_paper_s() -> None:
     ours, paper = {"mean": 0.7, "ci95": 0.1}, {"full": {"mean": 0.6, "ci95": 0.1}, "rns": None}
     rows = [{"full": ours, "rns": ours, "paper": paper}, {"full": None, "rns": ours, "paper": None}]
-    series = method_points(["gcn", "sage"], rows)
+    series = method_points(["gcn", "sage"], rows, 100.0)
     assert [one.name for one in series] == ["Full graph", "Full graph, paper", "RNS"]
     assert series[0].y == [pytest.approx(70), None]
     assert series[1].y == [pytest.approx(60), None]
