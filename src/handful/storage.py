@@ -66,8 +66,7 @@ def save(graph: Graph, path: str | Path) -> Path:
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
     """
     path = Path(path)
-    if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
-        raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
+    _refuse_other(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = _sibling(path)
     aside.mkdir()
@@ -107,12 +106,30 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
             return _opened(path, _read_header(path), verify)
         except (DatasetError, GraphError, FileNotFoundError) as error:
             # Another process may be putting, or may have put, a new graph in the place of this one.
-            if not left or (_made(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
+            if not left or (_made(path) == before and not _swapping(path)):
                 if isinstance(error, FileNotFoundError):
                     raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
                 raise
         time.sleep(SWAP_SECONDS)
     raise AssertionError("the last try returns or raises")
+
+
+def _refuse_other(path: Path) -> None:
+    """Refuse a place where there is anything but a saved graph, or one that another process is replacing."""
+    for left in reversed(range(SWAP_TRIES)):
+        with suppress(FileNotFoundError):
+            if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
+                # A swap that ended between two of these looks leaves nothing to be seen: so look at least twice.
+                if left == SWAP_TRIES - 1 or (left and _swapping(path)):
+                    time.sleep(SWAP_SECONDS)
+                    continue
+                raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
+        return
+
+
+def _swapping(path: Path) -> bool:
+    """Whether a process is putting, or once left, another graph beside ``path`` to take its place."""
+    return any(path.parent.glob(f".{path.name}-*"))
 
 
 def _made(path: Path) -> tuple[int, int] | None:
