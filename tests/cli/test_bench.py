@@ -45,6 +45,7 @@ def test_loader() -> None:
     assert "a few batches timed" not in people.stdout
 
 
+@pytest.mark.slow
 def test_memory() -> None:
     graph = "synthetic?nodes=500&degree=5&features=8&classes=3"
     small = ("--graph", graph, "--parts", 2, "--hidden", 8, "--layers", 2)

@@ -17,7 +17,9 @@ from handful.kernels.threads import get_threads, set_threads
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 
-@pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=needs_fork), "forkserver"])
+@pytest.mark.parametrize(
+    "start", ["spawn", pytest.param("fork", marks=needs_fork), pytest.param("forkserver", marks=pytest.mark.slow)]
+)
 def test_a_graph_in_use_survives_being_sent(start: str) -> None:
     if start == "forkserver" and sys.platform == "win32":
         pytest.skip("this system has no forkserver")

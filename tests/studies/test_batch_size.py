@@ -24,6 +24,7 @@ def test_a_batch_has_its_share_of_the_targets(
     assert found == pytest.approx(wanted, rel=0.15)
 
 
+@pytest.mark.slow
 def test_every_sampler_at_every_size(tmp_path: Path) -> None:
     found = smoke("batch-size", tmp_path, jobs=2)
     assert len(found.tables[0].rows) == len(SAMPLERS)

@@ -139,6 +139,7 @@ def test_without_rns_and_another_there_is_nothing_to_say(tests: dict[str, float]
     assert in_words(table_json([outcome(name, test) for name, test in tests.items()])) == ""
 
 
+@pytest.mark.slow
 def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1,))
     samplers = chosen_samplers(["full", "rns"], {"rns": {"parts": 2}}, 1)

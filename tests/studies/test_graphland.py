@@ -12,6 +12,7 @@ from handful.training.record import RunFolder
 from studies.smoke import smoke
 
 
+@pytest.mark.slow
 def test_what_is_on_disk_by_both_methods_and_splits(tmp_path: Path) -> None:
     write(tmp_path / "home" / "tolokers-2")
     found = smoke("graphland", tmp_path / "out", graph=None, root=str(tmp_path / "home"))
