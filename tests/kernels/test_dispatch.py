@@ -14,8 +14,6 @@ import torch
 
 from handful.kernels import dispatch
 
-KERNELS = ("activation", "aggregate", "attention", "subgraph")
-
 
 @pytest.mark.parametrize(
     ("device", "triton", "expected"),

@@ -64,14 +64,24 @@ def bits(seed: int, rows: int, columns: int) -> Tensor:
 
 
 def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str = "cpu") -> Tensor:
-    """The same integers in plain torch, on any device. int64 products wrap, so their low bits are right."""
+    """The same integers in plain torch, on any device."""
+    return _bits32_torch(seed, rows, columns, device).to(torch.int64) & 0xFFFFFFFF
+
+
+def _bits32_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
+    """The same bits as int32, whose products wrap; in place, with one temporary of four bytes per element."""
     key = mix64_torch(torch.tensor([signed(seed)], device=device))
-    key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))[:, None]
-    low, high = key & 0xFFFFFFFF, (key >> 32) & 0xFFFFFFFF
-    z = (torch.arange(columns, device=device)[None] * WEYL + low) & 0xFFFFFFFF
-    z = (((z ^ (z >> 16)) * MIX32[0]) & 0xFFFFFFFF) ^ high
-    z = ((z ^ (z >> 15)) * MIX32[1]) & 0xFFFFFFFF
-    return z ^ (z >> 16)
+    key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
+    low, high = (half.to(torch.int32)[:, None] for half in (key, key >> 32))
+    z = (torch.arange(columns, device=device) * WEYL).to(torch.int32) + low
+    z.bitwise_xor_(_shift32(z, 16)).mul_(signed32(MIX32[0])).bitwise_xor_(high)
+    z.bitwise_xor_(_shift32(z, 15)).mul_(signed32(MIX32[1]))
+    return z.bitwise_xor_(_shift32(z, 16))
+
+
+def _shift32(z: Tensor, by: int) -> Tensor:
+    """``shift`` for int32."""
+    return (z >> by).bitwise_and_((1 << (32 - by)) - 1)
 
 
 def mix64_torch(z: Tensor) -> Tensor:
@@ -92,21 +102,9 @@ def signed(value: int) -> int:
 
 
 def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
-    """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device.
-
-    The same bits as ``bits``, in int32, whose products wrap, and in place: one temporary of four bytes per element.
-    """
-    key = mix64_torch(torch.tensor([signed(seed)], device=device))
-    key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
-    low, high = (half.to(torch.int32)[:, None] for half in (key, key >> 32))
-    z = (torch.arange(columns, device=device) * WEYL).to(torch.int32) + low
-    for down, factor, more in ((16, MIX32[0], high), (15, MIX32[1], None)):
-        z.bitwise_xor_((z >> down).bitwise_and_((1 << (32 - down)) - 1)).mul_(signed32(factor))
-        if more is not None:
-            z.bitwise_xor_(more)
-    z.bitwise_xor_((z >> 16).bitwise_and_(0xFFFF))
+    """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device."""
     # Unsigned numbers in int32 compare rightly once the highest bit of both is turned over.
-    return z.bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
+    return _bits32_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
 
 
 def signed32(value: int) -> int:
