@@ -119,12 +119,6 @@ def test_operators_take_positions_keywords_and_torchscript() -> None:
     assert scripted(rowptr, col, seed).tolist() == [[0, 1]]
 
 
-def test_functions_of_pyg_can_still_be_scripted() -> None:
-    enable(quiet=True)
-    scripted = torch.jit.script(torch_geometric.utils.softmax)  # its helpers name SparseTensor
-    assert scripted(torch.zeros(4), torch.tensor([0, 0, 1, 1])).tolist() == [0.5] * 4
-
-
 def test_a_version_that_was_not_tested_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(torch_geometric, "__version__", "3.1.0")

@@ -70,6 +70,7 @@ def enable(quiet: bool = False) -> None:
         _register("torch_sparse", operators.TORCH_SPARSE)
         _set(torch_geometric.sampler.hgt_sampler, "WITH_TORCH_SPARSE", True)
         _set(torch_geometric.loader.graph_saint, "SparseTensor", SparseTensor)
+        _set(torch_geometric.typing, "SparseTensor", SparseTensor)
         _set(NeighborSampler, "_sample", _sample)
     _say(quiet, "PyG's neighbour sampling, HGT, METIS, GraphSAINT and random walks run on handful's kernels")
 
