@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import signal
 import sys
 import tempfile
@@ -57,7 +58,7 @@ def main() -> int:
                 if key not in keys:
                     keys[key] = f"seed {seed}: {answer.said}"
                     print(f"{key}\n    {keys[key][:600]}", flush=True)
-                    keep(replace(worker.case(), found=answer.said[:300]), asked.keep, answer.key)
+                    keep(replace(worker.case(), found=without_folder(answer.said)[:300]), asked.keep, answer.key)
     print(f"{'door':<12}{'cases':>8}{'ok':>8}{'refused':>9}{'findings':>10}{'seconds':>9}")
     for door, count in counts.items():
         row = f"{count.total():>8}{count['ok']:>8}{count['refused']:>9}{count['finding']:>10}{seconds[door]:>9.0f}"
@@ -77,6 +78,11 @@ def until_interrupted(seeds: Iterable[int]) -> Iterator[int]:
 
     signal.signal(signal.SIGINT, stop)
     yield from itertools.takewhile(lambda seed: not asked, seeds)
+
+
+def without_folder(said: str) -> str:
+    """What an error says without the folder of this machine in which the case was opened."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"/[^/\s]+/", "", said)
 
 
 def keep(case: object, folder: Path, key: str) -> None:

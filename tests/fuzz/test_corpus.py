@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
+from fuzz.__main__ import without_folder
 from fuzz.case import Case
 from fuzz.doors import DOORS
 from fuzz.runner import Child, child, run_case
@@ -30,6 +32,11 @@ def test_the_only_answers_are_success_and_a_told_mistake(
 
 def test_the_corpus_has_cases_of_every_door() -> None:
     assert {Case.loads(path.read_text()).door for path in CORPUS} == set(DOORS)
+
+
+def test_a_kept_case_does_not_name_the_folder_of_this_machine() -> None:
+    said = f"{gettempdir()}/handful-fuzz-x1/run/config.json is cut short: copy {gettempdir()}/handful-fuzz-x1/run again"
+    assert without_folder(said) == "run/config.json is cut short: copy run again"
 
 
 def test_a_case_is_kept_whole() -> None:
