@@ -14,6 +14,7 @@ import pytest
 from graphs import make_graph
 from handful import Experiment, RandomNodes
 from handful.errors import RunError
+from handful.studies.executors import Local
 from handful.studies.jobs import run_jobs
 from handful.training.record import RunFolder, write_config
 from npz import write_npz
@@ -57,7 +58,7 @@ def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(j
 
 def test_a_failed_job_says_why_and_the_others_go_on(job: Experiment, tmp_path: Path) -> None:
     jobs = {"bad": job.with_(graph=str(tmp_path / "missing.npz")), "rns": job.with_(seeds=(1,))}
-    failed, fine = run_jobs(jobs, tmp_path / "out", workers=2)
+    failed, fine = run_jobs(jobs, tmp_path / "out", Local(2))
     assert failed.summary is None
     assert "missing.npz" in str(failed.error)
     assert "Traceback" not in str(failed.error)

@@ -39,7 +39,8 @@ def compare(
     seeds: p.Seeds = None,
     device: p.Device = None,
     threads: p.Threads = None,
-    jobs: Annotated[int, typer.Option(help="Samplers to run at once; timings are fair only with 1.", min=1)] = 1,
+    jobs: p.Jobs = None,
+    executor: p.Executor = "local",
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for records, table and picture; finished runs in it are kept.")
     ] = None,
@@ -49,6 +50,7 @@ def compare(
     from handful.cli.options import experiment, publish, run_folder, sampler_options, with_split
     from handful.cli.progress import Bar
     from handful.studies.compare import chosen_samplers, compare_samplers, trainable
+    from handful.studies.executors import make_executor
 
     asked = experiment(ctx.params)
     names, options = sampler_options(samplers, option or [])
@@ -60,7 +62,7 @@ def compare(
         console.print(f"left out: {why}", soft_wrap=True)
     folder = run_folder(out_dir, f"compare-{graph}")
     with Bar("epochs", asked.epochs * len(chosen)) as bar:
-        found = compare_samplers(asked, chosen, folder, jobs, bar.job)
+        found = compare_samplers(asked, chosen, folder, make_executor(executor, jobs), bar.job)
     page = publish(found, folder)
     files = {"report": page.path, "table": folder / "table.md"}
     if found.charts:

@@ -165,4 +165,17 @@ SamplerOptions = Annotated[
     list[str] | None,
     typer.Option("--option", "-s", help="An option of one sampler, as sampler.name=value (rns.parts=8)."),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        help="Runs at a time (else 1, and with ray as many as fit); timings are fair only with 1 on a machine.", min=1
+    ),
+]
+Executor = Annotated[
+    str,
+    typer.Option(
+        help="Where runs take place: local, or ray for the Ray cluster of $RAY_ADDRESS (or of this machine).",
+        callback=known("executor", ("local", "ray")),
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]

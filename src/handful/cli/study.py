@@ -21,7 +21,8 @@ def study(
     seeds: Annotated[str | None, typer.Option(help="Seeds, separated by commas (else as many as the budget).")] = None,
     device: p.Device = None,
     threads: p.Threads = None,
-    jobs: Annotated[int, typer.Option(help="Runs at a time; timings are fair only with 1.", min=1)] = 1,
+    jobs: p.Jobs = None,
+    executor: p.Executor = "local",
     tune_each: Annotated[
         int, typer.Option(help="Trials for every m or fanout of its own, before it is trained (parts, fanout).", min=0)
     ] = 0,
@@ -53,7 +54,14 @@ def study(
     with Bar("done", word=name) as bar:
         asked = given(graph=graph, split=split, root=root, device=device)
         request = Request(
-            **asked, budget=budget, seeds=wanted, out=folder, jobs=jobs, tune_each=tune_each, report=bar.at
+            **asked,
+            budget=budget,
+            seeds=wanted,
+            out=folder,
+            jobs=jobs,
+            executor=executor,
+            tune_each=tune_each,
+            report=bar.at,
         )
         found = run_study(name, request)
     page = publish(found, folder)

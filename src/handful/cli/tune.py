@@ -46,6 +46,8 @@ def tune(
     seeds: p.Seeds = None,
     device: p.Device = None,
     threads: p.Threads = None,
+    jobs: p.Jobs = None,
+    executor: p.Executor = "local",
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder (else one under runs/); asked again, the search goes on there.")
     ] = None,
@@ -60,6 +62,7 @@ def tune(
     from handful.cli.progress import Bar
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
+    from handful.studies.executors import make_executor
     from handful.studies.request import study_folder
     from handful.studies.tuning import paper_space, sampling_space, tune_samplers
 
@@ -82,7 +85,8 @@ def tune(
         space += own
     folder = Path(out_dir) if out_dir else study_folder("tune", graph, "paper" if paper else asked.model)
     where = storage or f"sqlite:///{folder / 'tune.db'}"
+    runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
     with Bar("trials", trials * len(space)) as bar:
-        found = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job)
+        found = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
     page = publish(found, folder)
     emit(found.payload, as_json, found.tables, found.words, f"storage: {where}", f"report: {page.path}")

@@ -36,7 +36,7 @@ from handful.datasets.arrays import ArrayFile
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import NAMED, stratified_split
 from handful.errors import DatasetError
-from handful.files import write_aside
+from handful.files import place, write_aside
 from handful.graph import MASKS, Graph
 from handful.kernels.aggregate import spmm
 from handful.kernels.csr import first_outside
@@ -217,11 +217,11 @@ def save_arrays(arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> 
 
 def read(path: str | os.PathLike[str], split: str) -> Graph:
     """The graph of a file that ``save_arrays`` wrote."""
-    path = Path(path)
-    if not path.is_file():
+    file = place(os.fspath(path))
+    if file is None or not file.is_file():
         raise DatasetError(f"there is no file {path}: build it with python -m handful.datasets.debian")
     try:
-        return assemble(ArrayFile(path), split)
+        return assemble(ArrayFile(file), split)
     except (KeyError, ValueError) as error:
         raise DatasetError(f"{path} was not written by python -m handful.datasets.debian: {error}") from None
 

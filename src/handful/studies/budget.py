@@ -13,6 +13,7 @@ from typing import Any
 from handful.experiment import Experiment
 from handful.samplers import make_sampler
 from handful.studies import presets
+from handful.studies.executors import make_executor
 from handful.studies.jobs import Outcome, run_jobs
 from handful.studies.request import Request
 from handful.studies.tuning import search
@@ -117,4 +118,4 @@ def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> list[Outcome
         done[name] = epochs
         request.report(sum(done.values()), total, f"{name}: {word}")
 
-    return run_jobs(jobs, request.out, request.jobs, progress)
+    return run_jobs(jobs, request.out, make_executor(request.executor, request.jobs), progress)

@@ -13,6 +13,7 @@ from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
 from handful.studies.beside import paper_number
+from handful.studies.executors import Executor, Local
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.studies.trained import graph_and_metric, setting, trained_finding
 from handful.studies.verdict import few_seeds, verdict
@@ -74,11 +75,15 @@ def trainable(experiment: Experiment, samplers: Sequence[Sampler]) -> tuple[list
 
 
 def compare_samplers(
-    experiment: Experiment, samplers: Sequence[Sampler], out: Path, workers: int = 1, progress: Progress | None = None
+    experiment: Experiment,
+    samplers: Sequence[Sampler],
+    out: Path,
+    executor: Executor = Local(),  # noqa: B008  (as ``run_jobs`` has it)
+    progress: Progress | None = None,
 ) -> Finding:
     """Train ``experiment`` with every sampler, each in its own process below ``out``."""
     jobs = {sampler.method: experiment.with_(sampler=sampler) for sampler in samplers}
-    return comparison("compare", jobs, run_jobs(jobs, out, workers, progress))
+    return comparison("compare", jobs, run_jobs(jobs, out, executor, progress))
 
 
 def comparison(name: str, jobs: Mapping[str, Experiment], outcomes: Sequence[Outcome]) -> Finding:

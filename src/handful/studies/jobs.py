@@ -6,9 +6,6 @@ checkpoint is.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -20,12 +17,13 @@ from typing import Any
 
 from handful.errors import RunError
 from handful.experiment import SUMMARY, Experiment
-from handful.kernels.threads import get_threads
+from handful.studies.executors import ERRORS, Executor, Job, Local
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
 """Called with a job's name, how many epochs it has done, and a word on where it is."""
+POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -44,14 +42,17 @@ class Outcome:
 
 
 def run_jobs(
-    jobs: Mapping[str, Experiment], out: Path, workers: int = 1, progress: Progress | None = None
+    jobs: Mapping[str, Experiment],
+    out: Path,
+    executor: Executor = Local(),  # noqa: B008  (one at a time, in processes of this machine)
+    progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Run every job that is not done yet, ``workers`` at a time; the outcomes, in the order of ``jobs``.
+    """Run every job that is not done yet; the outcomes, in the order of ``jobs``.
 
     Args:
         jobs: experiments by the name of their folder below ``out``.
         out: where they are kept.
-        workers: how many run at a time.
+        executor: where they run, and how many at a time.
         progress: see ``Progress``.
 
     Raises:
@@ -63,25 +64,25 @@ def run_jobs(
     done = [name for name in jobs if (folders[name] / SUMMARY).exists()]
     _check_data({name: jobs[name] for name in done}, out)
     waiting = [name for name in jobs if name not in done]
-    running: dict[str, subprocess.Popen[str]] = {}
+    total = len(waiting)
+    running: dict[str, Job] = {}
     errors: dict[str, str] = {}
-    threads = max(1, get_threads() // max(1, min(workers, len(waiting) or 1)))
     try:
         while waiting or running:
-            while waiting and len(running) < workers:
+            while waiting and len(running) < executor.workers(total):
                 name = waiting.pop(0)
-                running[name] = _start(folders[name], threads)
+                running[name] = executor.submit(folders[name], total)
             for name, process in list(running.items()):
                 if progress is not None:
                     progress(name, *_epochs_done(jobs[name], folders[name]))
-                if process.poll() is not None:
+                if (code := process.poll()) is not None:
                     del running[name]
-                    if process.returncode != 0:
-                        errors[name] = _last_words(folders[name], process.returncode)
+                    if code != 0:
+                        errors[name] = last_words(folders[name], code)
                         _set_free(folders[name])
-            time.sleep(0.1)
+            time.sleep(POLL_SECONDS)
     finally:
-        _stop(running.values())
+        stop(running.values())
     for name, job in jobs.items():
         if progress is not None:
             progress(name, job.epochs, "done")
@@ -109,16 +110,7 @@ def _runs(job: Experiment, folder: Path) -> dict[int, RunFolder]:
     return {seed: RunFolder(folder / f"seed-{seed}") for seed in job.seeds}
 
 
-def _start(folder: Path, threads: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
-    with (folder / "stderr.txt").open("w") as errors:
-        # In a session of its own: a Ctrl-C in the terminal is for this process, which then tells its jobs.
-        return subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=errors, text=True, env=os.environ, start_new_session=True
-        )
-
-
-def _stop(running: Collection[subprocess.Popen[str]]) -> None:
+def stop(running: Collection[Job]) -> None:
     """Ask for an end, which lets each write its checkpoint; who asks again while we wait does not want to wait."""
     try:
         for process in running:
@@ -153,8 +145,9 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
     return done, word
 
 
-def _last_words(folder: Path, code: int) -> str:
-    lines = [line for line in (folder / "stderr.txt").read_text().splitlines() if line.strip()]
+def last_words(folder: Path, code: int) -> str:
+    """The last line that a job which failed has said, and its exit code where that tells more."""
+    lines = [line for line in (folder / ERRORS).read_text().splitlines() if line.strip()]
     reason = lines[-1].strip() if lines else "it said nothing"
     return reason if code == 2 else f"stopped with exit code {code}: {reason}"
 

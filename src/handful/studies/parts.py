@@ -118,7 +118,7 @@ def chosen_parts(
 
     def measure(m: int) -> Point:
         job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
-        (outcome,) = run_jobs(job, out, 1, progress)
+        (outcome,) = run_jobs(job, out, progress=progress)
         if outcome.summary is None:
             return Point(m, (), float("nan"), 0, outcome.error or "it did not finish")
         return point_of(m, outcome.summary)

@@ -29,7 +29,8 @@ class Request:
         seeds: the budget's, if there are none.
         device: where to compute.
         out: the folder below which runs are kept; what is done there is not done again.
-        jobs: how many runs at a time.
+        jobs: how many runs at a time, else one here, and as many as there is room for on a cluster.
+        executor: where they run: ``local``, or ``ray`` for a cluster.
         tune_each: how many trials of learning rate, dropout and weight decay every configuration gets of its own,
             before it is trained; 0 for none. For the studies that compare configurations of one sampler.
         report: called with how much is done, of how much, and what it is.
@@ -47,7 +48,8 @@ class Request:
     seeds: tuple[int, ...] = ()
     device: str = "cpu"
     out: Path = Path("runs")
-    jobs: int = 1
+    jobs: int | None = None
+    executor: str = "local"
     tune_each: int = 0
     report: Callable[[int, int, str], None] = _silent
     seeds_given: bool = field(default=False, init=False)

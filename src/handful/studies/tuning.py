@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,16 +24,18 @@ from typing import Any
 from filelock import FileLock
 
 from handful.errors import DivergedError, HandfulError, RunError
-from handful.experiment import Experiment
+from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
 from handful.random import derived_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.jobs import Progress, run_jobs
+from handful.studies.executors import Executor, Job, Local
+from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
+from handful.studies.worker import DIVERGED
 from handful.training import Callback, Loop
 from handful.training.metrics import METRICS
-from handful.training.record import differences
+from handful.training.record import RunFolder, differences, read_json, write_config
 from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
@@ -99,6 +104,7 @@ def tune_samplers(
     final: bool = True,
     report: Report | None = None,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> Finding:
     """Search every experiment, each with its own sampler; then train the best of each sampler with all seeds.
 
@@ -110,12 +116,14 @@ def tune_samplers(
         prune: whether to stop trials that fall behind.
         final: whether to train the best of each sampler at the end.
         report, progress: called during the search, and during the final runs.
+        executor: where trials and final runs are jobs, several at a time; else trials run here, one after the other.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
     name, metric = graph.name, METRICS[graph.metric]
     described = {"graph": name, "metric": graph.metric, "storage": storage}
     del graph
-    found = [search(one, storage, trials, prune, report) for one in experiments]
+    by = None if executor is None else SideBySide(executor, out / "trials")
+    found = [search(one, storage, trials, prune, report, by) for one in experiments]
     best: dict[str, Best] = {}
     for one in found:
         sampler = one.experiment.sampler.name
@@ -124,7 +132,7 @@ def tune_samplers(
     payload: dict[str, Any] = {**described, "searches": [one.to_json() for one in found], "final": []}
     if final:
         jobs = {sampler: one.experiment for sampler, one in best.items()}
-        for outcome in run_jobs(jobs, out / "final", 1, progress):
+        for outcome in run_jobs(jobs, out / "final", executor or Local(), progress):
             if outcome.summary is None:
                 raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
             ended = {key: outcome.summary[key] for key in ("val", "test")}
@@ -132,43 +140,123 @@ def tune_samplers(
     return Finding("tune", f"{name} · tuning", _in_words(payload), _tables(payload, found), payload=payload)
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """Trials as jobs of an executor, several at a time, each in a folder below ``out`` while it runs.
+
+    The storage is used by this process alone, so that it need not be one that machines can share.
+    """
+
+    executor: Executor
+    out: Path
+
+
 def search(
-    experiment: Experiment, storage: str, trials: int = TRIALS, prune: bool = False, report: Report | None = None
+    experiment: Experiment,
+    storage: str,
+    trials: int = TRIALS,
+    prune: bool = False,
+    report: Report | None = None,
+    by: SideBySide | None = None,
 ) -> Best:
-    """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them."""
+    """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them.
+
+    They run one after the other in this process, or ``by`` an executor.
+    """
     optuna = _optuna()
-    seed = experiment.seeds[0]
-    data = experiment.load(seed)
+    data = experiment.load(experiment.seeds[0])
     study = open_study(experiment, data, storage)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
+    told = report or (lambda name, done, of: None)
+    if by is None:
+        _one_by_one(study, experiment, data, trials, prune, told)
+    else:
+        _side_by_side(study, experiment, data, trials, prune, told, by)
+    told(study.study_name, trials, trials)
+    if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
+    best = study.best_trial
+    return Best(experiment.with_(**best.params), len(_finished(study)), best.value, best.params)
+
+
+def _one_by_one(study: Any, experiment: Experiment, data: Graph, trials: int, prune: bool, report: Report) -> None:
+    optuna = _optuna()
     while (done := len(_finished(study))) < trials:
-        if report is not None:
-            report(study.study_name, done, trials)
-        trial = study.ask()
-        # By the number of the trial: no two processes draw alike, and a search alone is the same every time.
-        own = derived_seed(seed, trial.number) % 2**32
-        study.sampler = optuna.samplers.TPESampler(seed=own, multivariate=False)
-        trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
-        parameters = {
-            name: trial.suggest_categorical(name, values) for name, values in presets.training_space().items()
-        }
+        report(study.study_name, done, trials)
+        trial, asked = _ask(study, experiment)
         try:
-            study.tell(trial, _val(experiment.with_(**parameters), data, [_Reporter(trial)] if prune else []))
+            study.tell(trial, _val(asked, data, [_Reporter(trial)] if prune else []))
         except DivergedError:
-            trial.set_user_attr("diverged", True)
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            _tell_diverged(study, trial)
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         except BaseException:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             raise
-    if report is not None:
-        report(study.study_name, trials, trials)
-    if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
-        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
-    best = study.best_trial
-    return Best(experiment.with_(**best.params), len(_finished(study)), best.value, best.params)
+
+
+def _side_by_side(
+    study: Any, experiment: Experiment, data: Graph, trials: int, prune: bool, report: Report, by: SideBySide
+) -> None:
+    states = _optuna().trial.TrialState
+    running: dict[Path, tuple[Any, Job]] = {}
+    run = f"seed-{experiment.seeds[0]}"
+    by.out.mkdir(parents=True, exist_ok=True)
+    try:
+        while (done := len(_finished(study))) < trials:
+            report(study.study_name, done, trials)
+            while len(running) < by.executor.workers(trials - done):
+                trial, asked = _ask(study, experiment)
+                folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=by.out))
+                write_config(folder / "config.json", asked.with_(seeds=experiment.seeds[:1]).to_json())
+                running[folder] = trial, by.executor.submit(folder, trials - done)
+            for folder, (trial, job) in list(running.items()):
+                code = job.poll()
+                if prune and code is None and _falls_behind(trial, RunFolder(folder / run)):
+                    stop([job])
+                    study.tell(trial, state=states.PRUNED)
+                elif code == 0:
+                    study.tell(trial, _judged(read_json(folder / SUMMARY)["runs"][0]["val"], data))
+                elif code == DIVERGED:
+                    _tell_diverged(study, trial)
+                elif code is not None:
+                    raise HandfulError(f"a trial of {experiment.sampler} failed: {last_words(folder, code)}")
+                else:
+                    continue
+                del running[folder]
+                shutil.rmtree(folder)
+            time.sleep(POLL_SECONDS)
+    finally:
+        stop([job for _, job in running.values()])
+        for folder, (trial, _) in running.items():
+            study.tell(trial, state=states.FAIL)
+            shutil.rmtree(folder)
+
+
+def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
+    """A new trial, and the experiment that it tries."""
+    trial = study.ask()
+    # By the number of the trial: no two processes draw alike, and a search alone is the same every time.
+    own = derived_seed(experiment.seeds[0], trial.number) % 2**32
+    study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
+    trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
+    space = presets.training_space().items()
+    return trial, experiment.with_(**{name: trial.suggest_categorical(name, values) for name, values in space})
+
+
+def _tell_diverged(study: Any, trial: Any) -> None:
+    trial.set_user_attr("diverged", True)
+    study.tell(trial, state=_optuna().trial.TrialState.PRUNED)
+
+
+def _falls_behind(trial: Any, run: RunFolder) -> bool:
+    """Tell the pruner what ``run`` has evaluated so far; whether it is not worth going on."""
+    known = set(trial.study.trials[trial.number].intermediate_values)
+    for line in run.lines():
+        if line["epoch"] not in known:
+            trial.report(line["val"], line["epoch"])
+    return bool(trial.should_prune())
 
 
 def _val(experiment: Experiment, data: Graph, callbacks: Sequence[Callback]) -> float:
@@ -178,8 +266,11 @@ def _val(experiment: Experiment, data: Graph, callbacks: Sequence[Callback]) -> 
         DivergedError: the loss is no longer finite.
         HandfulError: the metric of the validation nodes is not a number, so that no trial can be told from another.
     """
-    val = experiment.fit(data, experiment.seeds[0], callbacks).val
-    if isnan(val):
+    return _judged(experiment.fit(data, experiment.seeds[0], callbacks).val, data)
+
+
+def _judged(val: float | None, data: Graph) -> float:
+    if val is None or isnan(val):
         raise HandfulError(
             f"trials are judged by validation, and {data.name} has no {data.metric} there: give it a split with "
             "validation nodes of several classes"

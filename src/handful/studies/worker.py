@@ -9,10 +9,13 @@ import threading
 import time
 from pathlib import Path
 
-from handful.errors import HandfulError
+from handful.errors import DivergedError, HandfulError
 from handful.experiment import Experiment
 from handful.kernels.threads import set_threads
 from handful.training.record import read_config
+
+DIVERGED = 3
+"""The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
 
 
 def main(folder: Path, threads: int) -> None:
@@ -39,4 +42,4 @@ if __name__ == "__main__":
         main(Path(sys.argv[1]), int(sys.argv[2]))
     except (HandfulError, OSError) as error:
         print(error, file=sys.stderr)
-        sys.exit(2)
+        sys.exit(DIVERGED if isinstance(error, DivergedError) else 2)

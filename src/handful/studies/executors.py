@@ -1,0 +1,194 @@
+"""Where jobs run: in processes of this machine, or on the machines of a Ray cluster.
+
+An executor starts ``handful.studies.worker`` for the folder of a job; that process trains, and leaves its results and
+its last words in the folder. On a cluster the folders, the data and the current directory must be on a file system
+that all machines share, under the same path. Which machine a job gets, and what becomes of it when one is lost, is up
+to Ray: a job that Ray starts again goes on at its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from filelock import FileLock, Timeout
+
+from handful.errors import HandfulError, unknown
+from handful.kernels.threads import get_threads
+
+EXECUTORS = ("local", "ray")
+ERRORS = "stderr.txt"
+RETRIES = 3
+"""How often Ray starts a job again whose machine was lost."""
+LOST_SECONDS = 60.0
+"""How long such a job waits for what is left of it elsewhere to end."""
+
+
+class Job(Protocol):
+    """A job that was submitted; ``subprocess.Popen`` is one."""
+
+    def poll(self) -> int | None:
+        """The exit code, or ``None`` while it runs or waits."""
+
+    def terminate(self) -> None:
+        """Ask it to write its checkpoint and end."""
+
+    def kill(self) -> None:
+        """End it."""
+
+    def wait(self) -> int:
+        """The exit code, once it has ended."""
+
+
+class Executor(Protocol):
+    """Something that runs jobs."""
+
+    def workers(self, jobs: int) -> int:
+        """How many of so many jobs may be submitted at a time."""
+
+    def submit(self, folder: Path, jobs: int) -> Job:
+        """Start the job of ``folder``, one of ``jobs``."""
+
+
+def make_executor(kind: str, workers: int | None = None) -> Executor:
+    """An executor by name: ``local``, or ``ray``.
+
+    Args:
+        kind: its name.
+        workers: how many jobs run at a time, else one here, and as many as it has room for on a cluster.
+
+    Raises:
+        HandfulError: there is none of this name, or Ray is not installed.
+    """
+    if kind not in EXECUTORS:
+        raise HandfulError(unknown("executor", kind, EXECUTORS))
+    return Local(workers or 1) if kind == "local" else Ray(workers)
+
+
+def command(folder: Path, threads: int) -> list[str]:
+    """What runs the job of ``folder``; it ends soon after the process that started it."""
+    return [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
+
+
+def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
+    """A process of this machine that runs the job of ``folder``."""
+    with (folder / ERRORS).open("w") as errors:
+        # In a session of its own: a Ctrl-C in the terminal is for this process, which then tells its jobs.
+        return subprocess.Popen(
+            command(folder, threads),
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+
+
+class Local:
+    """Processes of this machine, ``workers`` at a time, which share its threads."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self._workers = workers
+
+    def workers(self, jobs: int) -> int:
+        return max(1, min(self._workers, jobs))
+
+    def submit(self, folder: Path, jobs: int) -> Job:
+        return start(folder, max(1, get_threads() // self.workers(jobs)))  # type: ignore[no-any-return]
+
+
+class Ray:
+    """The cluster that ``RAY_ADDRESS`` names, or that runs here, else one of this machine alone.
+
+    A job asks for as many CPUs as this process has threads, or as the largest machine has if those are fewer.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        ray = _ray()
+        if not ray.is_initialized():
+            try:
+                ray.init(log_to_driver=False, logging_level="error")
+            except Exception as error:  # Ray raises errors of many kinds
+                raise HandfulError(f"Ray cannot be reached: {' '.join(str(error).split())}; see RAY_ADDRESS") from None
+        cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+        if not any(cpus):
+            raise HandfulError("the Ray cluster has no CPUs: start its nodes with --num-cpus")
+        self._threads = min(get_threads(), max(cpus))
+        self._workers = workers or sum(count // self._threads for count in cpus)
+        self._run = ray.remote(num_cpus=self._threads, max_retries=RETRIES)(_on_a_node)
+
+    def workers(self, jobs: int) -> int:
+        return max(1, min(self._workers, jobs))
+
+    def submit(self, folder: Path, jobs: int) -> Job:
+        ours = {name: value for name, value in os.environ.items() if name.startswith(("HANDFUL_", "PYTHONPATH"))}
+        return RayJob(self._run.remote(str(folder.resolve()), self._threads, os.getcwd(), ours), folder / ERRORS)
+
+
+def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
+    """What Ray runs on one of its machines: the job's own process, and what it ends with."""
+    for place in (cwd, folder):
+        if not Path(place).is_dir():
+            raise FileNotFoundError(f"{os.uname().nodename} has no {place}: all machines must share it")
+    with suppress(Timeout), FileLock(Path(folder) / "lock").acquire(timeout=LOST_SECONDS):
+        pass  # free; if not, the job itself will say who works there
+    process = start(Path(folder), threads, cwd, env)
+    try:
+        return int(process.wait())
+    except BaseException:  # cancelled: the job writes its checkpoint first
+        process.terminate()
+        process.wait()
+        raise
+
+
+class RayJob:
+    """A task of Ray as a ``Job``."""
+
+    def __init__(self, reference: Any, errors: Path) -> None:
+        self._reference, self._errors = reference, errors
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        return self._code if self._code is not None else self._ended(timeout=0)
+
+    def terminate(self) -> None:
+        self._cancel(_ray().cancel)
+
+    def kill(self) -> None:
+        self._cancel(lambda reference: _ray().cancel(reference, force=True))
+
+    def wait(self) -> int:
+        code = self.poll()
+        return self._ended(timeout=None) or 0 if code is None else code
+
+    def _cancel(self, cancel: Callable[[Any], Any]) -> None:
+        with suppress(ValueError):  # it has ended
+            cancel(self._reference)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        ray = _ray()
+        if not ray.wait([self._reference], timeout=timeout)[0]:
+            return None
+        try:
+            self._code = int(ray.get(self._reference))
+        except ray.exceptions.TaskCancelledError:
+            self._code = -15
+        except Exception as error:  # of Ray, or of the machine
+            with self._errors.open("a") as file:
+                file.write(f"{str(error).strip().splitlines()[-1]}\n")
+            self._code = 1
+        return self._code
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise HandfulError("the executor ray needs Ray: pip install 'handful[ray]'") from None
+    return ray
