@@ -32,7 +32,7 @@ class Query:
     """
 
     name: str
-    """The name as the user wrote it."""
+    """The name as the user wrote it, without a question mark that nothing follows."""
     rest: str
     """What follows the colon: ``Planetoid/Cora`` of ``pyg:Planetoid/Cora``; empty for a plain name."""
     split: str | None
@@ -130,7 +130,7 @@ def load(
     if own is not None and source.splits and own not in source.splits:
         raise DatasetError(f"data set '{kind}': " + unknown("split", own, source.splits))
     query = Query(
-        name=text,
+        name=text if given else base,
         rest=rest,
         split=own or (source.splits[0] if source.splits else None),
         home=home(root),
