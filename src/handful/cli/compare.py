@@ -22,13 +22,13 @@ def compare(
     samplers: p.Samplers = ALL,
     option: p.SamplerOptions = None,
     model: p.Model = None,
-    hidden: p.Hidden = None,
-    layers: p.Layers = None,
+    hidden: p.QuickHidden = None,
+    layers: p.QuickLayers = None,
     norm: p.Norm = None,
     residual: p.Residual = None,
     dropout: p.Dropout = None,
-    epochs: p.Epochs = None,
-    lr: p.Lr = None,
+    epochs: p.QuickEpochs = None,
+    lr: p.QuickLr = None,
     weight_decay: p.WeightDecay = None,
     optimizer: p.Optimizer = None,
     class_weight: p.ClassWeight = None,
@@ -49,10 +49,11 @@ def compare(
     """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
     from handful.cli.options import experiment, publish, run_folder, sampler_options, with_split
     from handful.cli.progress import Bar
+    from handful.studies.budget import QUICK
     from handful.studies.compare import chosen_samplers, compare_samplers, trainable
     from handful.studies.executors import make_executor
 
-    asked = experiment(ctx.params)
+    asked = experiment(ctx.params, QUICK)
     names, options = sampler_options(samplers, option or [])
     depth = asked.options["layers"]
     chosen_samplers(names, options, depth)  # a mistake in them shows before anything is loaded

@@ -135,6 +135,10 @@ Residual = Annotated[
 Dropout = Annotated[float | None, typer.Option(help="Share of activations dropped in training.")]
 Epochs = Annotated[int | None, typer.Option(help=f"Passes over the batches (else {DEFAULT.epochs}).", callback=setting)]
 Lr = Annotated[float | None, typer.Option(help=f"Learning rate (else {DEFAULT.lr}).", callback=setting)]
+QuickHidden = Annotated[int | None, typer.Option(help="Width of the layers (else 128).")]
+QuickLayers = Annotated[int | None, typer.Option(help="Number of layers (else 3).")]
+QuickEpochs = Annotated[int | None, typer.Option(help="Passes over the batches (else 60).", callback=setting)]
+QuickLr = Annotated[float | None, typer.Option(help="Learning rate (else 0.01).", callback=setting)]
 WeightDecay = Annotated[
     float | None, typer.Option(help=f"Weight decay (else {DEFAULT.weight_decay:g}).", callback=setting)
 ]

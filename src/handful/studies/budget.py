@@ -20,6 +20,9 @@ from handful.studies.tuning import search
 
 EVALUATIONS = {"smoke": 20, "laptop": 20, "paper": 200}
 """How often a run is evaluated; the paper does not tell."""
+QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
+"""What ``handful compare`` and ``handful parts`` train with where nobody says otherwise: enough epochs at this learning
+rate for samplers and m to show what they are worth, and not only how many updates an epoch of theirs has."""
 PARTS = 4
 SLOWER = 4
 """Neighbour sampling gets this many times fewer epochs: its batches are many, and the paper gives it 20 for 1000."""

@@ -21,16 +21,16 @@ from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.statistics import mean_ci95, student_t
-from handful.studies.budget import Scale, benchmark, train_jobs, tuned_each
+from handful.studies.budget import QUICK, Scale, benchmark, train_jobs, tuned_each
 from handful.studies.jobs import Progress, run_jobs
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
 from handful.training.metrics import METRICS
 from handful.vocabulary import PAPER_SEEDS, PARTS
 
-BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01, "seeds": PAPER_SEEDS[:3]}
+BASE: dict[str, Any] = {**QUICK, "seeds": PAPER_SEEDS[:3]}
 """What ``handful parts`` trains with, where nobody says otherwise."""
-SCALE = Scale(hidden=128, layers=3, epochs=60)
+SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
 VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 MOST = 64
 PATIENCE = 2
