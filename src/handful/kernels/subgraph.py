@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.deal import counts
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
 BLOCK = 1 << 22
@@ -249,25 +250,6 @@ def members(codes: Codes, sizes: np.ndarray, lo: int, hi: int) -> list[np.ndarra
         np.sort(np.concatenate([nodes, own]), kind="stable") if len(own) else nodes
         for nodes, own in zip(dealt, ours, strict=True)
     ]
-
-
-@kernel
-def _counts(lo: int, hi: int, code: Any, out: Any) -> None:
-    for v in range(lo, hi):
-        if code[v] < out.shape[0]:
-            out[code[v]] += 1
-
-
-def counts(code: np.ndarray, m: int) -> np.ndarray:
-    """int64 ``(m,)``: how often each number below ``m`` is there; numpy's ``bincount`` would first make them int64."""
-    ranges = even_ranges(len(code), get_threads() if len(code) > 100_000 else 1)
-    found = np.zeros((len(ranges), m), np.int64)
-
-    def count(k: int, _: int) -> None:
-        _counts(*ranges[k], code, found[k])
-
-    run(count, [(k, k + 1) for k in range(len(ranges))])
-    return found.sum(0)  # type: ignore[no-any-return]
 
 
 @kernel
