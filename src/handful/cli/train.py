@@ -78,7 +78,14 @@ def train(
         int, typer.Option(help="Epochs between evaluations.", callback=p.setting)
     ] = p.DEFAULT.evaluate_every,
     evaluation: Annotated[
-        str | None, typer.Option(help="exact (full graph) or sampled (neighbor's own way).", callback=p.setting)
+        str | None, typer.Option(help="exact (full graph) or sampled (drawn neighbourhoods).", callback=p.setting)
+    ] = None,
+    evaluation_fanout: Annotated[
+        str | None,
+        typer.Option(
+            help="Edges that a node keeps in sampled evaluation, hop by hop, such as 15,10,5; -1 for all.",
+            callback=p.setting,
+        ),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after this many evaluations without progress.", callback=p.setting)

@@ -64,13 +64,28 @@ class Sampler(ABC):
         """The samples of one epoch with their features and labels."""
         return map(partial(make_batch, graph), self.sample(graph, seed, epoch))
 
-    def evaluation(self, graph: Graph, nodes: Tensor, seed: int) -> Iterator[Sample]:
-        """Samples whose targets are ``nodes``, int64 ids, in their order: sampled evaluation, as in the paper.
+    def evaluation(
+        self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
+    ) -> Iterator[Sample]:
+        """Samples whose targets are ``nodes``, in their order: sampled neighbourhoods, as in the paper.
+
+        Args:
+            graph: any.
+            nodes: int64 ids, each once.
+            seed: of the draw.
+            fanout: how many edges a node keeps, hop by hop; that of ``Neighbors`` when ``None``.
 
         Raises:
-            SamplerError: this sampler has no such way.
+            SamplerError: models of this sampler must not be evaluated so.
         """
-        raise SamplerError(f"sampler '{self.name}' cannot evaluate by sampling: use evaluation='exact'")
+        from handful.samplers.neighbor import Neighbors
+
+        if type(self).operator is not Sampler.operator:
+            raise SamplerError(
+                f"models that sampler '{self.name}' trained are evaluated by its own operator, on the full graph: use "
+                "evaluation='exact'"
+            )
+        return Neighbors().evaluation(graph, nodes, seed, fanout)
 
     def operator(self, graph: Graph) -> Adjacency:
         """The edges of the full graph as a model that was trained with this sampler is to be evaluated on them."""

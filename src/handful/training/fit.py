@@ -339,6 +339,12 @@ def _ended(loop: Loop, folder: RunFolder) -> Run:
     return replace(run, model=loop.model)
 
 
+def _best_threshold(loop: Loop) -> float:
+    assert loop.graph.val_mask is not None
+    nodes, outputs = outputs_of(loop)
+    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)
+
+
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     peaks = [peak for device in devices_of(loop) if (peak := peak_gpu(device)) is not None]
     run = Run(
@@ -365,7 +371,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         save_checkpoint(loop, folder)
     loop.model.load_state_dict(loop.best_weights)
     if loop.graph.kind == "binary":
-        run.threshold = 0.5 if loop.settings.threshold == "half" else best_threshold(outputs_of(loop), loop.graph)
+        run.threshold = 0.5 if loop.settings.threshold == "half" else _best_threshold(loop)
     if folder is not None:
         with folder.written("the result"):
             save_model(loop.model, folder.model)

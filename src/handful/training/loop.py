@@ -244,22 +244,23 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     assert graph.test_mask is not None
     if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
         raise diverged(loop, "a weight is not finite")
-    outputs = outputs_of(loop)
-    if not bool(outputs[graph.val_mask | graph.test_mask].isfinite().all()):
+    nodes, outputs = outputs_of(loop)
+    if not bool(outputs.isfinite().all()):
         raise diverged(loop, "a logit is not finite")
-    return loop.metric.of(outputs, graph, graph.val_mask), loop.metric.of(outputs, graph, graph.test_mask)
+    val, test = (mask[nodes] for mask in (graph.val_mask, graph.test_mask))
+    return loop.metric.of(outputs[val], graph, nodes[val]), loop.metric.of(outputs[test], graph, nodes[test])
 
 
-def outputs_of(loop: Loop) -> Tensor:
-    """The model's outputs for the validation and test nodes at least, ``(N, outputs)``, as the settings infer them."""
-    graph = loop.graph
-    if loop.settings.evaluation == "exact":
-        return infer(loop.model, graph, sampler=loop.sampler)
+def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
+    """The validation and test nodes, ascending, and the model's outputs for them, as the settings infer them."""
+    graph, how = loop.graph, loop.settings
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
-    samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
-    return infer_sampled(loop.model, graph, samples)
+    if how.evaluation == "exact":
+        return nodes, infer(loop.model, graph, sampler=loop.sampler)[nodes]
+    samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch), how.evaluation_fanout)
+    return nodes, infer_sampled(loop.model, graph, samples)
 
 
 def diverged(loop: Loop, how: str) -> DivergedError:
