@@ -102,12 +102,7 @@ def train(
         bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
     ] = False,
     threads: p.Threads = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="The most anonymous memory to hold, such as 8GiB: batches go through scratch files (rns, cluster)."
-        ),
-    ] = None,
+    memory: p.Memory = None,
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
     ] = None,

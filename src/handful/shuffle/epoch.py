@@ -85,10 +85,12 @@ def shuffled(
         cut_edges(graph, codes, scratch, budget, say)
         waiting: list[Waiting] = []
         for p, sample in enumerate(samples(graph, codes, depth, scratch, budget, say)):
-            needed = step_bytes(sample) + _feature_bytes(graph, sample)
-            budget.require(needed, scratch, "a training step on one part")
-            waiting.append(put(sample, p, codes, needed, scratch))
+            own = batch_bytes(graph, sample)
+            waiting.append(put(sample, p, codes, own, own + step_bytes(sample), scratch))
             del sample
+        # While a batch is made, the loop may still hold the one before.
+        needed = max(one.step_bytes for one in waiting) + max(one.batch_bytes for one in waiting)
+        budget.require(needed, scratch, "a training step on one part")
         collect(graph, codes, [one.hubs for one in waiting], scratch, budget, say)
         del codes
         for p, one in enumerate(waiting):
@@ -181,11 +183,13 @@ class Waiting(NamedTuple):
     """How much of every array a layer has, by name; an array that it has not is left out."""
     hubs: np.ndarray
     """Ids, ascending, of the hubs that it needs."""
+    batch_bytes: int
+    """What its batch takes."""
     step_bytes: int
-    """What a training step on it takes, its features included."""
+    """What batch and training step take together."""
 
 
-def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch) -> Waiting:
+def put(sample: Sample, p: int, codes: Codes, batch_bytes: int, step_bytes: int, scratch: Scratch) -> Waiting:
     """Let the sample of part ``p`` wait in the scratch."""
     smallest = index_dtype(len(codes.code))
     nodes = sample.nodes.numpy()
@@ -200,7 +204,7 @@ def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch)
         for layer, arrays, length in zip(sample.layers, found, lengths, strict=True)
     )
     hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
-    return Waiting(layers, lengths, hubs, step_bytes)
+    return Waiting(layers, lengths, hubs, batch_bytes, step_bytes)
 
 
 def _take(waiting: Waiting, p: int, scratch: Scratch) -> Sample:
@@ -279,10 +283,12 @@ def _bits(x: Tensor) -> np.ndarray:
     return x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
 
 
-def _feature_bytes(graph: Graph, sample: Sample) -> int:
-    """What the nodes and features of a batch take."""
+def batch_bytes(graph: Graph, sample: Sample) -> int:
+    """What the batch of a sample takes."""
     assert graph.x is not None
-    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 16)
+    longest = max(sample.layers, key=lambda layer: layer.num_edges)
+    edges = (8 if longest.weight is not None else 4) * longest.num_edges
+    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + edges
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:

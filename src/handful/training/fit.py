@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from handful.budget import anonymous, as_bytes, in_words
 from handful.convert import from_pyg
 from handful.errors import HandfulError, SamplerError
 from handful.files import sealed, write_json
@@ -29,7 +30,6 @@ from handful.settings import (
     Settings,
     varied,
 )
-from handful.shuffle.budget import anonymous, parse_size, size_text
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
 from handful.training.loop import Loop, devices_of, outputs_of, plain_part, restore_checkpoint, save_checkpoint, train
@@ -168,18 +168,18 @@ def checked_memory(memory: int | str, loop: Loop) -> int:
     Raises:
         HandfulError: it is no size, or the run cannot be made within one.
     """
-    size, held = parse_size(memory), anonymous()
+    size, held = as_bytes(memory), anonymous()
     if not loop.sampler.deals:
         raise SamplerError(
             f"memory is for epochs that are known when they begin, and {loop.sampler} draws its batches one by one: "
             "use sampler rns (without fraction) or cluster, or leave memory out"
         )
     if any(device.type != "cpu" for device in devices_of(loop)):
-        raise HandfulError("memory is for training on the CPU: leave it out, or train there")
+        raise HandfulError("memory is that of the CPU: leave it out, or train there")
+    if held == 0:
+        raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
     if size <= held:
-        raise HandfulError(
-            f"memory {size_text(size)} is less than the {size_text(held)} held before training: give more"
-        )
+        raise HandfulError(f"memory is {in_words(size)}, and this process holds {in_words(held)} already: give more")
     return size
 
 

@@ -258,9 +258,14 @@ def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
     assert graph.test_mask is not None
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
     if how.evaluation == "exact":
-        return nodes, infer(loop.model, graph, sampler=loop.sampler)[nodes]
+        told = partial(_tell_rows, loop)
+        return nodes, infer(loop.model, graph, sampler=loop.sampler, memory=loop.memory, progress=told)[nodes]
     samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch), how.evaluation_fanout)
     return nodes, infer_sampled(loop.model, graph, samples)
+
+
+def _tell_rows(loop: Loop, number: int, done: int, of: int) -> None:
+    loop.notify("on_progress", f"evaluating, pass {number}", done / of)
 
 
 def diverged(loop: Loop, how: str) -> DivergedError:
