@@ -78,7 +78,14 @@ def train(
         int, typer.Option(help="Epochs between evaluations.", callback=p.setting)
     ] = p.DEFAULT.evaluate_every,
     evaluation: Annotated[
-        str | None, typer.Option(help="exact (full graph) or sampled (neighbor's own way).", callback=p.setting)
+        str | None, typer.Option(help="exact (full graph) or sampled (drawn neighbourhoods).", callback=p.setting)
+    ] = None,
+    evaluation_fanout: Annotated[
+        str | None,
+        typer.Option(
+            help="Edges that a node keeps in sampled evaluation, hop by hop, such as 15,10,5; -1 for all.",
+            callback=p.setting,
+        ),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after this many evaluations without progress.", callback=p.setting)
@@ -95,6 +102,7 @@ def train(
         bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
     ] = False,
     threads: p.Threads = None,
+    memory: p.Memory = None,
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
     ] = None,
@@ -153,7 +161,7 @@ def train(
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
-        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers])
+        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers], memory=memory)
     found = summary_finding(summary, folder)
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]

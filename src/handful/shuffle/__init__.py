@@ -1,0 +1,1 @@
+"""An epoch as one shuffle: stream the edges once, and send survivors and rows to where their part waits."""
