@@ -131,7 +131,7 @@ class Blocked(Adjacency):
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         with ThreadPoolExecutor(1) as reader:  # the next block is read while this one is added
             ahead = [reader.submit(read, wanted[0])] if wanted else []
-            for block, following in zip(wanted, [*wanted[1:], None], strict=True):
+            for block, following in zip(wanted, [*wanted[1:], None], strict=False):
                 rows = ahead.pop().result()
                 if following is not None:
                     ahead.append(reader.submit(read, following))
@@ -149,7 +149,7 @@ class OnDisk(Chunks):
     Args:
         folder: for this job alone; whoever made it removes it.
         room: how many bytes of memory may be used.
-        width: of the widest layer.
+        width: of the widest layer, in numbers of four bytes.
         edge_bytes: what an edge of a chunk takes.
         safe: whether what was written is to outlive the machine, and not only the process.
         progress: told of every chunk.
@@ -307,12 +307,12 @@ class _Told:
 
 def least_room(model: Network, graph: Graph) -> int:
     """The bytes that ``infer_within`` needs: a number for each node, and a few rows of the widest layer."""
-    return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * widest(model) + 64)
+    return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * _width(model) + 64)
 
 
-def widest(model: Network) -> int:
-    """The width of the widest layer, features included."""
-    return max(max(p.shape) for p in model.parameters())
+def _width(model: Network) -> int:
+    """The width of the widest layer, features included, in numbers of four bytes."""
+    return max(max(p.shape) * p.itemsize // 4 for p in model.parameters())
 
 
 def infer_within(
@@ -326,7 +326,7 @@ def infer_within(
         edge_bytes += 24  # its ends as int64, to find loops and to add up weights
     told = {} if progress is None else {"progress": progress}
     scale = 4 * graph.num_nodes  # of GCN's degrees
-    chunks = OnDisk(folder, room - scale, widest(model), edge_bytes, safe, **told)
+    chunks = OnDisk(folder, room - scale, _width(model), edge_bytes, safe, **told)
     adj = Blocked(
         graph.indptr,
         graph.indices,
