@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import torch
@@ -216,6 +216,8 @@ class OnDisk(Chunks):
 
     def _write(self, which: int, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> None:
         one, path = self._passes[which], self._path(which)
+        if not path.exists():
+            one |= {"done": 0, "shape": None}
         with path.open("r+b" if path.exists() else "w+b") as file:
             for lo, hi in pairwise(cuts) if len(cuts) > 1 else [(0, 0)]:
                 if hi <= one["done"] and one["shape"] is not None:
@@ -223,33 +225,35 @@ class OnDisk(Chunks):
                 rows = make(lo, hi).contiguous()
                 if one["shape"] is None:
                     one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
-                    self._allocate(file.fileno(), one["count"] * rows[:1].nbytes if len(rows) else 0)
-                data = rows.reshape(-1).view(torch.uint8).numpy() if rows.numel() else np.empty(0, np.uint8)
-                self._put(file.fileno(), data, lo * (data.nbytes // max(1, hi - lo)))
+                    self._allocate(file, one["count"] * rows[:1].nbytes)
+                with self._told(rows.nbytes):
+                    file.seek(lo * rows[:1].nbytes)
+                    file.write(rows.reshape(-1).view(torch.uint8).numpy().data if rows.numel() else b"")
                 one["done"] = hi
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
-                    self._record(file.fileno())
-            self._record(file.fileno())
+                    self._record(file)
+            self._record(file)
 
-    def _allocate(self, file: int, size: int) -> None:
+    def _allocate(self, file: BinaryIO, size: int) -> None:
         """Take all of the disk that the pass needs before its work begins."""
         if size and hasattr(os, "posix_fallocate"):
-            with self._room_on_disk(size):
-                os.posix_fallocate(file, 0, size)
+            with self._told(size):
+                os.posix_fallocate(file.fileno(), 0, size)
 
-    def _put(self, file: int, data: np.ndarray, at: int) -> None:
-        with self._room_on_disk(data.nbytes):
-            written = 0
-            while written < data.nbytes:
-                written += os.pwrite(file, data[written:].data, at + written)
+    @contextmanager
+    def _told(self, size: int) -> Iterator[None]:
+        """Inside, an error of the system is told as one that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            what = f"{in_words(size)} of a layer's output could not be written to {self.folder}"
+            raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
 
-    def _room_on_disk(self, size: int) -> _Told:
-        return _Told(f"{in_words(size)} of a layer's output could not be written to {self.folder}")
-
-    def _record(self, file: int) -> None:
+    def _record(self, file: BinaryIO) -> None:
+        file.flush()
         if self.safe:
-            os.fsync(file)
+            os.fsync(file.fileno())
         write_json(self.folder / STATE, sealed({"room": self.room, "passes": self._passes}))
         self._recorded = time.monotonic()
 
@@ -286,20 +290,6 @@ class OnDisk(Chunks):
 
     def _path(self, which: int) -> Path:
         return self.folder / f"pass-{which}.bin"
-
-
-@dataclass(frozen=True)
-class _Told:
-    """Inside, an error of the system is told as one that says what to do."""
-
-    what: str
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise HandfulError(f"{self.what} ({error.strerror}): make room there, or use another place") from None
 
 
 # -- inference --------------------------------------------------------------------------------------------------------
