@@ -196,6 +196,7 @@ class OpenedRun:
         graph: Graph | str | Path | None = None,
         nodes: str | Sequence[Any] | np.ndarray = "all",
         device: str = "cpu",
+        memory: int | str | None = None,
     ) -> Prediction:
         """What the run says of ``nodes``: the mean over its seeds, and how they differ.
 
@@ -203,10 +204,11 @@ class OpenedRun:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
             device: where to compute.
+            memory: the anonymous memory that this process may hold; see ``handful.infer``.
         """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
-        return predict(models, data, chosen(data, nodes), **self.decision, device=device)
+        return predict(models, data, chosen(data, nodes), **self.decision, device=device, memory=memory)
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
         """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; the names

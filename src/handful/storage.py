@@ -71,12 +71,17 @@ def save(graph: Graph, path: str | Path) -> Path:
     """
     with saving(path) as folder:
         folder.fields = {n: getattr(graph, n) for n in FIELDS}
-        for name in ARRAYS:
-            if (values := getattr(graph, name)) is not None:
-                array, dtype = _plain(values)
-                with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
-                    out.append(array)
+        write_arrays(folder, graph)
     return Path(path)
+
+
+def write_arrays(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> None:
+    """Write the arrays that ``graph`` has to a folder that is being written, but for some."""
+    for name in ARRAYS:
+        if name not in without and (values := getattr(graph, name)) is not None:
+            array, dtype = _plain(values)
+            with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
+                out.append(array)
 
 
 @dataclass

@@ -188,6 +188,30 @@ def test_a_graph_without_columns(trained: Path, tmp_path: Path) -> None:
         assert words in result.stderr
 
 
+def test_within_a_budget_it_is_the_same_and_leaves_no_scratch_files(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    hf.Experiment("synthetic?nodes=300&degree=4&features=8", hidden=8, layers=2, epochs=1, seeds=(1, 2)).run(run)
+    for name, memory in (
+        ("a", ()),
+        ("b", ("--memory", "8GiB")),
+        ("c", ("--memory", "8GiB", "--scratch", tmp_path / "s")),
+    ):
+        done = handful("predict", run, "--out", tmp_path / f"{name}.npz", *memory)
+        assert done.code == 0, done.stderr
+    for name in "bc":
+        with np.load(tmp_path / "a.npz") as one, np.load(tmp_path / f"{name}.npz") as other:
+            np.testing.assert_allclose(one["values"], other["values"], atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz", "c.npz", "run"]
+    for args, words in (
+        (("--memory", "1MiB"), "inference on synthetic needs"),
+        (("--memory", "8GiB", "--embeddings"), "--embeddings are computed in memory"),
+        (("--scratch", tmp_path / "s"), "--scratch is for the files of --memory"),
+    ):
+        result = handful("predict", run, *args)
+        assert result.code == 2
+        assert words in result.stderr
+
+
 def test_a_broken_encoding_is_one_line(trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained / "run", tmp_path / "run")
     for broken, words in (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handful.kernels.buckets import distinct_rows, in_buckets
+from handful.kernels.buckets import imbalance, in_buckets, sorted_rows
 from handful.kernels.threads import get_threads, set_threads
 
 
@@ -38,7 +38,7 @@ def test_every_record_in_its_bucket_in_order(
     assert records.dtype == dtype
     pairs = [list(pair) for pair in zip(v.tolist(), u.tolist(), strict=True)]
     if both:
-        pairs = [pair for a, b in pairs if a != b for pair in ([a, b], [b, a])]
+        pairs = [pair for a, b in pairs for pair in ([a, b], [b, a])]
     for k, (lo, hi) in enumerate(pairwise(starts)):
         assert records[lo:hi].tolist() == [pair for pair in pairs if pair[0] >> shift == k]
 
@@ -64,12 +64,32 @@ def test_an_end_that_is_no_node_is_found_before_anything_is_written(bad: int, ro
     assert len(records) == 0
 
 
-@given(st.integers(1, 12), st.integers(0, 60), st.integers(0, 50), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(1, 12), st.integers(0, 60), st.integers(0, 9), st.booleans(), st.booleans(), st.integers(0, 2**32 - 1)
+)
 @settings(max_examples=60, deadline=None)
-def test_rows_of_distinct_sources(rows: int, count: int, base: int, seed: int) -> None:
+def test_rows_with_and_without_loops_and_repeated_sources(
+    rows: int, count: int, base: int, loops: bool, repeated: bool, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     records = np.stack([base + rng.integers(0, rows, count), rng.integers(0, 20, count)], 1).astype(np.int32)
-    kept, sources = distinct_rows(records, base, rows)
-    expected = [sorted({int(u) for v, u in records if v == base + k}) for k in range(rows)]
+    kept, sources = sorted_rows(records, base, rows, loops, repeated)
+    expected = []
+    for k in range(base, base + rows):
+        row = [int(u) for v, u in records if v == k and (loops or u != k)]
+        expected.append(sorted(row if repeated else set(row)))
     assert kept.tolist() == [len(row) for row in expected]
     assert sources.tolist() == [u for row in expected for u in row]
+
+
+@given(st.integers(1, 6), st.integers(0, 12), st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None)
+def test_hashes_balance_if_and_only_if_edges_do(n: int, edges: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    v, u = rng.integers(0, n, (2, edges))
+    if seed % 2:
+        v, u = np.concatenate([v, u]), np.concatenate([u, v])
+    there, back = (sorted(zip(a.tolist(), b.tolist(), strict=True)) for a, b in ((v, u), (u, v)))
+    assert (imbalance(v, u, 3) == 0) == (there == back)
+    parts = imbalance(v[:3], u[:3], 5) + imbalance(v[3:], u[3:], 5)
+    assert imbalance(v, u, 5) == parts % 2**64

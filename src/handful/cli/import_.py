@@ -66,10 +66,11 @@ def import_graph(
 ) -> None:
     """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
     from handful.datasets import load, write
-    from handful.datasets.files import read_graph
+    from handful.datasets.files import is_tables, read_graph
     from handful.datasets.importer import Columns, Handling
     from handful.datasets.registry import is_name
     from handful.datasets.splits import drawn_split
+    from handful.datasets.table_writer import write_tables
     from handful.graph import MASKS
     from handful.runs import find_schema
     from handful.storage import open_graph, save
@@ -91,7 +92,11 @@ def import_graph(
             rows += count
             status.update(f"reading: {rows:,} edges")
 
-        if memory is not None:
+        options: dict[str, Any] = {"columns": columns, "how": how, "schema": found, "progress": progress, "say": note}
+        if memory is not None and is_tables(Path(edges)):
+            write_tables(edges, nodes, to, memory, split=split, seed=seed, **options, **fields)
+            graph = open_graph(to)
+        elif memory is not None:
             status.update("writing")
             write(edges, to, memory)
             graph = open_graph(to)
@@ -99,8 +104,7 @@ def import_graph(
             if is_name(edges):
                 graph = load(edges)
             else:
-                options: dict[str, Any] = {"columns": columns, "how": how, "schema": found}
-                graph = read_graph(edges, nodes, **options, progress=progress, say=note, **fields)
+                graph = read_graph(edges, nodes, **options, **fields)
             if undirected:
                 status.update("adding the reverse of every edge")
                 graph = graph.to_undirected()

@@ -74,7 +74,9 @@ def predict(
             **opened.decision,
             memory=memory,
             scratch=scratch,
-            progress=lambda which, done, count: status.update(f"predicting: pass {which + 1}, {done / count:.0%}"),
+            progress=lambda which, done, count: status.update(
+                f"predicting: pass {which + 1}, {done / max(1, count):.0%}"
+            ),
         )
         if embeddings:
             found = replace(found, embeddings=embed(opened.model, data, sampler=opened.sampler)[picked].numpy())

@@ -12,9 +12,10 @@ import numpy as np
 from handful.budget import in_words
 from handful.errors import DatasetError, GraphError
 from handful.files import naming
-from handful.kernels.buckets import distinct_rows, in_buckets
+from handful.kernels.buckets import in_buckets, sorted_rows
 from handful.kernels.csr import index_dtype
 from handful.kernels.threads import get_threads, run
+from handful.storage import Folder
 
 FAN = 6
 """A range of rows is cut into 2⁶ at most: so many files are open at once."""
@@ -34,22 +35,26 @@ class _Bucket:
 
 
 class EdgeSort:
-    """The simple undirected graph of a stream of pairs: loops are dropped, and repeated pairs merged.
+    """The rows of a stream of edges.
 
     Args:
-        folder: where the scratch files go; they take 16 bytes for every pair of int32 ids, and are gone at the end.
+        folder: where the scratch files go; they take 8 bytes for every edge of int32 ids, and are gone at the end.
         num_nodes: N.
         room: how many bytes of memory may be used.
+        both: whether every edge also stands for its reverse.
+        loops: whether edges from a node to itself are kept.
+        repeated: whether an edge that comes several times is kept so often, and not once.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     sort = EdgeSort(Path(folder), num_nodes=3, room=1 << 20)
+    ...     sort = EdgeSort(Path(folder), num_nodes=3, room=1 << 20, both=True, loops=False, repeated=False)
     ...     sort.add(np.array([0, 1]), np.array([2, 1]))
     ...     [(counts.tolist(), sources.tolist()) for counts, sources in sort.rows() if len(sources)]
     [([1], [2]), ([1], [0])]
     """
 
-    def __init__(self, folder: Path, num_nodes: int, room: int) -> None:
+    def __init__(self, folder: Path, num_nodes: int, room: int, *, both: bool, loops: bool, repeated: bool) -> None:
+        self.both, self.loops, self.repeated = both, loops, repeated
         self.folder, self.num_nodes, self.room = folder, num_nodes, room
         self.dtype = np.dtype(index_dtype(num_nodes))
         self._whole = _Bucket(folder / "edges", 0, max(0, num_nodes - 1).bit_length())
@@ -61,15 +66,26 @@ class EdgeSort:
         return int(min(max(self.room // (8 * RECORD_NUMBERS * self.dtype.itemsize), 1), BLOCK))
 
     def add(self, rows: np.ndarray, columns: np.ndarray) -> None:
-        """Take the pairs ``(rows[i], columns[i])``, at most ``block`` of them.
+        """Take the edges from ``columns[i]`` to ``rows[i]``, at most ``block`` of them.
 
         Raises:
-            GraphError: an end of a pair is not a node.
+            GraphError: an end of an edge is not a node.
         """
         self._scatter(
-            self._whole, rows.astype(self.dtype, copy=False), columns.astype(self.dtype, copy=False), both=True
+            self._whole, rows.astype(self.dtype, copy=False), columns.astype(self.dtype, copy=False), both=self.both
         )
         self._seen += len(rows)
+
+    def write(self, folder: Folder) -> None:
+        """Write ``indptr`` and ``indices`` of a saved graph."""
+        with folder.array("indptr", "int64") as indptr, folder.array("indices", str(self.dtype)) as indices:
+            end = np.zeros(1, np.int64)
+            indptr.append(end)
+            for counts, sources in self.rows():
+                ends = end + np.cumsum(counts)
+                end = ends[-1:]
+                indptr.append(ends)
+                indices.append(sources)
 
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For one range of rows after another: the number of sources of each row, and the sources, ascending."""
@@ -127,7 +143,7 @@ class EdgeSort:
 
     def _sorted(self, bucket: _Bucket) -> tuple[np.ndarray, np.ndarray]:
         rows = min(1 << bucket.shift, self.num_nodes - bucket.lo)
-        found = distinct_rows(self._records(bucket), bucket.lo, rows)
+        found = sorted_rows(self._records(bucket), bucket.lo, rows, self.loops, self.repeated)
         bucket.path.unlink(missing_ok=True)
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -36,6 +37,7 @@ from handful.datasets.tables import (
     reading,
 )
 from handful.errors import DatasetError, GraphError
+from handful.files import naming
 from handful.graph import MASKS, Graph, Repeated, Task
 
 Unknown = Literal["error", "skip", "add"]
@@ -153,32 +155,70 @@ def read_tables(
     ...     read_tables(folder + "/edges.csv")
     Graph(graph: directed, 3 nodes, 2 edges, 0 features, 0 classes)
     """
+    parts = read_parts(edges, nodes, columns, how, schema=schema, progress=progress, say=say)
+    scanned, roles = parts.scanned, parts.roles
+    try:
+        graph = Graph.from_edge_index(
+            scanned.edge_index, **{"num_nodes": scanned.num_nodes, "edge_weight": scanned.weight} | parts.found | fields
+        )
+    except GraphError as error:
+        raise GraphError(f"{parts.where}: {error}") from None
+    if roles.repeated is not None or graph.edge_weight is not None:
+        graph = graph.coalesce(roles.repeated or "sum")
+    return graph.to_undirected() if roles.undirected else graph
+
+
+@dataclass
+class Parts:
+    """What tables hold, before it is a graph.
+
+    Args:
+        scanned: the edges.
+        found: the fields of ``Graph`` that come from the node table.
+        roles: what is done with the edges.
+        where: the table that mistakes are told of.
+    """
+
+    scanned: Scanned
+    found: dict[str, Any]
+    roles: Edges
+    where: Path
+
+
+def read_parts(
+    edges: Source,
+    nodes: Source | None,
+    columns: Columns | None,
+    how: Handling | None,
+    *,
+    schema: Schema | None,
+    progress: Callable[[int], None],
+    say: Say,
+    scratch: Path | None = None,
+) -> Parts:
+    """What ``read_tables`` makes its graph of. With ``scratch``, the edges are in that file, and not in memory."""
     columns, how = columns or Columns(), how or Handling()
     listed = TableFile.open(edges)
     roles = _edge_roles(listed, columns, how) if schema is None else schema.edges
     for name in (roles.source, roles.target, *([] if roles.weight is None else [roles.weight])):
         listed.has(name)
+    if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
+        raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-        scanned = _read_edges(listed, roles, None, how.unknown, progress)
+        scanned = _read_edges(listed, roles, None, how.unknown, progress, scratch)
         found: dict[str, Any] = {"ids": scanned.ids}
+        where = listed.path
     else:
         table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
         ids, found = _node_fields(table, schema, say)
-        scanned = _read_edges(listed, roles, ids, how.unknown, progress)
+        where = table.source.path
+        scanned = _read_edges(listed, roles, ids, how.unknown, progress, scratch)
         found |= _padded(found, scanned, schema, len(table))
         if scanned.skipped:
             say(f"{listed.path}: {scanned.skipped:,} edges have an end that is no node, and are left out")
-    try:
-        graph = Graph.from_edge_index(
-            scanned.edge_index, **{"num_nodes": scanned.num_nodes, "edge_weight": scanned.weight} | found | fields
-        )
-    except GraphError as error:
-        raise GraphError(f"{listed.path if nodes is None else table.source.path}: {error}") from None
-    if roles.repeated is not None or graph.edge_weight is not None:
-        graph = graph.coalesce(roles.repeated or "sum")
-    return graph.to_undirected() if roles.undirected else graph
+    return Parts(scanned, found, roles, where)
 
 
 def _find(table: TableFile, role: str, chosen: str | None) -> str | None:
@@ -325,7 +365,7 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
     return {mask: codes == i for i, mask in enumerate(MASKS)}
 
 
-def _padded(found: dict[str, Any], scanned: _Scanned, schema: Schema, rows: int) -> dict[str, Any]:
+def _padded(found: dict[str, Any], scanned: Scanned, schema: Schema, rows: int) -> dict[str, Any]:
     """The fields of the nodes with those of nodes that only the edge list has, whose values are missing."""
     added = scanned.num_nodes - rows
     out: dict[str, Any] = {"ids": scanned.ids}
@@ -442,7 +482,7 @@ def _integer_finder(ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 @dataclass
-class _Scanned:
+class Scanned:
     """An edge list that was read: ``edge_index`` (2, E), weights, the ids of all nodes, edges that were left out."""
 
     edge_index: np.ndarray
@@ -473,18 +513,23 @@ class _Found:
 
 
 def _read_edges(
-    table: TableFile, roles: Edges, ids: _Ids | None, unknown: Unknown, progress: Callable[[int], None]
-) -> _Scanned:
+    table: TableFile,
+    roles: Edges,
+    ids: _Ids | None,
+    unknown: Unknown,
+    progress: Callable[[int], None],
+    scratch: Path | None,
+) -> Scanned:
     """The edge list, with integer ids as integers; if they turn out not to be, it is read again with ids as text."""
     pa = arrow()
     if ids is None or pa.types.is_integer(ids.known.type):
         try:
-            return _scan(table, roles, ids, pa.int64(), unknown, progress)
+            return _scan(table, roles, ids, pa.int64(), unknown, progress, scratch)
         except ConversionError as error:
             if error.wanted != "int64":
                 raise
     text = _Ids(pa.array([], pa.string()), closed=False) if ids is None else ids.as_text()
-    return _scan(table, roles, text, pa.string(), unknown, progress)
+    return _scan(table, roles, text, pa.string(), unknown, progress, scratch)
 
 
 def _scan(
@@ -494,12 +539,13 @@ def _scan(
     kind: Any,
     unknown: Unknown,
     progress: Callable[[int], None],
-) -> _Scanned:
+    scratch: Path | None,
+) -> Scanned:
     pa = arrow()
     ends, weight = (roles.source, roles.target), roles.weight
     names = [*ends, *([] if weight is None else [weight])]
     types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
-    blocks: list[list[np.ndarray]] = []
+    blocks: Blocks = InMemory() if scratch is None else InFile(scratch)
     absent, strange, unweighted, skipped = _Found(), _Found(), _Found(), 0
     more = _Ids(pa.array([], kind), closed=False)
     for row, block in table.blocks(names, types):
@@ -534,14 +580,12 @@ def _scan(
         blocks.append(parts)
         progress(len(block))
     _tell(table, absent, strange, unweighted)
-    if not blocks:
-        raise DatasetError(f"{table.path} has no rows")
-    edge_index, weights = _joined(blocks)
+    edge_index, weights = blocks.joined(table.path)
     if ids is None:
-        edge_index, num_nodes, own = _numbered(edge_index)
-        return _Scanned(edge_index, weights, num_nodes, own)
+        edge_index, num_nodes, own = _numbered(edge_index, table.path, scratch is None)
+        return Scanned(edge_index, weights, num_nodes, own)
     known = pa.concat_arrays([ids.known, more.known]) if len(more.known) else ids.known
-    return _Scanned(edge_index, weights, len(known), _kept(known), skipped)
+    return Scanned(edge_index, weights, len(known), _kept(known), skipped)
 
 
 def _side(table: TableFile, side: Any, end: str, kind: Any) -> Any:
@@ -586,26 +630,65 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values.astype(np.int32) if fits else values
 
 
-def _joined(blocks: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray | None]:
-    """One ``edge_index`` and one vector of weights of all ``blocks``, which are freed on the way."""
-    count = sum(len(block[0]) for block in blocks)
-    edge_index = np.empty((2, count), np.result_type(*{part.dtype for block in blocks for part in block[:2]}))
-    weights = np.empty(count, np.float32) if len(blocks[0]) == 3 else None
-    stop = count
-    while blocks:
-        block = blocks.pop()
-        start = stop - len(block[0])
-        edge_index[0, start:stop], edge_index[1, start:stop] = block[:2]
-        if weights is not None:
-            weights[start:stop] = block[2]
-        stop = start
-    return edge_index, weights
+class InMemory(list[list[np.ndarray]]):
+    """Blocks of sources, targets and perhaps weights, in memory."""
+
+    def joined(self, where: Path) -> tuple[np.ndarray, np.ndarray | None]:
+        """One ``edge_index`` and one vector of weights of all blocks, which are freed on the way."""
+        if not self:
+            raise DatasetError(f"{where} has no rows")
+        count = sum(len(block[0]) for block in self)
+        edge_index = np.empty((2, count), np.result_type(*{part.dtype for block in self for part in block[:2]}))
+        weights = np.empty(count, np.float32) if len(self[0]) == 3 else None
+        stop = count
+        while self:
+            block = self.pop()
+            start = stop - len(block[0])
+            edge_index[0, start:stop], edge_index[1, start:stop] = block[:2]
+            if weights is not None:
+                weights[start:stop] = block[2]
+            stop = start
+        return edge_index, weights
 
 
-def _numbered(edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
+class InFile:
+    """Blocks of sources and targets in a file, as int32."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.unlink(missing_ok=True)
+
+    def append(self, block: list[np.ndarray]) -> None:
+        """Add a block."""
+        edges = np.stack(block, axis=1)
+        if edges.dtype != np.int32:
+            if edges.size and not (edges.min() >= 0 and edges.max() < 2**31):
+                raise DatasetError("ids beyond 2³¹ are numbered in memory: leave memory out, or give a node table")
+            edges = edges.astype(np.int32)
+        with naming(self.path), self.path.open("ab") as file:
+            file.write(edges.reshape(-1).view(np.uint8).data)
+
+    def joined(self, where: Path) -> tuple[np.ndarray, None]:
+        """One ``edge_index`` of all blocks, mapped from the file."""
+        if not self.path.exists():
+            raise DatasetError(f"{where} has no rows")
+        if not self.path.stat().st_size:
+            return np.empty((2, 0), np.int32), None
+        return np.memmap(self.path, np.int32, "r").reshape(-1, 2).T, None
+
+
+Blocks = InMemory | InFile
+
+
+def _numbered(edge_index: np.ndarray, where: Path, in_memory: bool) -> tuple[np.ndarray, int, np.ndarray | None]:
     """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
     low, high = int(edge_index.min()), int(edge_index.max())
     if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
         return edge_index, high + 1, None
+    if not in_memory:
+        raise DatasetError(
+            f"{where}: ids from {low} to {high} have gaps, and are numbered in memory: leave memory out, or give a "
+            "node table"
+        )
     known, places = np.unique(edge_index, return_inverse=True)
     return places.reshape(edge_index.shape), len(known), known.astype(np.int64)

@@ -298,17 +298,10 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 def _write_topology(model: BlockModel, member: np.ndarray, folder: Folder, room: int) -> None:
     scratch = folder.path / "scratch"
     scratch.mkdir()
-    sort = EdgeSort(scratch, model.nodes, room)
+    sort = EdgeSort(scratch, model.nodes, room, both=True, loops=False, repeated=False)
     for own, other in _Pairs(model, member).blocks(sort.block):
         sort.add(own, other)
-    with folder.array("indptr", "int64") as indptr, folder.array("indices", str(sort.dtype)) as indices:
-        end = np.zeros(1, np.int64)
-        indptr.append(end)
-        for counts, sources in sort.rows():
-            ends = end + np.cumsum(counts)
-            end = ends[-1:]
-            indptr.append(ends)
-            indices.append(sources)
+    sort.write(folder)
     scratch.rmdir()
 
 

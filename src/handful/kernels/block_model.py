@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.buckets import sort_distinct
+from handful.kernels.buckets import sort_rows
 from handful.kernels.counter import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
@@ -112,7 +112,7 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
     loose = np.concatenate([[0], np.cumsum(degree)])
     indices = np.empty(loose[-1], other.dtype)
     run(_place, rows, first, member, other, loose[:-1].copy(), indices)
-    over_rows(sort_distinct, loose, indices, degree)
+    over_rows(sort_rows, loose, indices, 0, True, False, degree)
     indptr = np.concatenate([[0], np.cumsum(degree)])
     if indptr[-1] == loose[-1]:
         return indptr, indices

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.kernels.counter import mix
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
 
 Array = np.ndarray
@@ -25,10 +26,8 @@ def _count(
         if v < 0 or v >= bound or u < 0 or u >= bound:
             counts[buckets] = i + 1
             return counts
-        if not both:
-            counts[(v - base) >> shift] += 1
-        elif u != v:
-            counts[(v - base) >> shift] += 1
+        counts[(v - base) >> shift] += 1
+        if both:
             counts[(u - base) >> shift] += 1
     return counts
 
@@ -39,8 +38,6 @@ def _scatter(piece: int, _: int, cuts: Any, cursor: Any, rows: Any, columns: Any
     """Write the records of the edges of one piece where its cursors are."""
     for i in range(cuts[piece], cuts[piece + 1]):
         v, u = rows[i], columns[i]
-        if both and u == v:
-            continue
         for turn in range(2 if both else 1):
             row, column = (v, u) if turn == 0 else (u, v)
             bucket = (row - base) >> shift
@@ -58,7 +55,7 @@ def in_buckets(
         rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; those are checked here.
         bound: the number of nodes.
         base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller sees to it that it is one.
-        both: whether an edge makes two records, one of them its reverse; loops are then left out.
+        both: whether an edge makes two records, one of them its reverse.
 
     Returns:
         ``(records, 2)`` in the type of ``rows``, where each bucket begins in them ``(buckets + 1,)``, and -1 or
@@ -81,6 +78,24 @@ def in_buckets(
 
 
 @kernel
+def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
+    total = np.uint64(0)
+    for i in range(lo, hi):
+        total += mix(mix(key, rows[i]), columns[i]) - mix(mix(key, columns[i]), rows[i])
+    return total
+
+
+def imbalance(rows: Array, columns: Array, key: int) -> int:
+    """The sum of a hash of all edges minus that of their reverses, modulo 2⁶⁴.
+
+    It adds up over blocks. Of all edges of a graph it is 0 if every edge is there as often as its reverse; if not, it
+    is 0 for one key in 2⁶⁴.
+    """
+    ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
+    return sum(int(one) for one in run(_imbalance, ranges, rows, columns, np.uint64(key))) % 2**64
+
+
+@kernel
 def _rows_of(records: Any, base: int, indptr: Any) -> None:
     for i in range(records.shape[0]):
         indptr[records[i, 0] - base + 1] += 1
@@ -97,14 +112,14 @@ def _place(records: Any, base: int, cursor: Any, out: Any) -> None:
 
 
 @kernel
-def sort_distinct(lo: int, hi: int, indptr: Any, indices: Any, kept: Any) -> None:
-    """Sort rows lo to hi and bring the distinct values of each to its front; ``kept`` gets their number."""
+def sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> None:
+    """Sort rows lo to hi and bring what is to be kept of each to its front; ``kept`` gets their number."""
     for v in range(lo, hi):
         row = indices[indptr[v] : indptr[v + 1]]
         row.sort()
         count = 0
         for i in range(row.shape[0]):
-            if count == 0 or row[i] != row[count - 1]:
+            if (repeated or count == 0 or row[i] != row[count - 1]) and (loops or row[i] != base + v):
                 row[count] = row[i]
                 count += 1
         kept[v] = count
@@ -121,16 +136,19 @@ def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
     return end
 
 
-def distinct_rows(records: Array, base: int, rows: int) -> tuple[Array, Array]:
-    """The number of distinct sources of each of ``rows`` rows from ``base`` on, and the sources, sorted in each row.
+def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: bool) -> tuple[Array, Array]:
+    """The number of sources of each of ``rows`` rows from ``base`` on, and the sources, sorted in each row.
 
     Args:
         records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
+        base, rows: see above.
+        loops: whether a row keeps itself as a source.
+        repeated: whether a source that is there several times is kept so often, and not once.
     """
     indptr = np.zeros(rows + 1, np.int64)
     _rows_of(records, base, indptr)
     indices = np.empty(len(records), records.dtype)
     _place(records, base, indptr[:-1].copy(), indices)
     kept = np.empty(rows, np.int64)
-    over_rows(sort_distinct, indptr, indices, kept)
+    over_rows(sort_rows, indptr, indices, base, loops, repeated, kept)
     return kept, indices[: _close_gaps(indptr, kept, indices)]

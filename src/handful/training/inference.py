@@ -92,7 +92,9 @@ def _infer_within(
         if scratch is not None:
             with job_folder(scratch, model, graph) as folder:
                 return in_units(model, infer_within(model, graph, space, folder, True, progress).float())
-        with TemporaryDirectory(prefix="handful-") as made:  # a file that is mapped lives on until it is let go
+        with TemporaryDirectory(
+            prefix="handful-", ignore_cleanup_errors=True
+        ) as made:  # a file that is mapped lives on until it is let go
             return in_units(model, infer_within(model, graph, space, Path(made), False, progress).float())
     finally:
         model.train(was_training)

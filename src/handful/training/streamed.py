@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import torch
@@ -131,7 +131,7 @@ class Blocked(Adjacency):
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         with ThreadPoolExecutor(1) as reader:  # the next block is read while this one is added
             ahead = [reader.submit(read, wanted[0])] if wanted else []
-            for block, following in zip(wanted, [*wanted[1:], None], strict=True):
+            for block, following in zip(wanted, [*wanted[1:], None], strict=False):
                 rows = ahead.pop().result()
                 if following is not None:
                     ahead.append(reader.submit(read, following))
@@ -149,7 +149,7 @@ class OnDisk(Chunks):
     Args:
         folder: for this job alone; whoever made it removes it.
         room: how many bytes of memory may be used.
-        width: of the widest layer.
+        width: of the widest layer, in numbers of four bytes.
         edge_bytes: what an edge of a chunk takes.
         safe: whether what was written is to outlive the machine, and not only the process.
         progress: told of every chunk.
@@ -216,6 +216,8 @@ class OnDisk(Chunks):
 
     def _write(self, which: int, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> None:
         one, path = self._passes[which], self._path(which)
+        if not path.exists():
+            one |= {"done": 0, "shape": None}
         with path.open("r+b" if path.exists() else "w+b") as file:
             for lo, hi in pairwise(cuts) if len(cuts) > 1 else [(0, 0)]:
                 if hi <= one["done"] and one["shape"] is not None:
@@ -223,33 +225,35 @@ class OnDisk(Chunks):
                 rows = make(lo, hi).contiguous()
                 if one["shape"] is None:
                     one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
-                    self._allocate(file.fileno(), one["count"] * rows[:1].nbytes if len(rows) else 0)
-                data = rows.reshape(-1).view(torch.uint8).numpy() if rows.numel() else np.empty(0, np.uint8)
-                self._put(file.fileno(), data, lo * (data.nbytes // max(1, hi - lo)))
+                    self._allocate(file, one["count"] * rows[:1].nbytes)
+                with self._told(rows.nbytes):
+                    file.seek(lo * rows[:1].nbytes)
+                    file.write(rows.reshape(-1).view(torch.uint8).numpy().data if rows.numel() else b"")
                 one["done"] = hi
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
-                    self._record(file.fileno())
-            self._record(file.fileno())
+                    self._record(file)
+            self._record(file)
 
-    def _allocate(self, file: int, size: int) -> None:
+    def _allocate(self, file: BinaryIO, size: int) -> None:
         """Take all of the disk that the pass needs before its work begins."""
         if size and hasattr(os, "posix_fallocate"):
-            with self._room_on_disk(size):
-                os.posix_fallocate(file, 0, size)
+            with self._told(size):
+                os.posix_fallocate(file.fileno(), 0, size)
 
-    def _put(self, file: int, data: np.ndarray, at: int) -> None:
-        with self._room_on_disk(data.nbytes):
-            written = 0
-            while written < data.nbytes:
-                written += os.pwrite(file, data[written:].data, at + written)
+    @contextmanager
+    def _told(self, size: int) -> Iterator[None]:
+        """Inside, an error of the system is told as one that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            what = f"{in_words(size)} of a layer's output could not be written to {self.folder}"
+            raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
 
-    def _room_on_disk(self, size: int) -> _Told:
-        return _Told(f"{in_words(size)} of a layer's output could not be written to {self.folder}")
-
-    def _record(self, file: int) -> None:
+    def _record(self, file: BinaryIO) -> None:
+        file.flush()
         if self.safe:
-            os.fsync(file)
+            os.fsync(file.fileno())
         write_json(self.folder / STATE, sealed({"room": self.room, "passes": self._passes}))
         self._recorded = time.monotonic()
 
@@ -288,31 +292,17 @@ class OnDisk(Chunks):
         return self.folder / f"pass-{which}.bin"
 
 
-@dataclass(frozen=True)
-class _Told:
-    """Inside, an error of the system is told as one that says what to do."""
-
-    what: str
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise HandfulError(f"{self.what} ({error.strerror}): make room there, or use another place") from None
-
-
 # -- inference --------------------------------------------------------------------------------------------------------
 
 
 def least_room(model: Network, graph: Graph) -> int:
     """The bytes that ``infer_within`` needs: a number for each node, and a few rows of the widest layer."""
-    return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * widest(model) + 64)
+    return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * _width(model) + 64)
 
 
-def widest(model: Network) -> int:
-    """The width of the widest layer, features included."""
-    return max(max(p.shape) for p in model.parameters())
+def _width(model: Network) -> int:
+    """The width of the widest layer, features included, in numbers of four bytes."""
+    return max(max(p.shape) * p.itemsize // 4 for p in model.parameters())
 
 
 def infer_within(
@@ -326,7 +316,7 @@ def infer_within(
         edge_bytes += 24  # its ends as int64, to find loops and to add up weights
     told = {} if progress is None else {"progress": progress}
     scale = 4 * graph.num_nodes  # of GCN's degrees
-    chunks = OnDisk(folder, room - scale, widest(model), edge_bytes, safe, **told)
+    chunks = OnDisk(folder, room - scale, _width(model), edge_bytes, safe, **told)
     adj = Blocked(
         graph.indptr,
         graph.indices,
