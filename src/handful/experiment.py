@@ -12,6 +12,7 @@ from typing import Any, Self, TypedDict, Unpack, get_type_hints
 
 import torch
 
+from handful import ranks
 from handful.datasets import load, sources
 from handful.datasets.memory import require_memory
 from handful.datasets.splits import SPLIT
@@ -252,7 +253,7 @@ class Experiment:
         """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
 
         Args:
-            out: the folder; nothing is written without one.
+            out: the folder; nothing is written without one. Of several ranks, the first alone writes it.
             resume: go on with what is in ``out``. An experiment that differs in any field is refused.
             callbacks: see ``Callback``.
 
@@ -261,16 +262,18 @@ class Experiment:
         >>> [run.epochs for run in experiment.run().runs]
         [2, 2]
         """
-        folder = None if out is None else Path(out)
-        if folder is not None and not resume:
-            refuse_run(folder)
+        folder = None if out is None or ranks.rank() > 0 else Path(out)
         runs: list[Run] = []
         with ExitStack() as stack:
-            if folder is not None:
-                stack.enter_context(RunFolder(folder).held())
-                stack.enter_context(begun(folder, self.to_json()))
+            with ranks.agreed():
+                if folder is not None:
+                    if not resume:
+                        refuse_run(folder)
+                    stack.enter_context(RunFolder(folder).held())
+                    stack.enter_context(begun(folder, self.to_json()))
             for seed in self.seeds:
-                graph = self.load(seed)
+                with ranks.agreed():
+                    graph = self.load(seed)
                 run = self.fit(
                     graph,
                     seed,

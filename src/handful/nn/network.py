@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from handful import ranks
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
@@ -100,18 +101,19 @@ def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunk: int) -> Ten
 
 def map_targets(function: Callable[[Adjacency], Tensor], adj: Adjacency, chunk: int) -> Tensor:
     """``function(adj)``, which gives a row for each target, ``chunk`` targets at a time."""
-    if adj.num_targets <= chunk:
+    if adj.num_targets <= chunk and ranks.share(adj.num_targets) == (0, adj.num_targets):
         return function(adj)
     return _in_chunks(lambda lo, hi: function(adj.rows(lo, hi)), adj.num_targets, chunk)
 
 
 def _in_chunks(rows: Callable[[int, int], Tensor], count: int, chunk: int) -> Tensor:
-    first = rows(0, min(chunk, count))
+    begin, end = ranks.share(count)
+    first = rows(begin, min(begin + chunk, end))
     if len(first) == count:
         return first
     out = first.new_empty(count, *first.shape[1:])
-    out[:chunk] = first
-    for lo in range(chunk, count, chunk):
-        hi = min(lo + chunk, count)
+    out[begin : begin + len(first)] = first
+    for lo in range(begin + chunk, end, chunk):
+        hi = min(lo + chunk, end)
         out[lo:hi] = rows(lo, hi)
-    return out
+    return ranks.filled(out)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 
 from torch import nn
 
@@ -19,7 +20,21 @@ def gathered(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed:
 
     They are made ahead of a device that trains. On the CPU the kernels of both would only share its cores.
     """
-    if trimmed and isinstance(model, Network) and model.trimmable:
-        samples = map(partial(trim, depth=model.depth), samples)  # map keeps none of them alive
-    batches = map(partial(make_batch, graph), samples)
+    batches = map(_maker(graph, model, trimmed), samples)  # map keeps none of them alive
     return batches if graph.device.type == "cpu" else ahead(batches)
+
+
+def gathered_own(
+    graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed: bool, own: Callable[[int], bool]
+) -> Iterator[Batch | None]:
+    """As ``gathered`` for the samples with an ``own`` number, and ``None`` in the place of all others."""
+    make = _maker(graph, model, trimmed)
+    batches = map(lambda index, sample: make(sample) if own(index) else None, count(), samples)
+    return batches if graph.device.type == "cpu" else ahead(batches)
+
+
+def _maker(graph: Graph, model: nn.Module, trimmed: bool) -> Callable[[Sample], Batch]:
+    if not (trimmed and isinstance(model, Network) and model.trimmable):
+        return partial(make_batch, graph)
+    depth = model.depth
+    return lambda sample: make_batch(graph, trim(sample, depth))
