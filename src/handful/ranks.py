@@ -22,26 +22,49 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from handful.errors import HandfulError, RankError, ToldElsewhere
 from handful.kernels.threads import set_threads
 
 WAIT_SECONDS = 300.0
-"""How long a rank waits for the others to come up."""
+"""How long a rank waits for the others to come up, unless ``$HANDFUL_WAIT`` says otherwise."""
 SILENCE = timedelta(minutes=30)
 """How long a rank waits for what another is to tell it: the longest step, evaluation or loading of a graph."""
 PIECE = 1 << 28
 """The bytes of one message between two ranks."""
 
 
+_alone = False
+
+
+def _several() -> bool:
+    return not _alone and dist.is_available() and dist.is_initialized()
+
+
 def rank() -> int:
-    """Which rank this process is."""
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+    """Which rank this process is.
+
+    >>> rank(), size()
+    (0, 1)
+    """
+    return dist.get_rank() if _several() else 0
 
 
 def size() -> int:
     """How many ranks there are."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    return dist.get_world_size() if _several() else 1
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this rank works by itself, as if there were no others: they wait, or do the same."""
+    global _alone
+    before, _alone = _alone, True
+    try:
+        yield
+    finally:
+        _alone = before
 
 
 def launched() -> int:
@@ -67,7 +90,7 @@ def owner(index: int, per_step: float, ranks: int) -> int:
 
 
 @contextmanager
-def joined(device: str = "cpu", threads: int | None = None, wait: float = WAIT_SECONDS) -> Iterator[None]:
+def joined(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
     """Inside, this process is one of those that a launcher has started; alone it stays as it is.
 
     Ranks on one machine share its cores, unless somebody has set a number of threads.
@@ -75,7 +98,7 @@ def joined(device: str = "cpu", threads: int | None = None, wait: float = WAIT_S
     Args:
         device: where to train; ranks that train on GPUs talk by NCCL, all others by gloo.
         threads: those that this rank has been given already.
-        wait: the seconds to wait for all others.
+        wait: the seconds to wait for all others; ``$HANDFUL_WAIT``, or ``WAIT_SECONDS``, if ``None``.
 
     Raises:
         RankError: one of them does not come up, or the launcher has not said who they are.
@@ -84,8 +107,9 @@ def joined(device: str = "cpu", threads: int | None = None, wait: float = WAIT_S
         yield
         return
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    wait = float(os.environ.get("HANDFUL_WAIT", WAIT_SECONDS)) if wait is None else wait
     try:
-        store, me, ranks = next(iter(dist.rendezvous("env://", timeout=timedelta(seconds=wait))))
+        store, me, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=wait))))
         _all_here(store, me, ranks, wait)
         dist.init_process_group(backend, store=store, rank=me, world_size=ranks, timeout=SILENCE)
     except (RuntimeError, ValueError) as error:
@@ -183,7 +207,7 @@ def total(values: Tensor) -> Tensor:
 
 def summed(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()  # type: ignore[no-any-return]
+    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:

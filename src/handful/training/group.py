@@ -68,7 +68,9 @@ class Group:
         reached = [p for p, times in zip(self.parameters, told[1:].tolist(), strict=False) if times > 0]
         for alike in _alike(reached):
             flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
-            for parameter, summed in zip(alike, ranks.total(flat).split([p.numel() for p in alike]), strict=True):
+            for parameter, summed in zip(
+                alike, torch.split(ranks.total(flat), [p.numel() for p in alike]), strict=True
+            ):
                 parameter.grad = summed.view_as(parameter)
         return count
 
@@ -90,7 +92,7 @@ class Statistics:
         self.norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
         if any(norm.momentum is None for norm in self.norms):
             raise HandfulError("a BatchNorm without momentum cannot be trained by several ranks: give it a momentum")
-        own = {id(buffer) for norm in self.norms for buffer in norm.buffers()}
+        own = {id(b) for norm in self.norms for b in (norm.running_mean, norm.running_var, norm.num_batches_tracked)}
         self.others = {n: (b, b.clone()) for n, b in model.named_buffers() if id(b) not in own}
         self.buffers = [b for norm in self.norms for b in (norm.running_mean, norm.running_var) if b is not None]
         self.kept = [b.detach().to("cpu", torch.float64) for b in self.buffers]
@@ -127,7 +129,7 @@ class Statistics:
         momenta = [float(norm.momentum or 0.0) for norm in self.norms for _ in range(2)]
         for place in (place for place, computed in enumerate(here) if computed):
             sizes = [kept.numel() for kept in self.kept]
-            for kept, momentum, added in zip(self.kept, momenta, learnt[place].split(sizes), strict=True):
+            for kept, momentum, added in zip(self.kept, momenta, torch.split(learnt[place], sizes), strict=True):
                 kept.mul_(1 - momentum).add_(added.view_as(kept))
 
     def close(self) -> None:
