@@ -29,6 +29,7 @@ SAYS = {
     "convert": "PyG, scipy, networkx",
     "storage": "graphs on disk",
     "graph": "validated at the door",
+    "ranks": "what several processes tell each other",
     "kernels": "arrays alone: the hot loops and their twins",
     "finding": "words, tables and charts as data",
     "settings": "how to train",

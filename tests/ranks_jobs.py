@@ -44,7 +44,7 @@ def few_targets(weighted: bool = False) -> hf.Graph:
     return graph.replace(train_mask=graph.train_nodes[:12])
 
 
-# Plain gradient descent: Adam makes a full step of what is rounding alone, such as the gradient of a bias before a norm.
+# Plain gradient descent: Adam makes a full step of what is rounding alone, as the gradient of a bias before a norm is.
 WAYS: dict[str, dict[str, Any]] = {
     "bn": {"parts": 4, "parts_per_step": 4, "norm": "bn"},
     "bn, uneven": {"parts": 7, "parts_per_step": 3, "norm": "bn", "dropout": 0.3},

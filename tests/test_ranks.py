@@ -96,6 +96,13 @@ def test_a_launcher_that_does_not_say_who_is_who_is_an_error(monkeypatch: pytest
         raise AssertionError("there is no rank")
 
 
+def test_ranks_that_infer_together_find_what_one_finds(shared_launch: Launch) -> None:
+    expected = ranks_jobs.inferred(shared_launch.folder)
+    for found in shared_launch["inferred"]:
+        assert set(found) == set(expected)
+        assert all(torch.allclose(found[name], expected[name], atol=1e-5) for name in expected)
+
+
 @pytest.mark.slow
 def test_four_ranks_come_to_what_one_comes_to(tmp_path: Path) -> None:
     from training.test_group import assert_same
