@@ -74,7 +74,7 @@ def test_all_parts_at_once_equal_pyg(graph: tuple[int, Edges], m: int, dtype: ty
     # Part m is the one that is left out.
     part = np.array(data.draw(st.lists(st.integers(0, m), min_size=n, max_size=n)), dtype)
     indptr, indices, order = compressed(n, edges)
-    told = list(subgraph.parts(indptr, indices, part, m, with_edges=True))
+    told = list(subgraph.parts(indptr, indices, part, m, np.arange(len(indices))))
     assert len(told) == m
     for p, (nodes, got_ptr, got, places) in enumerate(told):
         np.testing.assert_array_equal(nodes, np.flatnonzero(part == p))
@@ -98,7 +98,7 @@ def test_all_parts_with_hubs_equal_pyg_and_torch(
     part = np.array(data.draw(st.lists(st.integers(0, m), min_size=n, max_size=n)), dtype)
     hubs = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1)))), np.int64)
     indptr, indices, order = compressed(n, edges)
-    told = list(subgraph.parts(indptr, indices, part, m, with_edges=True, hubs=hubs))
+    told = list(subgraph.parts(indptr, indices, part, m, np.arange(len(indices)), hubs=hubs))
     assert len(told) == m
     for p, (nodes, got_ptr, got, places) in enumerate(told):
         own = np.flatnonzero(part == p)
@@ -120,7 +120,7 @@ def test_hubs_fit_where_parts_fill_their_type() -> None:
     n, m = 600, 255
     indptr, indices, _ = compressed(n, np.random.default_rng(1).integers(0, n, (2, 5000)))
     part, hubs = (np.arange(n) % (m + 1)).astype(np.uint8), np.array([3, 255, 511])  # 255 and 511 are in no part
-    for nodes, *together in subgraph.parts(indptr, indices, part, m, with_edges=True, hubs=hubs):
+    for nodes, *together in subgraph.parts(indptr, indices, part, m, np.arange(len(indices)), hubs=hubs):
         assert set(hubs) <= set(nodes.tolist())
         for a, b in zip(together, subgraph.induced(indptr, indices, nodes, with_edges=True), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -131,7 +131,7 @@ def test_all_parts_at_once_equal_each_alone(n: int) -> None:
     rng = np.random.default_rng(n)
     indptr, indices, _ = compressed(n, rng.integers(0, n, (2, 30 * n)))
     part = rng.integers(0, 4, n).astype(np.uint8)
-    for nodes, *together in subgraph.parts(indptr, indices, part, 3, with_edges=True):
+    for nodes, *together in subgraph.parts(indptr, indices, part, 3, np.arange(len(indices))):
         for a, b in zip(together, subgraph.induced(indptr, indices, nodes, with_edges=True), strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -146,7 +146,7 @@ def test_threads_change_nothing(threads: int) -> None:
 
     def everything() -> list[np.ndarray]:
         hubs = np.arange(0, n, 50)
-        parts = [a for piece in subgraph.parts(indptr, indices, part, m, with_edges=True) for a in piece]
+        parts = [a for piece in subgraph.parts(indptr, indices, part, m, np.arange(len(indices))) for a in piece]
         parts += [a for piece in subgraph.parts(indptr, indices, part, m, hubs=hubs) for a in piece]
         return [*parts, *subgraph.induced(indptr, indices, nodes, True)]
 

@@ -1,38 +1,76 @@
 """Induced subgraphs: of one node set, or of all the parts of a partition in one pass over the edges.
 
-The one pass reads the rows in order and keeps a source if its part is that of the row. There is no branch: it always
-writes, and adds the result of the comparison to the cursor. Only the edges that are kept, one in m, are then
-renumbered, part by part.
+The one pass reads the rows in order, a block at a time (``cut``), and keeps a source if its part is that of the row.
+There is no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept, one
+in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those of
+one part.
 
-Hubs are nodes that every part holds. As sources they are kept by the same pass, whatever the row. Their own rows are
-another cut of the graph in every part: these few, long rows are read once for each part.
+Hubs are nodes that every part holds. As sources they are kept by the same pass, whatever the row. A row of a hub is in
+every part, with the sources that are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
+from handful.kernels.deal import counts
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
+
+BLOCK = 1 << 22
+"""How many edges and rows are cut at a time."""
 
 
-@dataclass(frozen=True, eq=False)
-class Survivors:
-    """The edges inside a part: those of row ``v`` are ``kept[start[v] : start[v] + count[v]]``.
+class Codes(NamedTuple):
+    """The part of every node, as the pass over the edges reads it."""
 
-    ``kept`` holds sources, or, if ``are_edges``, places in ``indices``. The rows of hubs are those of one part at a
-    time, at the end of ``kept``: ``cut_hubs`` fills them.
+    code: np.ndarray
+    """``(N,)``: the part, ``m`` or above for none, and ``hub`` for a hub."""
+    m: int
+    hub: Any
+    """The code of hubs, in the type of ``code``; ``None`` where there are none."""
+    hubs: np.ndarray
+    """int64, ids ascending."""
+    hub_part: np.ndarray
+    """The part of each hub."""
+
+
+def coded(part: np.ndarray, m: int, hubs: np.ndarray | None = None) -> Codes:
+    """The codes of a partition into ``m`` parts; ``hubs`` are ids, ascending.
+
+    >>> coded(np.array([0, 1, 1], np.uint8), 2, np.array([2])).code
+    array([0, 1, 3], dtype=uint8)
     """
+    if hubs is None or len(hubs) == 0:
+        return Codes(part, m, None, np.empty(0, np.int64), np.empty(0, part.dtype))
+    code = np.minimum(part, m).astype(np.min_scalar_type(m + 1))
+    code[hubs] = hub = code.dtype.type(m + 1)
+    return Codes(code, m, hub, hubs, part[hubs])
 
-    kept: np.ndarray
-    start: np.ndarray
+
+class Cut(NamedTuple):
+    """The edges of a block of rows that lie inside a part, part by part."""
+
+    row_first: np.ndarray
+    """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1]``, ascending."""
+    edge_first: np.ndarray
+    """``(m + 1,)``: the same for its edges."""
     count: np.ndarray
-    are_edges: bool
+    """``(rows,)``, how many edges each row has, in the smallest type."""
+    source: np.ndarray
+    """``(edges,)``, as the graph numbers them."""
+    value: np.ndarray
+    """``(edges,)``, what goes with each edge; empty if nothing does."""
+
+    def of(self, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``count``, ``source`` and ``value`` of part p."""
+        rows = slice(self.row_first[p], self.row_first[p + 1])
+        edges = slice(self.edge_first[p], self.edge_first[p + 1])
+        return self.count[rows], self.source[edges], self.value[edges]
 
 
 @kernel
@@ -44,69 +82,174 @@ def _stays(code: Any, own: Any, hub: Any) -> Any:
 
 
 @kernel
-def _keep_inside(
-    lo: int, hi: int, indptr: Any, indices: Any, part: Any, hub: Any, as_edges: bool, kept: Any, start: Any, count: Any
-) -> None:
-    cursor = indptr[lo]
-    for v in range(lo, hi):
-        own = part[v]
+def _keep(
+    lo: int, hi: int, begin: int, indptr: Any, indices: Any, code: Any, m: int, hub: Any, as_places: bool,
+    kept: Any, count: Any, rows: Any, edges: Any,
+) -> None:  # fmt: skip
+    """Pack the survivors of rows lo to hi at the place of the first, and count rows and edges of every part."""
+    base = indptr[0]
+    cursor = indptr[lo] - base
+    for i in range(lo, hi):
+        own = code[begin + i]
+        before = cursor
         if hub is not None and own == hub:
-            continue
-        begin = cursor
-        if as_edges:
-            for e in range(indptr[v], indptr[v + 1]):
-                kept[cursor] = e
-                cursor += _stays(part[indices[e]], own, hub)
-        else:
-            for e in range(indptr[v], indptr[v + 1]):
-                kept[cursor] = indices[e]
-                cursor += _stays(part[indices[e]], own, hub)
-        start[v] = begin
-        count[v] = cursor - begin
-
-
-def keep_inside(
-    indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, with_edges: bool = False, hub: Any = None
-) -> Survivors:
-    """Every edge whose source has the ``part`` of its row or is a hub, in one pass over the CSR for all parts.
-
-    A node is a hub where its part is ``hub``, a number of the same type. The rows of hubs have room of their own, which
-    ``cut_hubs`` fills.
-    """
-    n, edges = len(indptr) - 1, len(indices)
-    hubs = np.empty(0, np.int64) if hub is None else np.flatnonzero(part == hub)
-    ends = edges + np.cumsum(indptr[hubs + 1] - indptr[hubs])
-    # As long as the edge list, but only the pages with kept edges are ever touched.
-    kept = np.empty(int(ends[-1]) if len(hubs) else edges, np.int64 if with_edges else indices.dtype)
-    start, count = np.empty(n, np.int64), np.empty(n, np.int32)
-    over_rows(_keep_inside, indptr, indices, part, hub, with_edges, kept, start, count)
-    start[hubs] = ends - (indptr[hubs + 1] - indptr[hubs])
-    return Survivors(kept, start, count, with_edges)
+            both = 0
+            for e in range(indptr[i], indptr[i + 1]):
+                kept[cursor] = e - base if as_places else indices[e]
+                there = code[indices[e]]
+                cursor += (there < m) | (there == hub)
+                both += there == hub
+                if there < m:
+                    edges[there] += 1
+            for p in range(m):
+                rows[p] += 1
+                edges[p] += both
+        elif own < m:
+            if as_places:
+                for e in range(indptr[i], indptr[i + 1]):
+                    kept[cursor] = e - base
+                    cursor += _stays(code[indices[e]], own, hub)
+            else:
+                for e in range(indptr[i], indptr[i + 1]):
+                    kept[cursor] = indices[e]
+                    cursor += _stays(code[indices[e]], own, hub)
+            rows[own] += 1
+            edges[own] += cursor - before
+        count[i] = cursor - before
 
 
 @kernel
-def _cut_hubs(
-    lo: int, hi: int, work: Any, hubs: Any, indptr: Any, indices: Any, part: Any, own: Any, hub: Any, as_edges: bool,
-    kept: Any, start: Any, count: Any,
+def _distribute(
+    lo: int, hi: int, begin: int, indptr: Any, indices: Any, code: Any, m: int, hub: Any, values: Any,
+    kept: Any, count: Any, row_at: Any, edge_at: Any, out_count: Any, out: Any, out_value: Any,
 ) -> None:  # fmt: skip
+    """Move what ``_keep`` packed to its parts; ``row_at`` and ``edge_at`` are the cursors of every part."""
+    base = indptr[0]
+    cursor = indptr[lo] - base
     for i in range(lo, hi):
-        v = hubs[i]
-        cursor = start[v]
-        for e in range(indptr[v], indptr[v + 1]):
-            kept[cursor] = e if as_edges else indices[e]
-            cursor += _stays(part[indices[e]], own, hub)
-        count[v] = cursor - start[v]
+        own = code[begin + i]
+        if hub is not None and own == hub:
+            for p in range(m):
+                out_count[row_at[p]] = -edge_at[p]
+            for k in range(cursor, cursor + count[i]):
+                u = kept[k] if values is None else indices[base + kept[k]]
+                there = code[u]
+                first, last = (0, m) if there == hub else (there, there + 1)
+                for p in range(first, last):
+                    out[edge_at[p]] = u
+                    if values is not None:
+                        out_value[edge_at[p]] = values[base + kept[k]]
+                    edge_at[p] += 1
+            for p in range(m):
+                out_count[row_at[p]] += edge_at[p]
+                row_at[p] += 1
+        elif own < m:
+            at = edge_at[own]
+            for k in range(count[i]):
+                if values is None:
+                    out[at + k] = kept[cursor + k]
+                else:
+                    out[at + k] = indices[base + kept[cursor + k]]
+                    out_value[at + k] = values[base + kept[cursor + k]]
+            edge_at[own] = at + count[i]
+            out_count[row_at[own]] = count[i]
+            row_at[own] += 1
+        cursor += count[i]
 
 
-def cut_hubs(
-    survivors: Survivors, hubs: np.ndarray, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, own: int
-) -> None:
-    """Let the rows of ``hubs``, ids ascending, keep the sources that are in part ``own`` or are hubs."""
-    work = np.zeros(len(hubs) + 1, np.int64)
-    np.cumsum(indptr[hubs + 1] - indptr[hubs], out=work[1:])
-    codes = part, part.dtype.type(own), part[hubs[0]]
-    into = survivors.are_edges, survivors.kept, survivors.start, survivors.count
-    over_rows(_cut_hubs, work, hubs, indptr, indices, *codes, *into)
+def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, values: np.ndarray | None = None) -> Cut:
+    """The edges inside a part of some rows of a graph: those of nodes ``begin``, ``begin + 1``, ….
+
+    Args:
+        begin: the node of the first row.
+        indptr: int64 ``(rows + 1,)``, where each row begins in ``indices``.
+        indices: the sources, checked by the caller; other rows may come before and after.
+        codes: of all nodes.
+        values: as long as ``indices``, what goes with each edge.
+
+    >>> part = np.array([0, 1, 0], np.uint8)
+    >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), coded(part, 2)).of(0)[:2]
+    (array([1, 1], dtype=uint8), array([2, 0], dtype=int32))
+    """
+    code, m, hub = codes.code, codes.m, codes.hub
+    rows, edges = len(indptr) - 1, int(indptr[-1] - indptr[0])
+    places = np.int32 if edges <= np.iinfo(np.int32).max else np.int64
+    kept, count = np.empty(edges, indices.dtype if values is None else places), np.empty(rows, np.int64)
+    ranges = _ranges(indptr)
+    tally = np.zeros((2, len(ranges), m), np.int64)
+    told = begin, indptr, indices, code, m, hub
+
+    def keep(k: int, _: int) -> None:
+        _keep(*ranges[k], *told, values is not None, kept, count, tally[0, k], tally[1, k])
+
+    threads = [(k, k + 1) for k in range(len(ranges))]
+    run(keep, threads)
+    first = np.zeros((2, m + 1), np.int64)
+    np.cumsum(tally.sum(1), axis=1, out=first[:, 1:])
+    at = first[:, None, :-1] + np.cumsum(tally, axis=1) - tally
+    out_count, out = np.empty(first[0, -1], np.int64), np.empty(first[1, -1], indices.dtype)
+    out_value = np.empty(0 if values is None else len(out), np.float32 if values is None else values.dtype)
+
+    def distribute(k: int, _: int) -> None:
+        _distribute(*ranges[k], *told, values, kept, count, at[0, k], at[1, k], out_count, out, out_value)
+
+    run(distribute, threads)
+    smallest = np.min_scalar_type(int(out_count.max(initial=0)))
+    return Cut(first[0], first[1], out_count.astype(smallest), out, out_value)
+
+
+def _ranges(indptr: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of rows with equal work for all threads; ``indptr`` need not begin at 0."""
+    pieces = get_threads() if len(indptr) + int(indptr[-1] - indptr[0]) > 20_000 else 1
+    return row_ranges(indptr - indptr[0], pieces) if len(indptr) > 1 else []
+
+
+def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+    """The rows of a CSR in ranges of at most ``size`` edges and rows, one row at least.
+
+    >>> list(row_blocks(np.array([0, 3, 4, 4, 20, 21]), size=6))
+    [(0, 2), (2, 3), (3, 4), (4, 5)]
+    """
+    lo, rows = 0, len(indptr) - 1
+    while lo < rows:
+        most = min(rows, lo + size)
+        ends = np.asarray(indptr[lo : most + 1])
+        fits = np.searchsorted(ends - ends[0] + np.arange(len(ends)), size, side="right") - 1
+        yield lo, (hi := lo + max(1, int(fits)))
+        lo = hi
+
+
+@kernel
+def _members(code: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
+    for v in range(code.shape[0]):
+        p = code[v]
+        if lo <= p < hi:
+            out[cursor[p - lo]] = v
+            cursor[p - lo] += 1
+
+
+def part_sizes(codes: Codes) -> np.ndarray:
+    """int64 ``(m,)``: how many nodes each part has, its own hubs among them."""
+    sizes = counts(codes.code, codes.m)
+    return sizes + np.bincount(codes.hub_part, minlength=codes.m)[: codes.m]
+
+
+def members(codes: Codes, sizes: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
+    """int64, ascending: the nodes of each of the parts ``lo`` to ``hi``, in one pass over the codes.
+
+    >>> codes = coded(np.array([0, 1, 0, 1, 1], np.uint8), 2, hubs=np.array([1]))
+    >>> [nodes.tolist() for nodes in members(codes, part_sizes(codes), 0, 2)]
+    [[0, 2], [1, 3, 4]]
+    """
+    ours = [codes.hubs[codes.hub_part == p] for p in range(lo, hi)]
+    first = np.append(0, np.cumsum([size - len(own) for size, own in zip(sizes[lo:hi], ours, strict=True)]))
+    out = np.empty(int(first[-1]), np.int64)
+    _members(codes.code, lo, hi, first[:-1].copy(), out)
+    dealt = (out[a:b] for a, b in zip(first[:-1], first[1:], strict=True))
+    return [
+        np.sort(np.concatenate([nodes, own]), kind="stable") if len(own) else nodes
+        for nodes, own in zip(dealt, ours, strict=True)
+    ]
 
 
 @kernel
@@ -130,49 +273,65 @@ def _mark(nodes: Any, member: Any, before: Any) -> None:
         count += _ones(member[word])
 
 
+def _bitmap(nodes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """A set of nodes in which the rank of a member is quickly found; a fifth of a byte for each of ``n``."""
+    member, before = np.empty(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
+    _mark(nodes, member, before)
+    return member, before
+
+
 @kernel
 def _renumber(
-    lo: int, hi: int, indptr: Any, nodes: Any, kept: Any, start: Any, indices: Any, member: Any, before: Any,
-    helper: Any, out: Any, edges: Any,
+    lo: int, hi: int, indptr: Any, start: Any, source: Any, value: Any, member: Any, before: Any, helper: Any,
+    helper_before: Any, own: int, out: Any, out_value: Any,
 ) -> None:  # fmt: skip
-    as_edges = edges.shape[0] > 0
     for i in range(lo, hi):
-        begin, at = start[nodes[i]], indptr[i]
+        begin, at = start[i], indptr[i]
         for k in range(indptr[i + 1] - at):
-            u = np.int64(kept[begin + k])
-            if as_edges:
-                edges[at + k] = u
-                u = np.int64(indices[u])
+            u = np.int64(source[begin + k])
             word, bit = member[u >> 6], np.uint64(1) << np.uint64(u & 63)
             if helper is None or word & bit:
                 out[at + k] = before[u >> 6] + _ones(word & (bit - np.uint64(1)))
             else:
-                out[at + k] = helper[u]
+                out[at + k] = own + helper_before[u >> 6] + _ones(helper[u >> 6] & (bit - np.uint64(1)))
+            if helper is not None and value.shape[0] > 0:
+                out_value[at + k] = value[begin + k]
 
 
 def part_csr(
-    survivors: Survivors, own: np.ndarray, helpers: np.ndarray, indices: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR of one part in its own numbering, and the edges it is made of (empty unless they were kept).
+    codes: Codes, p: int, own: np.ndarray, count: np.ndarray, source: np.ndarray, value: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The nodes of part ``p`` and its CSR in their numbering: ``nodes``, ``indptr``, ``indices`` and ``value``.
 
-    ``own`` are the part's nodes, ascending. The new number of a node is its rank among them, which is computed from a
-    bitmap. The bitmap takes a fifth of a byte per node and stays in the cache; a table of new numbers would not. The
-    ``helpers`` come after them; they are few enough for a table.
+    Nodes are the part's ``own``, ascending, then the hubs that are not its own. The new number of a node is its rank
+    among them, which is computed from a bitmap: that stays in the cache, and a table of new numbers would not.
+
+    Args:
+        codes: of all nodes.
+        p: which part.
+        own: as ``members`` gives them.
+        count, source, value: what ``cut`` gave of the part, all blocks of rows one after another; ``source`` may be
+            written over.
     """
-    nodes, helper = own, None
-    if len(helpers):
-        nodes, helper = np.concatenate([own, helpers]), np.empty(len(survivors.start), np.int32)
-        helper[helpers] = np.arange(len(own), len(nodes), dtype=np.int32)
-    words = len(survivors.start) // 64 + 1
-    member, before = np.empty(words, np.uint64), np.empty(words, np.int32)
-    _mark(own, member, before)
+    n = len(codes.code)
+    member, before = _bitmap(own, n)
+    nodes, start, helper, helper_before, moved = own, None, None, None, value
+    if codes.hub is not None:
+        helpers = codes.hubs[codes.hub_part != p]
+        helper, helper_before = _bitmap(helpers, n)
+        nodes = np.concatenate([own, helpers])
+        # The rows came in the order of their nodes, and those of the helpers go to the end.
+        order = np.argsort(nodes, kind="stable")
+        place = np.empty(len(nodes), np.int64)
+        place[order] = np.arange(len(nodes))
+        start = (np.cumsum(count, dtype=np.int64) - count)[place]
+        count, moved = count[place], np.empty_like(value)
     indptr = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(survivors.count[nodes], out=indptr[1:])
-    out = np.empty(int(indptr[-1]), np.int32)
-    edges = np.empty(len(out) if survivors.are_edges else 0, np.int64)
-    told = nodes, survivors.kept, survivors.start, indices, member, before, helper, out, edges
-    over_rows(_renumber, indptr, *told)
-    return indptr, out, edges
+    np.cumsum(count, out=indptr[1:])
+    out = source if start is None and source.dtype == np.int32 else np.empty(len(source), np.int32)
+    told = indptr if start is None else start, source, value, member, before, helper, helper_before, len(own)
+    over_rows(_renumber, indptr, *told, out, moved)
+    return nodes, indptr, out, moved
 
 
 def parts(
@@ -180,27 +339,26 @@ def parts(
     indices: np.ndarray,
     part: np.ndarray,
     m: int,
-    with_edges: bool = False,
+    values: np.ndarray | None = None,
     hubs: np.ndarray | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """The nodes of parts 0 to ``m - 1`` in turn, and what ``part_csr`` gives of each.
+    """What ``part_csr`` gives of parts 0 to ``m - 1`` in turn, from one pass over the edges.
 
-    Nodes are the part's own, ascending, then the ``hubs`` that are not its own. Both ``part``, where m and above is in
-    none, and ``hubs``, ids ascending, are of the whole graph.
+    Both ``part``, where m and above is in none, and ``hubs``, ids ascending, are of the whole graph; ``values`` go with
+    the edges.
     """
-    ends = np.cumsum(np.bincount(part, minlength=m))
-    order = np.argsort(part, kind="stable")
-    code, hub, helpers = part, None, np.empty(0, np.int64)
-    if hubs is not None and len(hubs):
-        code = np.minimum(part, m).astype(np.min_scalar_type(m + 1))
-        code[hubs] = hub = code.dtype.type(m + 1)
-    survivors = keep_inside(indptr, indices, code, with_edges, hub)
-    for p in range(m):
-        own = order[ends[p - 1] if p else 0 : ends[p]]
-        if hubs is not None and len(hubs):
-            cut_hubs(survivors, hubs, indptr, indices, code, p)
-            helpers = hubs[part[hubs] != p]
-        yield np.concatenate([own, helpers]) if len(helpers) else own, *part_csr(survivors, own, helpers, indices)
+    codes = coded(part, m, hubs)
+    cuts = [cut(lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
+    for p, own in enumerate(members(codes, part_sizes(codes), 0, m)):
+        yield part_csr(codes, p, own, *joined([piece.of(p) for piece in cuts], indices, values))
+
+
+def joined(
+    pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
+    """``count``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's."""
+    none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
+    return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
 
 
 @kernel

@@ -6,14 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
+import numpy as np
 from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, make_batch
 from handful.errors import SamplerError, unknown
 from handful.graph import Graph
+
+class Deal(NamedTuple):
+    """An epoch whose batches are induced by the parts of a partition, which is known when it begins."""
+
+    part: np.ndarray
+    """``(N,)``, the part of every node; a node of part ``parts`` or above is in none."""
+    parts: int
+    hubs: np.ndarray = np.empty(0, np.int64)
+    """int64, ids ascending: nodes that every part holds as helpers."""
+
 
 _REGISTER: dict[str, type[Sampler]] = {}
 
@@ -34,6 +45,14 @@ class Sampler(ABC):
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         """The samples of one epoch: nodes, layers and targets. One without targets makes no step and is counted."""
+
+    def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
+        """The partition of an epoch whose samples its parts induce.
+
+        Raises:
+            SamplerError: the samples of this sampler are no partition.
+        """
+        raise SamplerError(f"the batches of {self} are not the parts of a partition: use sampler rns or cluster")
 
     def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
         """The samples of one epoch with their features and labels."""

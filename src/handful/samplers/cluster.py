@@ -21,7 +21,7 @@ from handful.errors import SamplerError
 from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.random import generator
-from handful.samplers.base import Sampler, register
+from handful.samplers.base import Deal, Sampler, register
 from handful.samplers.induced import induced_parts, part_dtype
 from handful.samplers.options import at_least, take_types
 
@@ -66,8 +66,11 @@ class Clusters(Sampler):
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
         """The node ids and edges of an epoch's batches; the graph may have neither features nor labels."""
-        part, batches = deal_clusters(partition(graph, self.clusters).cluster, self.per_batch, generator(seed, epoch))
-        return induced_parts(graph, part, batches)
+        return induced_parts(graph, *self.deal(graph, seed, epoch))
+
+    def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
+        clusters = partition(graph, self.clusters).cluster
+        return Deal(*deal_clusters(clusters, self.per_batch, generator(seed, epoch)))
 
 
 def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:

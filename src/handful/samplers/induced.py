@@ -30,17 +30,17 @@ def induced_parts(
         parts: how many parts there are.
         hubs: ids, ascending, of nodes that every part holds: after its own nodes come the hubs that are not its own.
     """
-    with_edges, kept = graph.edge_weight is not None, hubs is not None and len(hubs) > 0
     way = backend(graph.device)
     if way == "numba":
-        for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges, hubs):
-            yield torch.from_numpy(nodes), _adjacency(graph, *map(torch.from_numpy, edges))
-    elif way == "triton" and not kept:
+        for nodes, *edges in subgraph.parts(*graph.topology, part, parts, edge_values(graph), hubs):
+            yield torch.from_numpy(nodes), part_adjacency(graph, *map(torch.from_numpy, edges))
+    elif way == "triton" and (hubs is None or len(hubs) == 0):
         # The parts of all nodes go to the device at once, and nothing of a single part.
         on_device = torch.from_numpy(part).to(graph.device)
         ops = loops("subgraph", graph.device)
-        for there, *cut in ops.parts(graph.indptr, graph.indices, on_device, parts, with_edges):
-            yield there, _adjacency(graph, *cut)
+        weighted = graph.edge_weight is not None
+        for there, indptr, indices, edges in ops.parts(graph.indptr, graph.indices, on_device, parts, weighted):
+            yield there, part_adjacency(graph, indptr, indices, _weights(graph, edges))
     else:
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
@@ -59,18 +59,30 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     """
     if graph.device.type == "cpu":
         found = subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None)
-        return _adjacency(graph, *map(torch.from_numpy, found))
-    on_device = torch.from_numpy(nodes).to(graph.device)
-    return _adjacency(graph, *subgraph.induced_torch(graph.indptr, graph.indices, on_device))
+        indptr, indices, edges = map(torch.from_numpy, found)
+    else:
+        on_device = torch.from_numpy(nodes).to(graph.device)
+        indptr, indices, edges = subgraph.induced_torch(graph.indptr, graph.indices, on_device)
+    return part_adjacency(graph, indptr, indices, _weights(graph, edges))
 
 
-def _adjacency(graph: Graph, indptr: Tensor, indices: Tensor, edges: Tensor) -> Adjacency:
-    weight = None if graph.edge_weight is None else graph.edge_weight[edges]
+def edge_values(graph: Graph) -> np.ndarray | None:
+    """The weights of the edges on the CPU, for the kernels."""
+    return None if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
+
+
+def _weights(graph: Graph, edges: Tensor) -> Tensor:
+    """The weights of some edges; none for a graph that has none."""
+    return edges.new_empty(0, dtype=torch.float32) if graph.edge_weight is None else graph.edge_weight[edges]
+
+
+def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor) -> Adjacency:
+    """The edges of a part of ``graph`` as one square layer; ``weight`` is empty where the graph has none."""
     return Adjacency(
         indptr,
         indices,
         len(indptr) - 1,
-        weight,
+        None if graph.edge_weight is None else weight,
         symmetric=bool(graph.undirected),
         has_loops=graph.has_loops,
     )

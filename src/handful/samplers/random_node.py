@@ -13,8 +13,9 @@ from handful.adjacency import Adjacency
 from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
+from handful.kernels.deal import counts, of_rank
 from handful.random import generator
-from handful.samplers.base import Sampler, register
+from handful.samplers.base import Deal, Sampler, register
 from handful.samplers.hubs import Hubs, checked_hubs, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
 from handful.samplers.options import at_least, take_types
@@ -80,6 +81,14 @@ class RandomNodes(Sampler):
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return
+        dealt = self.deal(graph, seed, epoch)
+        sizes = counts(dealt.part, dealt.parts).tolist()
+        for size, (nodes, adjacency) in zip(sizes, induced_parts(graph, *dealt), strict=True):
+            yield nodes, adjacency, size
+
+    def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
+        if self.fraction is not None:
+            return super().deal(graph, seed, epoch)
         if self.parts > max(1, graph.num_nodes):
             raise SamplerError(f"cannot deal {graph.num_nodes} nodes into {self.parts} parts: use fewer parts")
         rng = generator(seed, epoch)
@@ -87,10 +96,7 @@ class RandomNodes(Sampler):
             part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
         else:
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
-        sizes = np.bincount(part, minlength=self.parts).tolist()
-        found = induced_parts(graph, part, self.parts, hub_nodes(graph, self.hubs, self.parts))
-        for size, (nodes, adjacency) in zip(sizes, found, strict=False):
-            yield nodes, adjacency, size
+        return Deal(part, self.parts, hub_nodes(graph, self.hubs, self.parts))
 
     def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency, int]]:
         size = max(1, round(fraction * graph.num_nodes))
@@ -108,24 +114,25 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
 
     Every node draws a part independently; then parts that drew too many hand nodes picked at random to those that
     drew too few. The law treats all nodes alike and its sizes are fixed, hence it is uniform over all such splits; it
-    is much faster than a permutation. With ``drop_last`` sizes are ⌊n/m⌋ and the nodes left over get part ``m``.
+    is much faster than a permutation, and takes no memory beside the result. With ``drop_last`` sizes are ⌊n/m⌋ and the nodes left over get part ``m``.
     """
     part = rng.integers(0, m, n, dtype=part_dtype(m))
     size = np.full(m, n // m)
     if not drop_last:
         size[: n % m] += 1
-    drawn = np.bincount(part, minlength=m)
-    ends = np.cumsum(drawn)
-    order = np.argsort(part, kind="stable")
-    surplus = [
-        order[ends[p] - drawn[p] + rng.choice(drawn[p], drawn[p] - size[p], replace=False)]
-        for p in np.flatnonzero(drawn > size)
-    ]
+    drawn = counts(part, m)
+    surplus = of_rank(
+        part,
+        [
+            rng.choice(drawn[p], drawn[p] - size[p], replace=False) if drawn[p] > size[p] else np.empty(0, np.int64)
+            for p in range(m)
+        ],
+    )
     missing = np.maximum(size - drawn, 0)
     receivers = np.repeat(np.arange(m), missing)
     if drop_last:
         receivers = np.concatenate([receivers, np.full(n - m * (n // m), m)])
-    if surplus:
+    if any(map(len, surplus)):
         part[rng.permutation(np.concatenate(surplus))] = receivers
     return part
 
@@ -145,7 +152,7 @@ def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_
     shuffled = rng.permutation(len(stratum))
     left_over = len(stratum) % m if drop_last else 0
     kept = shuffled[left_over:]
-    part = np.full(len(stratum), m, np.int32)
+    part = np.full(len(stratum), m, part_dtype(m))
     round_robin = rng.permutation(m)[np.arange(len(kept)) % m]
     part[kept[np.argsort(stratum[kept], kind="stable")]] = round_robin
     return part
