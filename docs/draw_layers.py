@@ -21,6 +21,7 @@ SAYS = {
     "training": "gather, loss, loop, records",
     "pyg": "drop-in loaders",
     "datasets": "graphs by name, file or table",
+    "shuffle": "an epoch as one shuffle: to files, to ranks",
     "nn": "one file per backbone",
     "samplers": "structure only: nodes, layers, targets",
     "trim": "a sample cut to what its loss can see",

@@ -43,7 +43,7 @@ def shared_launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     folder = (base.parent if base.name.startswith("popen-") else base) / "ranks"
     with FileLock(f"{folder}.lock"):
         if not (folder / "done").exists():
-            ranks_jobs.begun_run(folder)
+            ranks_jobs.prepare(folder, SIZE)
             launch(folder, SIZE, *ranks_jobs.JOBS)
             (folder / "done").touch()
     return Launch(folder, SIZE)

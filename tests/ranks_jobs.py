@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from torch import Tensor, nn
 import handful as hf
 from graphs import make_graph
 from handful import ranks
+from handful.batch import batch_checksum
 from handful.errors import HandfulError, ToldElsewhere
+from handful.shuffle.over_ranks import shard_batches
+from handful.shuffle.shards import ShardedGraph, shard
 from handful.training.inference import infer
+from handful.trim import trim
 
 JOBS: dict[str, Callable[[Path], Any]] = {}
 """By name; each runs on every rank and is given the folder of the launch."""
@@ -103,6 +108,24 @@ class Halfway(hf.Callback):
             raise KeyboardInterrupt
 
 
+def prepare(folder: Path, size: int) -> None:
+    """What the jobs find: a run that was broken off after its second epoch, and graphs in shards."""
+    for name, graph in sharded_graphs().items():
+        shard(graph, folder / "shards" / name, size)
+    for name in ("cut short", "of another graph", "missing", "too many", "of another version"):
+        shard(make_graph(60), folder / "bad" / name, size + (name == "too many"))
+    last = f"shard-{size - 1}"
+    with (folder / "bad" / "cut short" / last / "x.npy").open("r+b") as file:
+        file.truncate(100)
+    shutil.rmtree(folder / "bad" / "missing" / last)
+    shutil.rmtree(folder / "bad" / "of another graph" / last)
+    shard(make_graph(60, seed=1), folder / "other", size)
+    shutil.copytree(folder / "other" / last, folder / "bad" / "of another graph" / last)
+    header = folder / "bad" / "of another version" / last / "graph.json"
+    header.write_text(header.read_text().replace('"version": 1', '"version": 99'))
+    begun_run(folder)
+
+
 def begun_run(folder: Path) -> None:
     """A run that was broken off after its second epoch, in one process."""
     try:
@@ -187,3 +210,110 @@ def talk(folder: Path) -> dict[str, Any]:
         "exchanged": ranks.exchanged(sent),
         "alone": by_itself,
     }
+
+
+# -- shards -----------------------------------------------------------------------------------------------------------
+
+
+def sharded_graphs() -> dict[str, hf.Graph]:
+    """Directed and not, weighted and not, half precision, with and without self-loops, tiny."""
+    plain = make_graph(150)
+    loops = torch.cat([plain.edge_index, plain.nodes[::3].repeat(2, 1)], 1)
+    fields = {name: getattr(plain, name) for name in ("x", "y", "train_mask", "val_mask", "test_mask")}
+    return {
+        "plain": plain,
+        "weighted": make_graph(120, undirected=False, weighted=True),
+        "half": plain.replace(x=plain.x.bfloat16()),
+        "loops": hf.Graph.from_edge_index(loops, **fields),
+        "few": few_targets(),
+        "tiny": make_graph(7, degree=2, classes=2),
+        "numbers": plain.replace(task="regression", y=plain.y.float() + 0.5),
+    }
+
+
+SAMPLERS = {
+    "rns": hf.RandomNodes(3),
+    "one part": hf.RandomNodes(1),
+    "many": hf.RandomNodes(7),
+    "drop_last": hf.RandomNodes(4, drop_last=True),
+    "hubs": hf.RandomNodes(4, hubs=3),
+    "hubs by degree": hf.RandomNodes(2, hubs="degree>=9"),
+    "share of hubs": hf.RandomNodes(3, hubs=0.1),
+    "stratified": hf.RandomNodes(2, stratify=True),
+}
+
+
+def epochs() -> Iterator[tuple[str, str, int, int, int | None]]:
+    """Graph, sampler, epoch, batches a step and depth of trimming, each of them with most of the others."""
+    k = 0
+    for graph in sharded_graphs():
+        for sampler in SAMPLERS:
+            tiny = graph == "tiny" and sampler == "hubs by degree"
+            if not tiny and not (graph == "numbers" and sampler == "stratified"):
+                yield graph, sampler, k % 3, (1, 2, 3, 5)[k % 4], (None, 1, 2)[k % 3]
+            k += 1
+
+
+@job
+def batches(folder: Path) -> dict[str, list[str]]:
+    """Checksums of the batches that this rank owns, in the places of all; in one process, those of all."""
+    found = {}
+    opened = {
+        name: graph if ranks.size() == 1 else hf.load(folder / "shards" / name)
+        for name, graph in sharded_graphs().items()
+    }
+    for name, sampler, epoch, per_step, depth in epochs():
+        graph, source = opened[name], SAMPLERS[sampler]
+        if isinstance(graph, ShardedGraph):
+            owner = lambda index, k=per_step: ranks.owner(index, k, ranks.size())  # noqa: E731
+            made = list(shard_batches(graph, source, 5, epoch, owner, depth))
+        else:
+            samples = (s if depth is None else trim(s, depth) for s in source.sample(graph, 5, epoch))
+            made = [hf.make_batch(graph, sample) for sample in samples]
+        found[f"{name}, {sampler}"] = ["" if batch is None else batch_checksum(batch) for batch in made]
+    return found
+
+
+@job
+def sharded(folder: Path) -> dict[str, Any]:
+    """Runs on graphs in shards; in one process, on the whole graphs."""
+    found = {}
+    graphs = sharded_graphs()
+    for name, model in (("plain", "gcn"), ("weighted", "sage"), ("loops", "gat"), ("numbers", "graphland-sage")):
+        graph = graphs[name] if ranks.size() == 1 else hf.load(folder / "shards" / name)
+        options = {"hidden": 8, "dropout": 0.3} | ({} if model == "graphland-sage" else {"layers": 2, "norm": "ln"})
+        how = {"epochs": 3, "lr": 0.05, "optimizer": "sgd", "parts_per_step": 3}
+        checksums = hf.training.callbacks.Checksums()
+        run = hf.fit(model, graph, hf.RandomNodes(4, hubs=5), options=options, seed=7, callbacks=[checksums], **how)
+        found[model] = {**outcome(run), "checksums": checksums.found}
+        assert run.model is not None
+        logits = infer(run.model, graph, chunk=11)
+        lo, hi = (graph.begin, graph.begin + len(logits)) if isinstance(graph, ShardedGraph) else (0, len(logits))
+        found[model] |= {"logits": logits, "rows": [lo, hi], "identity": graph.identity()}
+    return found
+
+
+@job
+def bad_shards(folder: Path) -> dict[str, str]:
+    """What is said of shards that do not fit, and of what cannot be done with those that do."""
+    said = {}
+
+    def tell(name: str, fail: Callable[[], Any]) -> None:
+        try:
+            fail()
+            said[name] = ""
+        except HandfulError as error:
+            said[name] = f"{type(error).__name__}: {error}".replace(str(folder), "")
+
+    for path in sorted((folder / "bad").iterdir()):
+        tell(path.name, lambda path=path: hf.load(path))
+    graph = hf.load(folder / "shards" / "plain")
+    small = {"options": {"hidden": 8, "layers": 2}, "epochs": 1}
+    tell("sampler", lambda: hf.fit("sage", graph, hf.Neighbors(), **small))
+    tell("auto", lambda: hf.fit("sage", graph, hf.RandomNodes(2, hubs="auto"), **small))
+    tell("model", lambda: hf.fit("sgformer", graph, hf.RandomNodes(2), options={"hidden": 8}, epochs=1))
+    tell("evaluation", lambda: hf.fit("sage", graph, hf.RandomNodes(2), evaluation="sampled", **small))
+    tell("split", lambda: hf.load(folder / "shards" / "plain", split="random:60/20/20"))
+    tell("device", lambda: graph.to("meta"))
+    tell("edges", lambda: graph.edge_index)
+    return said

@@ -24,6 +24,7 @@ from handful.nn.activation import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.settings import SETTING_NAMES, Settings, SettingsFields, checked, varied
+from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.fit import begin as begin_run
@@ -225,6 +226,8 @@ class Experiment:
     def with_split(self) -> Self:
         """The same; where the graph is a file without a split and none is named, with one to draw for each seed."""
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in sources():
+            return self
+        if is_sharded(self.graph):  # has one, and only all ranks together can open it
             return self
         graph = load(self.graph, root=self.root)
         return self.with_(split=SPLIT) if graph.train_mask is None and graph.y is not None else self

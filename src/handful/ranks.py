@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from handful.errors import HandfulError, RankError, ToldElsewhere
@@ -110,6 +111,8 @@ def joined(device: str = "cpu", threads: int | None = None, wait: float | None =
     wait = float(os.environ.get("HANDFUL_WAIT", WAIT_SECONDS)) if wait is None else wait
     try:
         store, me, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=wait))))
+        # What was told before a restart is still in the store of torchrun: whoever was killed is not here.
+        store = PrefixStore(f"handful/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         _all_here(store, me, ranks, wait)
         dist.init_process_group(backend, store=store, rank=me, world_size=ranks, timeout=SILENCE)
     except (RuntimeError, ValueError) as error:
@@ -127,7 +130,7 @@ _MISSING = "start all of them, by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR
 
 def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
     """Wait for every rank; who is missing is told by number."""
-    names = [f"handful/here/{other}" for other in range(ranks)]
+    names = [f"here/{other}" for other in range(ranks)]
     store.set(names[me], "yes")
     try:
         store.wait(names, timedelta(seconds=wait))
@@ -154,7 +157,7 @@ def own_device(device: str | torch.device) -> str | torch.device:
 def agreed() -> Iterator[None]:
     """Inside, a mistake of one rank is one of all: none waits for another that has given up.
 
-    Every rank must come here, and inside none may wait for another.
+    Every rank must come here, and inside none may wait for another, unless that is in an ``agreed`` of its own.
 
     Raises:
         ToldElsewhere: where another rank has failed; the rank with the lowest number raises its own error.
@@ -168,10 +171,9 @@ def agreed() -> Iterator[None]:
         mine = error
     if size() == 1:
         return
-    told = gathered(None if mine is None else str(mine))
+    told = gathered(None if mine is None or isinstance(mine, ToldElsewhere) else str(mine))
     failed = [other for other, words in enumerate(told) if words is not None]
-    if failed and failed[0] == rank():
-        assert mine is not None
+    if mine is not None and (failed[0] == rank() or isinstance(mine, ToldElsewhere)):
         raise mine
     if failed:
         raise ToldElsewhere(f"rank {failed[0]}: {told[failed[0]]}") from None
@@ -336,7 +338,7 @@ def _send(tensor: Tensor, source: int) -> None:
 
 def _bytes(tensor: Tensor) -> Tensor:
     """The memory of a contiguous tensor."""
-    return tensor.view(-1).view(torch.uint8)
+    return tensor.view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
 
 
 # -- starting ---------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def ranks_of(parent: subprocess.Popen[str]) -> list[int]:
     return [named[rank] for rank in sorted(named)]
 
 
-def until_trained(folder: Path, epochs: int, process: subprocess.Popen[str], seconds: float = 120) -> None:
+def until_trained(folder: Path, epochs: int, process: subprocess.Popen[str], seconds: float = 300) -> None:
     """Wait until so many epochs are in the records."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:
@@ -85,7 +85,7 @@ def test_a_signal_lets_all_ranks_end_their_epoch_and_another_number_of_them_goes
     process = start(*command, "--processes", "2")
     until_trained(tmp_path / "run" / "seed-1", 2, process)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 143, err
     assert err.count("a checkpoint is in") == 1
     assert err.count("go on with: handful train") == 1
@@ -99,7 +99,7 @@ def test_a_signal_lets_all_ranks_end_their_epoch_and_another_number_of_them_goes
 def test_a_rank_that_never_comes_up_ends_in_one_line(tmp_path: Path) -> None:
     alone = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "HANDFUL_WAIT": "2"}
     process = start(*TRAIN, "--out", tmp_path / "run", env={**os.environ, **alone})
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 2
     assert err.splitlines()[-1].startswith("rank 1: error: the ranks did not come together")
 
@@ -108,9 +108,9 @@ def test_a_rank_that_never_comes_up_ends_in_one_line(tmp_path: Path) -> None:
 def test_mistakes_are_one_line_of_one_rank(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "result.json").write_text("{}")
-    _, err = finished(*TRAIN, "--out", tmp_path / "run", "--processes", "2", code=2, timeout=120)
+    _, err = finished(*TRAIN, "--out", tmp_path / "run", "--processes", "2", code=2, timeout=300)
     assert [line for line in err.splitlines() if "error" in line] == [
         f"error: {tmp_path / 'run'} already holds a run: resume it, or use another folder"
     ]
-    _, err = finished(*TORCHRUN, "-m", "handful", "info", GRAPH, code=1, timeout=120)
+    _, err = finished(*TORCHRUN, "-m", "handful", "info", GRAPH, code=1, timeout=300)
     assert "error: only `handful train` runs in several processes: start this command without torchrun" in err

@@ -117,6 +117,9 @@ def train(
         list[str] | None,
         typer.Option(help="Also tell tensorboard, wandb (offline) or mlflow, into --out; repeatable."),
     ] = None,
+    checksums: Annotated[
+        bool, typer.Option("--checksums", help="Also tell a checksum of all batches, to compare runs by.")
+    ] = False,
     as_json: p.Json = False,
 ) -> None:
     """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each."""
@@ -127,7 +130,7 @@ def train(
     from handful.samplers import make_sampler
     from handful.studies.parts import auto_parts
     from handful.studies.trained import summary_finding, told_of_labels
-    from handful.training.callbacks import Callback
+    from handful.training.callbacks import Callback, Checksums
     from handful.training.loop import Loop
     from handful.training.record import refuse_run
     from handful.training.trackers import make_tracker
@@ -179,16 +182,21 @@ def train(
         with Bar("epochs") as trying:
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
+    sums = Checksums()
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
-        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers])
+        summary = asked.run(
+            folder, resume=resume, callbacks=[Told(), progress, *trackers, *([sums] if checksums else [])]
+        )
     if not leading:
         return
     found = summary_finding(summary, folder)
+    if checksums:
+        found.payload["batches"] = sums.found
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
     given = (
         "the numbers of the nodes"
-        if found.payload["assessment"]["kind"] == "regression"
+        if found.payload.get("assessment", {}).get("kind") == "regression"
         else "classes and probabilities of the nodes"
     )
     again = f"handful compare {quote(graph)}" + (f" --split {quote(split)}" if split else "")
@@ -197,6 +205,7 @@ def train(
         as_json,
         short,
         found.words,
+        *(f"batches of seed {seed}: {text}" for seed, text in sums.found.items()),
         f"records: {folder}",
         f"report: {page.path}",
         "next:",

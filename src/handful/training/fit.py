@@ -31,6 +31,8 @@ from handful.settings import (
     Settings,
     varied,
 )
+from handful.shuffle.over_ranks import check_model
+from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
 from handful.training.loop import (
@@ -266,6 +268,11 @@ def begin(
             f"{graph.num_features} and {graph.num_outputs}: make it with graph.num_features and graph.num_outputs"
         )
     sampler = fitted(sampler, model)
+    if isinstance(graph, ShardedGraph):
+        check_model(model)
+        sampler.deal(graph, seed, 0)  # refuses what is no partition
+        if settings.evaluation != "exact":
+            raise HandfulError("a graph in shards is evaluated exactly: leave evaluation out")
     places = [usable_device(ranks.own_device(name)) for name in device_names(device)]
     if len(places) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import count
 
 from torch import nn
@@ -20,21 +19,23 @@ def gathered(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed:
 
     They are made ahead of a device that trains. On the CPU the kernels of both would only share its cores.
     """
-    batches = map(_maker(graph, model, trimmed), samples)  # map keeps none of them alive
+    batches = map(_maker(graph, depth_of_trimming(model, trimmed)), samples)  # map keeps none of them alive
     return batches if graph.device.type == "cpu" else ahead(batches)
 
 
 def gathered_own(
-    graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed: bool, own: Callable[[int], bool]
+    graph: Graph, samples: Iterator[Sample], depth: int | None, own: Callable[[int], bool]
 ) -> Iterator[Batch | None]:
-    """As ``gathered`` for the samples with an ``own`` number, and ``None`` in the place of all others."""
-    make = _maker(graph, model, trimmed)
+    """The batches of the samples with an ``own`` number, trimmed to ``depth``; ``None`` in the place of all others."""
+    make = _maker(graph, depth)
     batches = map(lambda index, sample: make(sample) if own(index) else None, count(), samples)
     return batches if graph.device.type == "cpu" else ahead(batches)
 
 
-def _maker(graph: Graph, model: nn.Module, trimmed: bool) -> Callable[[Sample], Batch]:
-    if not (trimmed and isinstance(model, Network) and model.trimmable):
-        return partial(make_batch, graph)
-    depth = model.depth
-    return lambda sample: make_batch(graph, trim(sample, depth))
+def depth_of_trimming(model: nn.Module, trimmed: bool) -> int | None:
+    """The layers that batches are trimmed for; ``None`` where they are not, or where ``model`` does not allow it."""
+    return model.depth if trimmed and isinstance(model, Network) and model.trimmable else None
+
+
+def _maker(graph: Graph, depth: int | None) -> Callable[[Sample], Batch]:
+    return lambda sample: make_batch(graph, sample if depth is None else trim(sample, depth))

@@ -12,6 +12,8 @@ from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
+from handful.shuffle.over_ranks import infer_shards
+from handful.shuffle.shards import ShardedGraph
 from handful.training.gather import gathered
 from handful.training.module import averaged, in_units, logits_of, takes_batch
 
@@ -31,11 +33,14 @@ def infer(
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
     module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
     trains by another operator than the graph's own, and its models are to be evaluated by it. A PyG module that was
-    trained with normalised GraphSAINT is given the weights of the mean.
+    trained with normalised GraphSAINT is given the weights of the mean. Of a graph in shards, every rank infers the
+    logits of its own nodes, and all must come here.
     """
     was_training = model.training
     model.eval()
     try:
+        if isinstance(graph, ShardedGraph):
+            return in_units(model, infer_shards(model, graph, chunk).float())
         if isinstance(model, Network):
             assert graph.x is not None
             return in_units(model, model.infer(graph.x, sampler.operator(graph), chunk).float())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from signal import Signals
 from typing import Any, ClassVar
 
@@ -24,9 +25,11 @@ from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
+from handful.shuffle.over_ranks import judged_outputs, shard_batches
+from handful.shuffle.shards import ShardedGraph
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
-from handful.training.gather import gathered_own
+from handful.training.gather import depth_of_trimming, gathered_own
 from handful.training.group import Group
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
@@ -207,10 +210,12 @@ def train_epoch(loop: Loop) -> None:
 
 def own_batches(loop: Loop) -> Iterator[Batch | None]:
     """The batches of an epoch that this rank computes, and ``None`` in the place of all others."""
-    per_step, size, rank = loop.settings.step_length, ranks.size(), ranks.rank()
+    owner = partial(ranks.owner, per_step=loop.settings.step_length, ranks=ranks.size())
+    trimmed, rank = depth_of_trimming(loop.model, loop.settings.trim), ranks.rank()
+    if isinstance(loop.graph, ShardedGraph):
+        return shard_batches(loop.graph, loop.sampler, loop.seed, loop.epoch, owner, trimmed)
     samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
-    own = lambda index: ranks.owner(index, per_step, size) == rank  # noqa: E731
-    return gathered_own(loop.graph, samples, loop.model, loop.settings.trim, own)
+    return gathered_own(loop.graph, samples, trimmed, lambda index: owner(index) == rank)
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
@@ -274,6 +279,8 @@ def evaluate(loop: Loop) -> tuple[float, float]:
 def outputs_of(loop: Loop) -> Tensor:
     """The model's outputs for the validation and test nodes at least, ``(N, outputs)``, as the settings infer them."""
     graph = loop.graph
+    if isinstance(graph, ShardedGraph):
+        return judged_outputs(graph, infer(loop.model, graph))
     if loop.settings.evaluation == "exact":
         with ranks.sharing():
             return infer(loop.model, graph, sampler=loop.sampler)
