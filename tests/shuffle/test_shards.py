@@ -121,7 +121,7 @@ def test_bad_shards_and_what_shards_cannot_do_are_said(shared_launch: Launch) ->
     assert second["of another graph"].startswith("RankError: /bad/of another graph of rank 1 and of rank 0 are of diff")
     assert first["too many"].startswith("DatasetError: /bad/too many has 3 shards, and there are 2 ranks: start 3")
     assert second["too many"].startswith("ToldElsewhere: rank 0: ")
-    refused = "GraphError: graph is in shards, which do not have "
+    refused = "GraphError: graph is in shards, which do not give "
     for name, error in {
         "sampler": "SamplerError: the batches of neighbor",
         "auto": f"{refused}all edges in one place",

@@ -114,7 +114,7 @@ class ShardedGraph(Graph):
         return self if torch.device(device).type == "cpu" else self._refuse(f"device {device}")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise GraphError(f"{self.name} is in shards, which do not have {what}: use the whole graph, or shard it anew")
+        raise GraphError(f"{self.name} is in shards, which do not give {what}: use the whole graph, or shard it anew")
 
 
 def all_rows(own: Tensor) -> Tensor:
