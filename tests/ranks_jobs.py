@@ -156,8 +156,7 @@ def inferred(folder: Path) -> dict[str, Tensor]:
     for name in ("gcn", "sage", "gat", "sgformer", "graphland-sage"):
         torch.manual_seed(0)
         model = hf.make_model(name, graph.num_features, graph.num_outputs, hidden=8)
-        with ranks.sharing():
-            out[name] = infer(model, graph, chunk=7)
+        out[name] = infer(model, graph, chunk=7, shared=True)
     return out
 
 

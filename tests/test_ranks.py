@@ -30,8 +30,7 @@ def test_one_process_is_all_there_is_unless_others_were_started() -> None:
         assert ranks.gathered(2) == [2]
         assert ranks.summed(1.5, 2.0) == ranks.largest(1.5, 2.0) == [1.5, 2.0]
         assert torch.equal(ranks.exchanged([torch.arange(3)])[0], torch.arange(3))
-        with ranks.sharing():
-            assert ranks.share(7) == (0, 7)
+        assert ranks.share(7) == (0, 7)
         with pytest.raises(HandfulError, match="mine"), ranks.agreed():
             raise HandfulError("mine")
 

@@ -66,6 +66,10 @@ def test_numbers_become_plain_ones() -> None:
         ({"scheduler": None}, "scheduler must be constant, cosine or linear"),
         ({"class_weight": "equal"}, "class_weight must be none or balanced"),
         ({"evaluation": "full"}, "evaluation must be exact or sampled"),
+        ({"evaluation": "sampled", "evaluation_fanout": "5,a"}, "evaluation_fanout must be whole numbers"),
+        ({"evaluation": "sampled", "evaluation_fanout": [1.5]}, "evaluation_fanout must be whole numbers"),
+        ({"evaluation": "sampled", "evaluation_fanout": ()}, "evaluation_fanout must be whole numbers"),
+        ({"evaluation": "sampled", "evaluation_fanout": (5, 0)}, "evaluation_fanout takes numbers from 1, or -1"),
         ({"trim": 1}, "trim must be true or false, got 1"),
         ({"learning_rate": 0.1}, "there is no setting 'learning_rate'"),
         ({"epoch": 3}, "did you mean epochs"),
@@ -83,3 +87,9 @@ def test_nothing_is_a_value_only_where_the_type_says_so() -> None:
         else:
             with pytest.raises(HandfulError, match=name):
                 checked(name, None, hint)
+
+
+def test_a_fanout_is_a_tuple_however_it_is_written() -> None:
+    for given in ("15,10", [15, 10], (np.int64(15), 10)):
+        assert Settings(evaluation="sampled", evaluation_fanout=given).evaluation_fanout == (15, 10)  # type: ignore[arg-type]
+    assert Settings(evaluation="sampled", evaluation_fanout=-1).evaluation_fanout == (-1,)  # type: ignore[arg-type]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from handful.kernels import csr
 from handful.kernels.aggregate import spmm
+from handful.kernels.attention import attention
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,9 @@ class Adjacency:
     >>> adj.num_targets, adj.num_edges
     (2, 3)
     """
+
+    in_memory: ClassVar[bool] = True
+    """Whether a product reads the rows of its sources where they are, and not by blocks from a file."""
 
     indptr: Tensor
     indices: Tensor
@@ -136,6 +140,8 @@ class Adjacency:
         tensor([[0],
                 [0]])
         """
+        if (lo, hi) == (0, self.num_targets):
+            return self
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,
@@ -225,7 +231,8 @@ class Adjacency:
         if self.normalized:
             return self.matmul(x)
         scale = 1.0 / (self.degree.to(torch.float32) + self.loop)
-        return self.matmul(x, left=scale) + (scale * self.loop).to(x.dtype)[:, None] * self.own(x)
+        out = self.matmul(x, left=scale)
+        return out + (scale * self.loop).to(out.dtype)[:, None] * self.own(x)
 
     @cached_property
     def loop(self) -> Tensor:
@@ -251,6 +258,11 @@ class Adjacency:
             return self.source_degree
         if self.num_targets < self.num_sources:
             raise ValueError("a rectangle cannot tell the degrees of its sources: give it source_degree")
+        return self.own_degree_with_loops
+
+    @property
+    def own_degree_with_loops(self) -> Tensor:
+        """The same for the targets alone, float32 ``(targets,)``."""
         if self.weight is None:
             return self.degree.to(torch.float32) + self.loop
         return self.loop.index_add(0, self.edge_index[1], self.weight.to(torch.float32))
@@ -262,8 +274,22 @@ class Adjacency:
         >>> Adjacency(torch.tensor([0, 1, 5]), torch.tensor([0, 0, 0, 0, 1]), 2).gcn_scale
         tensor([1.0000, 0.5000])
         """
-        degree = self.degree_with_loops
-        return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
+        return inverse_root(self.degree_with_loops)
+
+    def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
+        """The sources of each target and itself, weighed by attention; see ``handful.kernels.attention``.
+
+        Args:
+            x: ``(sources, heads, channels)``.
+            a_source, a_target: ``(sources, heads)`` and ``(targets, heads)``, what the ends add to an edge's score.
+
+        >>> pair = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2)
+        >>> pair.attend(torch.tensor([[[1.0]], [[3.0]]]), torch.zeros(2, 1), torch.zeros(2, 1))
+        tensor([[[2.]],
+        <BLANKLINE>
+                [[2.]]])
+        """
+        return attention(self, x, a_source, a_target, first=self.offset)
 
     def gcn(self, x: Tensor) -> Tensor:
         """D^(-1/2) (A + I) D^(-1/2) x, where I adds the self-loops that are missing; the weighted sum if normalised.
@@ -280,7 +306,16 @@ class Adjacency:
             return self.matmul(x)
         own_scale = self.own(self.gcn_scale)
         out = self.matmul(x, left=own_scale, right=self.gcn_scale)
-        return out + (self.loop * own_scale * own_scale).to(x.dtype)[:, None] * self.own(x)
+        return out + (self.loop * own_scale * own_scale).to(out.dtype)[:, None] * self.own(x)
+
+
+def inverse_root(degree: Tensor) -> Tensor:
+    """d^(-1/2), and 0 where d is not positive.
+
+    >>> inverse_root(torch.tensor([4.0, 0.0]))
+    tensor([0.5000, 0.0000])
+    """
+    return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
 
 
 class _Product(torch.autograd.Function):

@@ -20,6 +20,7 @@ from handful.nn.parallel import usable_device
 from handful.samplers import FullGraph, Sampler
 from handful.training.inference import infer
 from handful.training.metrics import probabilities
+from handful.training.streamed import Progress
 
 SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
 CHOICES = ("all", "unlabelled", *SPLITS)
@@ -231,6 +232,9 @@ def predict(
     positive: int = 1,
     threshold: float = 0.5,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+    memory: int | str | None = None,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
 ) -> Prediction:
     """What ``models`` say of ``nodes``: exactly, on the full graph, in bounded memory, one model after another.
 
@@ -243,6 +247,7 @@ def predict(
         kind: what the models predict; those with one output are for two classes unless it is a regression.
         positive, threshold: of two classes, the one that is predicted from which probability on.
         sampler: that of the training; see ``infer``.
+        memory, scratch, progress: see ``infer``; what is predicted is held beside ``memory``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
@@ -255,9 +260,10 @@ def predict(
     count, total, squares = 0, np.zeros(0), np.zeros(0)
     votes: list[np.ndarray] = []
     for model in models:
-        outputs = infer(model.to(device), placed, sampler=sampler).cpu()
+        outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
+        outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
-        found = all_values(outputs, kind)[torch.from_numpy(nodes)].double().numpy()
+        found = all_values(outputs, kind).double().numpy()
         total = found if not count else total + found
         squares = found**2 if not count else squares + found**2
         votes.append(most_likely(found, kind, positive, threshold))
@@ -267,11 +273,11 @@ def predict(
     names = tuple(class_names) if class_names is not None else numbered
     made = Prediction(
         kind=kind,
-        ids=node_ids(graph)[nodes],
+        ids=nodes if graph.ids is None else graph.ids[nodes],
         classes=names,
         values=mean.astype(np.float32),
-        labels=_labels(graph, names, kind)[nodes],
-        splits=node_splits(graph)[nodes],
+        labels=_labels(graph, nodes, names, kind),
+        splits=node_splits(graph, nodes),
         positive=positive,
         threshold=threshold,
     )
@@ -325,33 +331,33 @@ def node_ids(graph: Graph) -> np.ndarray:
     return np.arange(graph.num_nodes) if graph.ids is None else graph.ids
 
 
-def node_splits(graph: Graph) -> np.ndarray:
-    """Text ``(N,)``: train, val, test or nothing."""
-    out = np.zeros(graph.num_nodes, "U5")
+def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
+    """Text ``(n,)``: train, val, test or nothing."""
+    out = np.zeros(len(nodes), "U5")
     for name, split in zip(MASKS, SPLITS, strict=True):
         if (mask := getattr(graph, name)) is not None:
-            out[mask.cpu().numpy()] = split
+            out[mask.cpu().numpy()[nodes]] = split
     return out
 
 
-def _labels(graph: Graph, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
-    """The labels of ``graph`` as those of ``classes``, by name; -1 or NaN where that is not known."""
+def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
+    """The labels of ``nodes`` as those of ``classes``, by name; -1 or NaN where that is not known."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     fits = graph.y is not None and (kind == graph.kind or (kind != "regression" and kind != "multilabel"))
+    y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
-        none = np.full(graph.num_nodes, np.nan, np.float32)
-        return graph.y.cpu().numpy() if graph.y is not None and fits else none
+        return y if y is not None and fits else np.full(len(nodes), np.nan, np.float32)
     if kind == "multilabel":
-        out = np.full((graph.num_nodes, len(classes)), np.nan, np.float32)
+        out = np.full((len(nodes), len(classes)), np.nan, np.float32)
         for i, name in enumerate(classes):
-            if graph.y is not None and fits and name in names:
-                out[:, i] = graph.y[:, names.index(name)].cpu().numpy()
+            if y is not None and fits and name in names:
+                out[:, i] = y[:, names.index(name)]
         return out
-    if graph.y is None or graph.y.is_floating_point():
-        return np.full(graph.num_nodes, -1)
+    if y is None or y.dtype.kind == "f":
+        return np.full(len(nodes), -1)
     place = {name: i for i, name in enumerate(classes)}
     places = np.array([*(place.get(name, -1) for name in names), -1])
-    return places[graph.y.cpu().numpy()]  # type: ignore[no-any-return]
+    return places[y]  # type: ignore[no-any-return]
 
 
 def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:
@@ -371,7 +377,8 @@ def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.n
             return np.arange(graph.num_nodes)
         if which == "unlabelled":
             return np.flatnonzero(~graph.labelled.cpu().numpy())
-        return np.flatnonzero(node_splits(graph) == which)
+        mask = getattr(graph, f"{which}_mask")
+        return np.arange(0) if mask is None else np.flatnonzero(mask.cpu().numpy())
     if isinstance(which, str | Path):
         path = Path(which)
         if not path.is_file():

@@ -293,35 +293,20 @@ def exchanged(out: Sequence[Tensor]) -> list[Tensor]:
 
 # -- sharing work -----------------------------------------------------------------------------------------------------
 
-_sharing = False
-
-
-@contextmanager
-def sharing() -> Iterator[None]:
-    """Inside, all ranks infer together: each computes its share of the rows of a layer, and ``filled`` has them all."""
-    global _sharing
-    _sharing = size() > 1
-    try:
-        yield
-    finally:
-        _sharing = False
-
 
 def share(count: int, of: int | None = None) -> tuple[int, int]:
-    """The rows of rank ``of``, or of this one, of ``count``; all of them outside of ``sharing``.
+    """The rows of rank ``of``, or of this one, of ``count``.
 
     >>> share(5)
     (0, 5)
     """
-    if not _sharing or count < size():
-        return 0, count
     of = rank() if of is None else of
     return count * of // size(), count * (of + 1) // size()
 
 
 def filled(rows: Tensor) -> Tensor:
     """``rows``, of which every rank has computed its ``share``, with those of the others in their places."""
-    if share(len(rows)) != (0, len(rows)):
+    if size() > 1:
         for other in range(size()):
             lo, hi = share(len(rows), other)
             _send(rows[lo:hi], other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
@@ -51,7 +51,9 @@ class Settings:
             an epoch's last step may have fewer. Ranks share the batches of a step, and their number changes nothing.
         precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
         evaluate_every: epochs between evaluations; the last epoch is always evaluated.
-        evaluation: ``exact``, on the full graph; or ``sampled``, by the sampler's own neighbourhoods.
+        evaluation: ``exact``, on the full graph; or ``sampled``, by neighbourhoods drawn around the nodes to judge.
+        evaluation_fanout: how many edges of a node ``sampled`` evaluation keeps, from the judged nodes outwards, -1 for
+            all; ``None`` for the fanout of the sampler ``neighbor``, the run's own or its default.
         patience: stop after this many evaluations without a better validation metric; ``None`` for never.
         trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm).
         checkpoint_activations: keep only what enters a layer, and run the layer again in the backward pass: less
@@ -80,6 +82,7 @@ class Settings:
     precision: Precision = "fp32"
     evaluate_every: int = 1
     evaluation: Evaluation = "exact"
+    evaluation_fanout: tuple[int, ...] | None = None
     patience: int | None = None
     trim: bool = True
     checkpoint_activations: bool = False
@@ -102,6 +105,9 @@ class Settings:
         for name in ("weight_decay", "checkpoint_seconds"):
             if not getattr(self, name) >= 0:
                 raise HandfulError(f"{name} must not be negative, got {getattr(self, name)}")
+        fanout = self.evaluation_fanout
+        if fanout is not None and any(count < 1 and count != -1 for count in fanout):
+            raise HandfulError(f"evaluation_fanout takes numbers from 1, or -1 for all edges, got {fanout}")
         if not 0 <= self.momentum < 1:
             raise HandfulError(f"momentum must lie in [0, 1), got {self.momentum}")
         if self.update == "epoch" and self.parts_per_step > 1:
@@ -134,6 +140,7 @@ class PlainFields(TypedDict, total=False):
     precision: Precision
     evaluate_every: int
     evaluation: Evaluation
+    evaluation_fanout: tuple[int, ...] | None
     patience: int | None
     trim: bool
     checkpoint_activations: bool
@@ -147,6 +154,17 @@ class SettingsFields(PlainFields, total=False):
     scheduler: SchedulerName
     class_weight: ClassWeightName
     metric: str | None
+
+
+def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
+    """One whole number or several, as a tuple; several may be a text, separated by commas."""
+    given = value.split(",") if isinstance(value, str) else [value] if isinstance(value, Integral) else value
+    with suppress(TypeError, ValueError):
+        if isinstance(given, Sequence) and not any(isinstance(one, bool | float) for one in given):
+            numbers = tuple(int(one) for one in given)
+            if numbers and all(abs(number) < 2**31 for number in numbers):
+                return numbers
+    raise HandfulError(f"{name} must be whole numbers, one for each hop, got {value!r:.60}")
 
 
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
@@ -180,6 +198,8 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         return None
     if kinds[0] is str and isinstance(value, str | Integral) and not isinstance(value, bool) and value != "":
         return str(value)
+    if kinds[0] == tuple[int, ...]:
+        return _whole_numbers(name, value)
     if kinds[0] is bool and isinstance(value, bool):
         return value
     number = isinstance(value, Real) and not isinstance(value, bool)

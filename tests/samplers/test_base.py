@@ -97,13 +97,16 @@ def test_trimming_before_gathering_is_trimming_after_it(medium: Graph, sampler: 
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
-def test_only_neighbours_can_evaluate(medium: Graph, sampler: Sampler) -> None:
+def test_all_but_those_with_an_operator_of_their_own_can_evaluate_by_sampling(medium: Graph, sampler: Sampler) -> None:
     nodes = torch.tensor([4, 2])
-    if isinstance(sampler, Neighbors):
-        assert [s.nodes[s.targets].tolist() for s in sampler.evaluation(medium, nodes, 0)] == [[4, 2]]
+    if sampler.name == "ladies":
+        with pytest.raises(SamplerError, match=r"'ladies' trained are evaluated by its own operator.*use evaluation="):
+            sampler.evaluation(medium, nodes, 0)
         return
-    with pytest.raises(SamplerError, match=f"sampler '{sampler.name}' cannot evaluate by sampling: use evaluation="):
-        sampler.evaluation(medium, nodes, 0)
+    for fanout in (None, (1,)):
+        (sample,) = sampler.evaluation(medium, nodes, 0, fanout)
+        assert sample.nodes[sample.targets].tolist() == [4, 2]
+    assert sample.layers[0].num_edges == 2
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)

@@ -61,8 +61,8 @@ def test_the_threshold_has_the_best_f1_on_validation() -> None:
     val = graph.val_mask.numpy()
     p = positive_probability(logits, graph).numpy()[val]
     best = max(f1_score(y[val], p >= t) for t in np.unique(p))
-    assert f1_score(y[val], p >= best_threshold(logits, graph)) == best > f1_score(y[val], p >= 0.5)
-    assert best_threshold(logits, labelled(np.zeros(300, int), num_classes=2, positive=1)) == 0.5
+    assert f1_score(y[val], p >= best_threshold(logits[val], graph)) == best > f1_score(y[val], p >= 0.5)
+    assert best_threshold(logits[val], labelled(np.zeros(300, int), num_classes=2, positive=1)) == 0.5
 
 
 def test_many_classes() -> None:

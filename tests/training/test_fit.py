@@ -111,7 +111,7 @@ def test_devices_by_name(given: Any, names: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"evaluation": "sampled"}, "cannot evaluate by sampling"),
+        ({"evaluation_fanout": 0}, "evaluation_fanout takes numbers from 1"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"epoch": 3}, "there is no setting 'epoch': did you mean epochs"),
         ({"optimizer": "adm"}, "optimizer must be adam, adamw, sgd or sgdm"),

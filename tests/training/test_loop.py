@@ -29,7 +29,7 @@ from handful.batch import Batch
 from handful.random import derived_seed
 from handful.training.fit import begin
 from handful.training.inference import infer_sampled
-from handful.training.loop import Loop, batch_loss, evaluate, plain_part, train_epoch, with_plain_part
+from handful.training.loop import Loop, batch_loss, evaluate, outputs_of, plain_part, train_epoch, with_plain_part
 from handful.training.loss import node_loss
 from handful.training.metrics import METRICS, Metric
 from handful.training.module import seed_step
@@ -248,9 +248,27 @@ def test_sampled_evaluation_with_all_neighbours_is_exact(graph: hf.Graph) -> Non
     assert graph.val_mask is not None
     nodes = graph.val_mask.nonzero().squeeze(1)
     sampled = infer_sampled(model, graph, sampler.evaluation(graph, nodes, 0))
-    torch.testing.assert_close(sampled[nodes], hf.infer(model, graph)[nodes], rtol=1e-4, atol=1e-5)
-    assert sampled[~graph.val_mask].isnan().all()
+    torch.testing.assert_close(sampled, hf.infer(model, graph)[nodes], rtol=1e-4, atol=1e-5)
     assert model.training
+
+
+@pytest.mark.parametrize(
+    "sampler", [hf.RandomNodes(2), hf.FullGraph(), hf.Neighbors((1,), 30), hf.RandomWalks(20, 2)], ids=str
+)
+def test_any_sampler_can_be_evaluated_by_sampling(graph: hf.Graph, sampler: hf.Sampler) -> None:
+    """With all edges of two hops it is exact, and with one edge a hop it is not; the fanout is a setting."""
+    how = {"exact": {}, "all": {"evaluation_fanout": (-1, -1)}, "one": {"evaluation_fanout": "1,1"}}
+    found = {}
+    for name, fanout in how.items():
+        settings = hf.Settings(evaluation="exact" if name == "exact" else "sampled", **fanout)  # type: ignore[arg-type]
+        loop = begin(small_sage(graph, norm="ln"), graph, sampler, settings, 3)
+        nodes, outputs = outputs_of(loop)
+        assert graph.val_mask is not None
+        assert graph.test_mask is not None
+        assert torch.equal(nodes, (graph.val_mask | graph.test_mask).nonzero().squeeze(1))
+        found[name] = outputs
+    torch.testing.assert_close(found["all"], found["exact"], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found["one"], found["exact"], rtol=1e-3, atol=1e-3)
 
 
 def test_few_neighbours_are_an_estimate_that_a_seed_repeats(graph: hf.Graph) -> None:

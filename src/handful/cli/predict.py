@@ -32,6 +32,11 @@ def predict(
     embeddings: Annotated[
         bool, typer.Option("--embeddings", help="Also what the last layer of the best seed gets of every node.")
     ] = False,
+    memory: p.Memory = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(help="Where the files of --memory go (else beside --out): the same command goes on from them."),
+    ] = None,
     device: p.Device = None,
     threads: p.Threads = None,
     as_json: p.Json = False,
@@ -43,7 +48,14 @@ def predict(
     from handful.predict import chosen, predict
     from handful.runs import open_run
     from handful.training.inference import embed
+    from handful.training.streamed import forget
 
+    if memory is not None and embeddings:
+        raise HandfulError("--embeddings are computed in memory: leave out --memory, or --embeddings")
+    if memory is None and scratch is not None:
+        raise HandfulError("--scratch is for the files of --memory: give both")
+    if memory is not None and scratch is None and to is not None:
+        scratch = to.with_name(f".{to.name}.scratch")
     if to is not None and to.suffix not in (".csv", ".parquet", ".npz"):
         raise HandfulError(f"--out {to} must end in .csv, .parquet or .npz")
     opened = open_run(run)
@@ -53,8 +65,17 @@ def predict(
     picked = chosen(data, which)
     if not len(picked):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
-    with console.status("predicting"):
-        found = predict(opened.models(), data, picked, device=device or "cpu", **opened.decision)
+    with console.status("predicting") as status:
+        found = predict(
+            opened.models(),
+            data,
+            picked,
+            device=device or "cpu",
+            **opened.decision,
+            memory=memory,
+            scratch=scratch,
+            progress=lambda which, done, count: status.update(f"predicting: pass {which + 1}, {done / count:.0%}"),
+        )
         if embeddings:
             found = replace(found, embeddings=embed(opened.model, data, sampler=opened.sampler)[picked].numpy())
     other = found.changed() if changed or found.of_classes else found.take(picked[:0])
@@ -62,6 +83,8 @@ def predict(
         found = other
     if to is not None:
         found.write(to)
+    if scratch is not None:
+        forget(scratch)
     judged = found.judged() if not changed else {}
     seeds = [result.seed for result in opened.results]
     counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)} if found.of_classes else {}

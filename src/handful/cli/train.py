@@ -88,7 +88,14 @@ def train(
         int, typer.Option(help="Epochs between evaluations.", callback=p.setting)
     ] = p.DEFAULT.evaluate_every,
     evaluation: Annotated[
-        str | None, typer.Option(help="exact (full graph) or sampled (neighbor's own way).", callback=p.setting)
+        str | None, typer.Option(help="exact (full graph) or sampled (drawn neighbourhoods).", callback=p.setting)
+    ] = None,
+    evaluation_fanout: Annotated[
+        str | None,
+        typer.Option(
+            help="Edges that a node keeps in sampled evaluation, hop by hop, such as 15,10,5; -1 for all.",
+            callback=p.setting,
+        ),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Stop after this many evaluations without progress.", callback=p.setting)
@@ -109,6 +116,12 @@ def train(
         typer.Option(help="Train in so many processes on this machine; torchrun starts them on several.", min=1),
     ] = None,
     threads: p.Threads = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="The most anonymous memory to hold, such as 8GiB: batches go through scratch files (rns, cluster)."
+        ),
+    ] = None,
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
     ] = None,
@@ -184,9 +197,8 @@ def train(
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
     sums = Checksums()
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
-        summary = asked.run(
-            folder, resume=resume, callbacks=[Told(), progress, *trackers, *([sums] if checksums else [])]
-        )
+        told = [Told(), progress, *trackers, *([sums] if checksums else [])]
+        summary = asked.run(folder, resume=resume, callbacks=told, memory=memory)
     if not leading:
         return
     found = summary_finding(summary, folder)

@@ -2,8 +2,8 @@
 
 The one pass reads the rows in order, a block at a time (``cut``), and keeps a source if its part is that of the row.
 There is no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept, one
-in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those of
-one part.
+in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those
+of one part.
 
 Hubs are nodes that every part holds. As sources they are kept by the same pass, whatever the row. A row of a hub is in
 every part, with the sources that are there.
@@ -11,6 +11,7 @@ every part, with the sources that are there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -212,10 +213,9 @@ def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int
     """
     lo, rows = 0, len(indptr) - 1
     while lo < rows:
-        most = min(rows, lo + size)
-        ends = np.asarray(indptr[lo : most + 1])
-        fits = np.searchsorted(ends - ends[0] + np.arange(len(ends)), size, side="right") - 1
-        yield lo, (hi := lo + max(1, int(fits)))
+        most, begin = range(lo + 1, min(rows, lo + size) + 1), int(indptr[lo]) + lo
+        fits = bisect_right(most, size, key=lambda row: int(indptr[row]) + row - begin)
+        yield lo, (hi := lo + max(1, fits))
         lo = hi
 
 
@@ -228,27 +228,29 @@ def _members(code: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
             cursor[p - lo] += 1
 
 
-def part_sizes(codes: Codes) -> np.ndarray:
-    """int64 ``(m,)``: how many nodes each part has, its own hubs among them."""
-    sizes = counts(codes.code, codes.m)
-    return sizes + np.bincount(codes.hub_part, minlength=codes.m)[: codes.m]
+def grouped(code: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
+    """int64, ascending: the places of each of the numbers ``lo`` to ``hi`` in ``code``, in one pass.
+
+    >>> [places.tolist() for places in grouped(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
+    [[0, 2], [1]]
+    """
+    first = np.append(0, np.cumsum(counts(code, hi)[lo:]))
+    out = np.empty(int(first[-1]), np.int64)
+    _members(code, lo, hi, first[:-1].copy(), out)
+    return np.split(out, first[1:-1])
 
 
-def members(codes: Codes, sizes: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
+def members(codes: Codes, lo: int, hi: int) -> list[np.ndarray]:
     """int64, ascending: the nodes of each of the parts ``lo`` to ``hi``, in one pass over the codes.
 
     >>> codes = coded(np.array([0, 1, 0, 1, 1], np.uint8), 2, hubs=np.array([1]))
-    >>> [nodes.tolist() for nodes in members(codes, part_sizes(codes), 0, 2)]
+    >>> [nodes.tolist() for nodes in members(codes, 0, 2)]
     [[0, 2], [1, 3, 4]]
     """
-    ours = [codes.hubs[codes.hub_part == p] for p in range(lo, hi)]
-    first = np.append(0, np.cumsum([size - len(own) for size, own in zip(sizes[lo:hi], ours, strict=True)]))
-    out = np.empty(int(first[-1]), np.int64)
-    _members(codes.code, lo, hi, first[:-1].copy(), out)
-    dealt = (out[a:b] for a, b in zip(first[:-1], first[1:], strict=True))
+    own_hubs = [codes.hubs[codes.hub_part == p] for p in range(lo, hi)]
     return [
-        np.sort(np.concatenate([nodes, own]), kind="stable") if len(own) else nodes
-        for nodes, own in zip(dealt, ours, strict=True)
+        np.sort(np.concatenate([nodes, ours]), kind="stable") if len(ours) else nodes
+        for nodes, ours in zip(grouped(codes.code, lo, hi), own_hubs, strict=True)
     ]
 
 
@@ -349,7 +351,7 @@ def parts(
     """
     codes = coded(part, m, hubs)
     cuts = [cut(lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
-    for p, own in enumerate(members(codes, part_sizes(codes), 0, m)):
+    for p, own in enumerate(members(codes, 0, m)):
         yield part_csr(codes, p, own, *joined([piece.of(p) for piece in cuts], indices, values))
 
 

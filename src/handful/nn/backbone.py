@@ -119,6 +119,10 @@ class Backbone(Stack):
             blocks[-1].append(self.output_projection)
         return blocks
 
+    @property
+    def embeds(self) -> bool:
+        return self.input_projection is not None
+
     def embed(self, x: Tensor) -> Tensor:
         x = x.to(next(self.parameters()).dtype)
         if self.input_dropout:
@@ -128,10 +132,11 @@ class Backbone(Stack):
         return dropout(self.input_projection(x), self.dropout, self.training, derived_seed(self.step_seed, 0))
 
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
-        h = self.convs[i](adj, h, self.skips[i] if len(self.skips) else None)
-        if i < len(self.acts):
-            h = self.acts[i](h, derived_seed(self.step_seed, i + 1))
-        return h
+        return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None))
+
+    def act(self, i: int, h: Tensor) -> Tensor:
+        """What follows convolution ``i``: norm, ReLU and dropout, but for the one that gives the logits."""
+        return self.acts[i](h, derived_seed(self.step_seed, i + 1)) if i < len(self.acts) else h
 
     @property
     def last_gives_logits(self) -> bool:
@@ -147,6 +152,8 @@ def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
     Where X has a gradient, the former may cost a tenth more, since it keeps no AX for the backward pass. Where X has
     none, the latter spares the backward pass its aggregation.
     """
+    if not adj.in_memory:
+        return False  # X is read by blocks: X W would be made again for every chunk of targets
     in_features = x.shape[1]
     before = adj.num_sources * in_features * out_features + 8 * adj.num_edges * out_features
     after = adj.num_targets * in_features * out_features + 8 * adj.num_edges * in_features

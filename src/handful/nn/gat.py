@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.errors import HandfulError
-from handful.kernels.attention import attention
 from handful.kernels.linear import linear
 from handful.nn.backbone import Backbone, Conv
+from handful.nn.network import Chunks, map_rows, map_targets
 
 
 class GATConv(Conv):
@@ -33,11 +33,22 @@ class GATConv(Conv):
         for weight in (self.linear.weight, self.source, self.target):
             nn.init.xavier_uniform_(weight)
 
+    def values(self, h: Tensor) -> Tensor:
+        """W h, ``(rows, heads, channels)``."""
+        return linear(h, self.linear.weight).view(len(h), self.heads, self.channels)
+
+    def scores(self, z: Tensor) -> Tensor:
+        """a_s · W h, ``(rows, heads)``."""
+        return (z * self.source).sum(-1)
+
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
-        z = linear(h, self.linear.weight).view(len(h), self.heads, self.channels)
-        a_source = (z * self.source).sum(-1)
+        z = self.values(h)
+        return self.attend(adj, h, z, self.scores(z), skip)
+
+    def attend(self, adj: Adjacency, h: Tensor, z: Tensor, a_source: Tensor, skip: nn.Linear | None) -> Tensor:
+        """The layer, given the values and scores of all sources."""
         a_target = (adj.own(z) * self.target).sum(-1)
-        out = attention(adj, z, a_source, a_target, first=adj.offset)
+        out = adj.attend(z, a_source, a_target)
         out = (out.mean(1) if self.average else out.flatten(1)) + self.bias.to(out.dtype)
         return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
 
@@ -54,6 +65,15 @@ class GAT(Backbone):
 
     def __init__(self, in_features: int, out_features: int, *args: Any, heads: int = 1, **options: Any) -> None:
         super().__init__(in_features, out_features, *args, heads=heads, **options)
+
+    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
+        conv, skip = self.convs[i], self.skips[i] if len(self.skips) else None
+        assert isinstance(conv, GATConv)
+        assert skip is None or isinstance(skip, nn.Linear)
+        dtype = conv.linear.weight.dtype  # every chunk needs the values and scores of all its neighbours
+        z = map_rows(lambda rows: conv.values(rows.to(dtype)), h, chunks)
+        a_source = map_rows(conv.scores, z, chunks)
+        return map_targets(lambda some: self.act(i, conv.attend(some, h, z, a_source, skip)), adj, chunks)
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return GATConv(in_features, out_features, self.options["heads"], average=final)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from handful.adjacency import Adjacency
 from handful.kernels.linear import add_linear, linear
 from handful.nn.activation import dropout as drop
-from handful.nn.network import map_rows, map_targets
+from handful.nn.network import Chunks, map_rows, map_targets
 from handful.nn.stack import Stack
 from handful.random import derived_seed
 
@@ -77,9 +77,9 @@ class GraphLandSAGE(Stack):
         z = self.norms[i](h) if normed is None else normed
         return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
 
-    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunk: int) -> Tensor:
-        normed = map_rows(self.norms[i], h, chunk)  # every chunk needs it of all its neighbours
-        return map_targets(partial(self.layer, i, h=h, normed=normed), adj, chunk)
+    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
+        normed = map_rows(self.norms[i], h, chunks)  # every chunk needs it of all its neighbours
+        return map_targets(partial(self.layer, i, h=h, normed=normed), adj, chunks)
 
     def head(self, h: Tensor) -> Tensor:
         return self.output(h)  # type: ignore[no-any-return]

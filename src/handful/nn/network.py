@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from torch import Tensor, nn
 
-from handful import ranks
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
@@ -86,34 +86,53 @@ class Network(nn.Module, ABC):
         """The logits of the last layer's targets; of all nodes where the layers are square."""
 
     @abstractmethod
-    def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
-        """``forward`` on a whole graph, with the temporaries of ``chunk`` rows at a time; in evaluation mode."""
+    def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        """``forward`` on a whole graph, with the temporaries of a chunk of rows at a time; in evaluation mode."""
 
     @abstractmethod
-    def embeddings(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+    def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
 
 
-def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunk: int) -> Tensor:
-    """``function(x)``, which acts on each row alone, ``chunk`` rows at a time."""
-    return _in_chunks(lambda lo, hi: function(x[lo:hi]), len(x), chunk)
+class Chunks:
+    """How inference goes through the rows of a graph: so many at a time, and what it makes of them in memory.
+
+    Args:
+        rows: how many at a time.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def of_rows(self, count: int) -> list[int]:
+        """Where the chunks of ``count`` rows begin, and where the last one ends."""
+        return [*range(0, count, self.rows), count]
+
+    def of_targets(self, adj: Adjacency) -> list[int]:
+        """The same for the targets of ``adj``."""
+        return self.of_rows(adj.num_targets)
+
+    def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
+        """The rows that ``make(lo, hi)`` gives for every chunk, as one tensor.
+
+        What is made of it before the next call may be used by that call alone: a subclass may keep on disk how far it
+        came, and go on from there without the tensors of earlier calls.
+        """
+        out: Tensor | None = None
+        for lo, hi in pairwise(cuts):
+            rows = make(lo, hi)
+            if len(cuts) == 2:
+                return rows
+            out = rows.new_empty(cuts[-1], *rows.shape[1:]) if out is None else out
+            out[lo:hi] = rows
+        return make(0, 0) if out is None else out
 
 
-def map_targets(function: Callable[[Adjacency], Tensor], adj: Adjacency, chunk: int) -> Tensor:
-    """``function(adj)``, which gives a row for each target, ``chunk`` targets at a time."""
-    if adj.num_targets <= chunk and ranks.share(adj.num_targets) == (0, adj.num_targets):
-        return function(adj)
-    return _in_chunks(lambda lo, hi: function(adj.rows(lo, hi)), adj.num_targets, chunk)
+def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunks: Chunks) -> Tensor:
+    """``function(x)``, which acts on each row alone, by chunks of rows."""
+    return chunks.collect(lambda lo, hi: function(x[lo:hi]), chunks.of_rows(len(x)))
 
 
-def _in_chunks(rows: Callable[[int, int], Tensor], count: int, chunk: int) -> Tensor:
-    begin, end = ranks.share(count)
-    first = rows(begin, min(begin + chunk, end))
-    if len(first) == count:
-        return first
-    out = first.new_empty(count, *first.shape[1:])
-    out[begin : begin + len(first)] = first
-    for lo in range(begin + chunk, end, chunk):
-        hi = min(lo + chunk, end)
-        out[lo:hi] = rows(lo, hi)
-    return ranks.filled(out)
+def map_targets(function: Callable[[Adjacency], Tensor], adj: Adjacency, chunks: Chunks) -> Tensor:
+    """``function(adj)``, which gives a row for each target, by chunks of targets."""
+    return chunks.collect(lambda lo, hi: function(adj.rows(lo, hi)), chunks.of_targets(adj))

@@ -81,7 +81,7 @@ def device_of(block: Sequence[nn.Module]) -> torch.device:
 def moved(value: Any, device: torch.device) -> Any:
     """A tensor or an adjacency on ``device``; anything else as it is."""
     if isinstance(value, Tensor):
-        return value.to(device)
+        return value if value.is_meta else value.to(device)  # what is on meta is spent: see ``Chunks.collect``
     if isinstance(value, Adjacency) and value.device != device:
         copies = _copies.setdefault(value, {})
         if device not in copies:

@@ -38,7 +38,7 @@ class SAGEConv(Conv):
         if self.self_loops:
             return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
         first = multiply_first(adj, h, self.neighbor.out_features)
-        if backend(h.device) == "numba" and adj.own_rows is None:
+        if backend(h.device) == "numba" and adj.own_rows is None and adj.in_memory:
             return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
         return convolution(h, neighbor, own, bias, adj, first)
 

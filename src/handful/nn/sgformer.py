@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -11,7 +12,7 @@ from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError, SamplerError
 from handful.nn.activation import Norm, NormAct, dropout
-from handful.nn.network import Network, map_rows, map_targets
+from handful.nn.network import Chunks, Network, map_rows, map_targets
 from handful.nn.parallel import device_of, moved, run_layer
 from handful.random import derived_seed
 
@@ -252,26 +253,38 @@ class SGFormer(Network):
                 convolved = run_layer(self, start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
         return run_layer(self, -1, self.head, attended, convolved).to(batch.x.device)
 
-    def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
-        return map_rows(self.output, self.embeddings(x, adj, chunk), chunk).to(x.device)
+    def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        return self._combined(self.head, x, adj, chunks).to(x.device)
 
-    def embeddings(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
-        """An attention layer takes two passes: the sums over all nodes, then the rows by chunks."""
+    def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        return self._combined(self.mix, x, adj, chunks)
+
+    def _combined(
+        self, function: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, adj: Adjacency, chunks: Chunks
+    ) -> Tensor:
+        attended, convolved = self._through(x, adj, chunks)
+        return chunks.collect(
+            lambda lo, hi: function(attended[lo:hi], None if convolved is None else convolved[lo:hi]),
+            chunks.of_rows(len(x)),
+        )
+
+    def _through(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> tuple[Tensor, Tensor | None]:
+        """What the branches come to. An attention layer takes two passes: the sums over all nodes, then the rows."""
         homes = [device_of(block) for block in self.blocks()]
-        attended = map_rows(partial(run_layer, self, 0, partial(self.embed, 0)), x, chunk)
+        attended = map_rows(partial(run_layer, self, 0, partial(self.embed, 0)), x, chunks)
         for i, layer in enumerate(self.attention.layers):
             assert isinstance(layer, GlobalAttention)
             attended = moved(attended, homes[i])
-            sums = tuple(sum(part) for part in zip(*map(layer.sums, attended.split(chunk)), strict=True))
-            attended = map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended, chunk)
+            sums = tuple(sum(part) for part in zip(*map(layer.sums, attended.split(chunks.rows)), strict=True))
+            attended = map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended, chunks)
         convolved = None
         if self.graph is not None:
             start = len(self.attention.layers)
-            convolved = first = map_rows(partial(run_layer, self, start, partial(self.embed, 1)), x, chunk)
+            convolved = first = map_rows(partial(run_layer, self, start, partial(self.embed, 1)), x, chunks)
             for i in range(self.depth):
                 adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
-                convolved = map_targets(partial(self.convolve, i, h=convolved, first=first), adj, chunk)
-        return self.mix(moved(attended, homes[-1]), convolved)
+                convolved = map_targets(partial(self.convolve, i, h=convolved, first=first), adj, chunks)
+        return moved(attended, homes[-1]), convolved
 
     def _branch(self, branch: int) -> Branch:
         chosen = (self.attention, self.graph)[branch]

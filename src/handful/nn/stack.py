@@ -9,7 +9,7 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
-from handful.nn.network import Network, map_rows, map_targets
+from handful.nn.network import Chunks, Network, map_rows, map_targets
 from handful.nn.parallel import device_of, moved, run_layer
 
 
@@ -39,25 +39,32 @@ class Stack(Network):
             h = run_layer(self, i, self.layer, i, adj, h)
         return run_layer(self, -1, self.head, h).to(batch.x.device)
 
-    def infer(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
-        return map_rows(self.head, self._through(self.depth, x, adj, chunk), chunk).to(x.device)
+    def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        return map_rows(self.head, self._through(self.depth, x, adj, chunks), chunks).to(x.device)
 
-    def embeddings(self, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
-        return self._through(self.depth - self.last_gives_logits, x, adj, chunk).to(x.device)
+    def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)
 
     @property
     def last_gives_logits(self) -> bool:
         """Whether it is the last layer, and not the head, that gives the logits."""
         return False
 
-    def _through(self, layers: int, x: Tensor, adj: Adjacency, chunk: int) -> Tensor:
+    @property
+    def embeds(self) -> bool:
+        """Whether ``embed`` does more in evaluation mode than to give the features the type of the parameters."""
+        return True
+
+    def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What comes out of the first ``layers`` layers, by chunks."""
-        h = map_rows(partial(run_layer, self, 0, self.embed), x, chunk)
+        h = x
+        if adj.in_memory or self.embeds:  # products of blocks give rows that type themselves
+            h = map_rows(partial(run_layer, self, 0, self.embed), x, chunks)
         for i, block in enumerate(self.blocks()[:layers]):
             adj, h = (moved(value, device_of(block)) for value in (adj, h))
-            h = self.infer_layer(i, adj, h, chunk)
+            h = self.infer_layer(i, adj, h, chunks)
         return h
 
-    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunk: int) -> Tensor:
+    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
         """``layer``, by chunks of targets. Override where a chunk would repeat what can be done once for all."""
-        return map_targets(partial(self.layer, i, h=h), adj, chunk)
+        return map_targets(partial(self.layer, i, h=h), adj, chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -68,7 +68,11 @@ class Neighbors(Sampler):
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
         return self._samples(graph, order, lambda step: derived_seed(seed, epoch, step))
 
-    def evaluation(self, graph: Graph, nodes: Tensor, seed: int) -> Iterator[Sample]:
+    def evaluation(
+        self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
+    ) -> Iterator[Sample]:
+        if fanout is not None:
+            return replace(self, fanout=fanout).evaluation(graph, nodes, seed)
         seeds = nodes.cpu().numpy()
         if len(np.unique(seeds)) < len(seeds):
             raise SamplerError("a node to evaluate is given twice: give each once")

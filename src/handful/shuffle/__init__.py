@@ -1,1 +1,1 @@
-"""An epoch as one shuffle: every edge and every row goes to the owner of its part, which is a file or a rank."""
+"""An epoch as one shuffle: stream the edges once, and send survivors and rows to where their part waits."""

@@ -21,7 +21,7 @@ from handful.batch import Batch, Sample, training_sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
 from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, part_sizes, row_blocks
-from handful.nn.network import map_rows
+from handful.nn.network import Chunks, map_rows
 from handful.nn.stack import Stack
 from handful.samplers.base import Sampler
 from handful.samplers.induced import part_adjacency
@@ -135,10 +135,10 @@ def check_model(model: nn.Module) -> None:
         )
 
 
-def infer_shards(model: nn.Module, graph: ShardedGraph, chunk: int) -> Tensor:
+def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tensor:
     """The logits of this rank's own nodes, exactly, in evaluation mode and without gradients.
 
-    Layer by layer; of every layer, ``chunk`` rows at a time. The rows of the layer below that a chunk needs come from
+    Layer by layer; of every layer, a chunk of rows at a time. The rows of the layer below that a chunk needs come from
     the ranks that have them.
     """
     check_model(model)
@@ -147,18 +147,18 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunk: int) -> Tensor:
     degree = own_rows(graph, 0, len(graph.x), graph.num_nodes).loop
     weight = graph.indptr.diff().float() if graph.edge_weight is None else _row_sums(graph)
     degree = degree + weight
-    rounds = int(ranks.largest(-(-len(graph.x) // chunk))[0])
-    h = map_rows(model.embed, graph.x, chunk)
+    rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
+    h = map_rows(model.embed, graph.x, chunks)
     for i in range(model.depth):
         out: list[Tensor] = []
         for k in range(rounds):
-            lo, hi = min(k * chunk, len(h)), min((k + 1) * chunk, len(h))
+            lo, hi = (min(end * chunks.rows, len(h)) for end in (k, k + 1))
             nodes, adjacency = around(graph, lo, hi)
             below, degrees = fetched(h, graph.cuts, nodes), fetched(degree, graph.cuts, nodes)
             if hi > lo:
                 out.append(model.layer(i, adjacency(degrees), below))
         h = torch.cat(out)
-    return map_rows(model.head, h, chunk)
+    return map_rows(model.head, h, chunks)
 
 
 def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Tensor], Adjacency]]:
@@ -195,12 +195,14 @@ def _row_sums(graph: ShardedGraph) -> Tensor:
     return torch.zeros(len(graph.indptr) - 1).index_add(0, row, graph.edge_weight)
 
 
-def judged_outputs(graph: ShardedGraph, outputs: Tensor) -> Tensor:
-    """``(N, outputs)``: what every rank found for its own validation and test nodes; NaN for all others."""
+def outputs_of_all(graph: ShardedGraph, outputs: Tensor) -> Tensor:
+    """``(judged, outputs)``: what all ranks found for the validation and test nodes, ascending.
+
+    Args:
+        graph: of which this rank has its shard.
+        outputs: what this rank found for its own nodes.
+    """
     assert graph.val_mask is not None
     assert graph.test_mask is not None
-    judged = graph.val_mask | graph.test_mask
-    own = judged[graph.begin : graph.begin + len(outputs)]
-    out = outputs.new_full((graph.num_nodes, outputs.shape[1]), torch.nan)
-    out[judged] = all_rows(outputs[own])
-    return out
+    own = slice(graph.begin, graph.begin + len(outputs))
+    return all_rows(outputs[graph.val_mask[own] | graph.test_mask[own]])

@@ -99,7 +99,7 @@ def assessment(outputs: Tensor, graph: Graph, threshold: float = 0.5) -> Assessm
     there = {name: mask for name, mask in masks.items() if bool(mask.any())}
     judged_by = next(name for name in ("test", "val", "train") if name in there)
     metrics = {
-        name: {split: METRICS[name].of(outputs, graph, mask) for split, mask in there.items()}
+        name: {split: METRICS[name].of(outputs[mask], graph, mask) for split, mask in there.items()}
         for name in METRICS_OF[graph.kind]
     }
     nodes = masks[judged_by].nonzero().squeeze(1)
@@ -128,15 +128,19 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
     Between two probabilities that nodes have it makes no difference: their middle is taken. 0.5 where no validation
     node is positive.
 
+    Args:
+        outputs: of the validation nodes alone, ``(n, outputs)``.
+        graph: with two classes.
+
     >>> graph = Graph.from_edge_index(
     ...     [[0], [1]], x=torch.zeros(5, 1), y=[0, 0, 1, 0, 1], train_mask=[0], val_mask=[1, 2, 3, 4], positive=1
     ... )
-    >>> round(best_threshold(torch.tensor([[0.0], [-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
+    >>> round(best_threshold(torch.tensor([[-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
     0.194
     """
     assert graph.y is not None
     assert graph.val_mask is not None
-    p = positive_probability(outputs[graph.val_mask], graph).cpu().numpy()
+    p = positive_probability(outputs, graph).cpu().numpy()
     is_positive = graph.y[graph.val_mask].eq(int(graph.positive or 0)).cpu().numpy()
     if not is_positive.any():
         return 0.5

@@ -31,6 +31,7 @@ from handful.settings import (
     Settings,
     varied,
 )
+from handful.shuffle.budget import anonymous, parse_size, size_text
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -86,6 +87,7 @@ def fit(
     metric: str | Metric | Callable[[Tensor, Tensor], Any] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
+    memory: int | str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     record: Mapping[str, Any] | None = None,
@@ -116,6 +118,9 @@ def fit(
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: show a bar, in a terminal or a notebook.
+        memory: the anonymous memory that the process may hold, such as ``"8GiB"``: batches are then made by one shuffle
+            an epoch, with scratch files where memory does not suffice. They are the same, and so is the result. For a
+            saved graph on the CPU, whose arrays are memory-mapped, and the samplers ``rns`` and ``cluster``.
         out: the run folder; nothing is written without one. Of several ranks, the first alone writes it.
         resume: go on with the run in ``out`` (or begin it). It ends bit for bit like a run that was never broken off.
             A run that differs in anything is refused.
@@ -151,6 +156,8 @@ def fit(
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
     loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
+    if memory is not None:
+        loop.memory = checked_memory(memory, loop)
     folder = RunFolder(out) if out is not None and ranks.rank() == 0 else None
     with ExitStack() as stack:
         stack.callback(release)
@@ -196,6 +203,29 @@ def _told(run: Run | None, loop: Loop) -> Run:
     kept = ranks.told(kept)
     loop.model.load_state_dict(ranks.told_tensors(loop.model.state_dict()))
     return Run(**kept, model=loop.model)
+
+
+def checked_memory(memory: int | str, loop: Loop) -> int:
+    """The budget in bytes.
+
+    Raises:
+        HandfulError: it is no size, or the run cannot be made within one.
+    """
+    size, held = parse_size(memory), anonymous()
+    if not loop.sampler.deals:
+        raise SamplerError(
+            f"memory is for epochs that are known when they begin, and {loop.sampler} draws its batches one by one: "
+            "use sampler rns (without fraction) or cluster, or leave memory out"
+        )
+    if any(device.type != "cpu" for device in devices_of(loop)):
+        raise HandfulError("memory is for training on the CPU: leave it out, or train there")
+    if ranks.size() > 1:
+        raise HandfulError("memory is for one process, and several share a graph in shards: use one of the two")
+    if size <= held:
+        raise HandfulError(
+            f"memory {size_text(size)} is less than the {size_text(held)} held before training: give more"
+        )
+    return size
 
 
 def as_graph(graph: Graph | Data) -> Graph:
@@ -361,6 +391,12 @@ def _ended(loop: Loop, folder: RunFolder) -> Run:
     return replace(run, model=loop.model)
 
 
+def _best_threshold(loop: Loop) -> float:
+    assert loop.graph.val_mask is not None
+    nodes, outputs = outputs_of(loop)
+    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)
+
+
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     peaks = [peak for device in devices_of(loop) if (peak := peak_gpu(device)) is not None]
     run = Run(
@@ -387,7 +423,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         save_checkpoint(loop, folder)
     loop.model.load_state_dict(loop.best_weights)
     if loop.graph.kind == "binary":
-        run.threshold = 0.5 if loop.settings.threshold == "half" else best_threshold(outputs_of(loop), loop.graph)
+        run.threshold = 0.5 if loop.settings.threshold == "half" else _best_threshold(loop)
     if folder is not None:
         with folder.written("the result"):
             save_model(loop.model, folder.model)

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor, nn
 
+from handful import ranks
 from handful.batch import Sample
+from handful.budget import room
+from handful.errors import HandfulError
 from handful.graph import Graph
-from handful.nn.network import Network
+from handful.nn.network import Chunks, Network
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
 from handful.training.gather import gathered
 from handful.training.module import averaged, in_units, logits_of, takes_batch
+from handful.training.streamed import Progress, infer_within, job_folder, least_room
 
 CHUNK_ROWS = 65_536
+
+
+class SharedChunks(Chunks):
+    """Chunks of which every rank makes those of its share of the rows, and gets all others."""
+
+    def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
+        count = cuts[-1]
+        if count < ranks.size():
+            return super().collect(make, cuts)
+        begin, end = ranks.share(count)
+        out: Tensor | None = None
+        for lo, hi in pairwise([*range(begin, end, self.rows), end]):
+            rows = make(lo, hi)
+            out = rows.new_empty(count, *rows.shape[1:]) if out is None else out
+            out[lo:hi] = rows
+        assert out is not None
+        return ranks.filled(out)
 
 
 @torch.no_grad()
@@ -26,6 +50,10 @@ def infer(
     graph: Graph,
     chunk: int = CHUNK_ROWS,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+    shared: bool = False,
+    memory: int | str | None = None,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
 ) -> Tensor:
     """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them; of a model
     that was trained on numbers, its predictions in their unit.
@@ -33,21 +61,67 @@ def infer(
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
     module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
     trains by another operator than the graph's own, and its models are to be evaluated by it. A PyG module that was
-    trained with normalised GraphSAINT is given the weights of the mean. Of a graph in shards, every rank infers the
-    logits of its own nodes, and all must come here.
+    trained with normalised GraphSAINT is given the weights of the mean.
+
+    Of a graph in shards every rank infers the logits of its own nodes, and all must come here.
+
+    Args:
+        model: one of handful's own, or a PyG module.
+        graph: with features.
+        chunk: how many rows are computed at a time.
+        sampler: that of the training.
+        shared: every rank computes its share of the rows of a model of handful's own, and has all; all must come here.
+        memory: the anonymous memory that this process may hold, such as ``"4GiB"``. What the layers put out is then
+            kept in files, and read by blocks; the result is that of ``None``, to rounding, and is mapped from a file.
+        scratch: the folder for those files: what a job of the same weights and graph has left there is gone on with,
+            and all is kept for ``handful.training.streamed.forget``. A temporary one when ``None``.
+        progress: called with the number of a pass over the nodes, how many rows are done, and how many there are.
+
+    Raises:
+        HandfulError: it cannot be done within ``memory``, or there is no room for the files.
     """
+    if memory is not None:
+        return _infer_within(model, graph, sampler, memory, scratch, progress)
+    chunks = SharedChunks(chunk) if shared else Chunks(chunk)
     was_training = model.training
     model.eval()
     try:
         if isinstance(graph, ShardedGraph):
-            return in_units(model, infer_shards(model, graph, chunk).float())
+            return in_units(model, infer_shards(model, graph, Chunks(chunk)).float())
         if isinstance(model, Network):
             assert graph.x is not None
-            return in_units(model, model.infer(graph.x, sampler.operator(graph), chunk).float())
+            return in_units(model, model.infer(graph.x, sampler.operator(graph), chunks).float())
         batch = next(iter(FullGraph().epoch(graph, 0, 0)))
         if getattr(sampler, "normalize", False) and not takes_batch(model):
             batch = averaged(batch)
         return in_units(model, logits_of(model, batch).float())
+    finally:
+        model.train(was_training)
+
+
+def _infer_within(
+    model: nn.Module,
+    graph: Graph,
+    sampler: Sampler,
+    memory: int | str,
+    scratch: Path | None,
+    progress: Progress | None,
+) -> Tensor:
+    if not isinstance(model, Network):
+        raise HandfulError(f"the layers of a {type(model).__name__} cannot be seen: infer it without memory")
+    if type(sampler).operator is not Sampler.operator:
+        raise HandfulError(f"the operator of sampler '{sampler.name}' is made in memory: infer without memory")
+    if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
+        raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
+    space = room(memory, least_room(model, graph), f"inference on {graph.name}")
+    was_training = model.training
+    model.eval()
+    try:
+        if scratch is not None:
+            with job_folder(scratch, model, graph) as folder:
+                return in_units(model, infer_within(model, graph, space, folder, True, progress).float())
+        with TemporaryDirectory(prefix="handful-") as made:  # a file that is mapped lives on until it is let go
+            return in_units(model, infer_within(model, graph, space, Path(made), False, progress).float())
     finally:
         model.train(was_training)
 
@@ -70,21 +144,21 @@ def embed(
     model.eval()
     try:
         assert graph.x is not None
-        return model.embeddings(graph.x, sampler.operator(graph), chunk).float().cpu()
+        return model.embeddings(graph.x, sampler.operator(graph), Chunks(chunk)).float().cpu()
     finally:
         model.train(was_training)
 
 
 @torch.no_grad()
 def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> Tensor:
-    """The logits of the samples' targets as their samples give them; NaN for nodes that none of them targets."""
+    """The logits of the samples' targets, one row for each in their order, as their samples give them."""
     was_training = model.training
     model.eval()
-    out: Tensor | None = None
-    for batch in gathered(graph, samples, model, trimmed=True):
-        logits = in_units(model, logits_of(model, batch)[batch.targets].float())
-        if out is None:
-            out = logits.new_full((graph.num_nodes, logits.shape[1]), float("nan"))
-        out[batch.nodes[batch.targets]] = logits
-    model.train(was_training)
-    return torch.full((graph.num_nodes, 1), float("nan")) if out is None else out
+    try:
+        found = [
+            in_units(model, logits_of(model, batch)[batch.targets].float())
+            for batch in gathered(graph, samples, model, trimmed=True)
+        ]
+    finally:
+        model.train(was_training)
+    return torch.cat(found) if found else torch.empty(0, graph.num_outputs, device=graph.device)

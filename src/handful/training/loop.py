@@ -21,15 +21,16 @@ from handful import ranks
 from handful.batch import Batch
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
+from handful.kernels.memory import release
 from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
-from handful.shuffle.over_ranks import judged_outputs, shard_batches
+from handful.shuffle.over_ranks import outputs_of_all, shard_batches
 from handful.shuffle.shards import ShardedGraph
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
-from handful.training.gather import depth_of_trimming, gathered_own
+from handful.training.gather import depth_of_trimming, gathered_own, within_budget
 from handful.training.group import Group
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
@@ -65,6 +66,8 @@ class Loop:
     class_weight: Tensor | None = None
     metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
+    memory: int | None = None
+    """The budget of anonymous memory in bytes: how to run, not what."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -210,12 +213,18 @@ def train_epoch(loop: Loop) -> None:
 
 def own_batches(loop: Loop) -> Iterator[Batch | None]:
     """The batches of an epoch that this rank computes, and ``None`` in the place of all others."""
+    graph, seed, epoch, rank = loop.graph, loop.seed, loop.epoch, ranks.rank()
+    depth = depth_of_trimming(loop.model, loop.settings.trim)
     owner = partial(ranks.owner, per_step=loop.settings.step_length, ranks=ranks.size())
-    trimmed, rank = depth_of_trimming(loop.model, loop.settings.trim), ranks.rank()
-    if isinstance(loop.graph, ShardedGraph):
-        return shard_batches(loop.graph, loop.sampler, loop.seed, loop.epoch, owner, trimmed)
-    samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
-    return gathered_own(loop.graph, samples, trimmed, lambda index: owner(index) == rank)
+    if isinstance(graph, ShardedGraph):
+        return shard_batches(graph, loop.sampler, seed, epoch, owner, depth)
+    if loop.memory is None:
+        samples = loop.sampler.sample(graph, seed, epoch)
+        return gathered_own(graph, samples, depth, lambda index: owner(index) == rank)
+    release()  # what the last epoch's steps have left would count as taken
+    loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
+    say = partial(loop.notify, "on_progress")
+    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, depth, loop.memory, loss, say)
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
@@ -269,26 +278,26 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     assert graph.test_mask is not None
     if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
         raise diverged(loop, "a weight is not finite")
-    outputs = outputs_of(loop)
-    if not bool(outputs[graph.val_mask | graph.test_mask].isfinite().all()):
+    nodes, outputs = outputs_of(loop)
+    if not bool(outputs.isfinite().all()):
         raise diverged(loop, "a logit is not finite")
-    val, test = ranks.told([float(loop.metric.of(outputs, graph, mask)) for mask in (graph.val_mask, graph.test_mask)])
-    return val, test
+    val, test = (mask[nodes] for mask in (graph.val_mask, graph.test_mask))
+    judged = [loop.metric.of(outputs[mask], graph, nodes[mask]) for mask in (val, test)]
+    return tuple(ranks.told(list(map(float, judged))))
 
 
-def outputs_of(loop: Loop) -> Tensor:
-    """The model's outputs for the validation and test nodes at least, ``(N, outputs)``, as the settings infer them."""
-    graph = loop.graph
-    if isinstance(graph, ShardedGraph):
-        return judged_outputs(graph, infer(loop.model, graph))
-    if loop.settings.evaluation == "exact":
-        with ranks.sharing():
-            return infer(loop.model, graph, sampler=loop.sampler)
+def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
+    """The validation and test nodes, ascending, and the model's outputs for them, as the settings infer them."""
+    graph, how = loop.graph, loop.settings
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
-    samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
-    return infer_sampled(loop.model, graph, samples)
+    if isinstance(graph, ShardedGraph):
+        return nodes, outputs_of_all(graph, infer(loop.model, graph))
+    if how.evaluation == "exact":
+        return nodes, infer(loop.model, graph, sampler=loop.sampler, shared=ranks.size() > 1)[nodes]
+    samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch), how.evaluation_fanout)
+    return nodes, infer_sampled(loop.model, graph, samples)
 
 
 def diverged(loop: Loop, how: str) -> DivergedError:

@@ -202,9 +202,9 @@ class Metric:
         return float(self.function(outputs, y)) if len(y) else float("nan")
 
     def of(self, outputs: Tensor, graph: Graph, nodes: Tensor) -> float:
-        """The metric of some ``nodes`` of ``graph``, bool ``(N,)``, by the outputs ``(N, outputs)`` of a model."""
+        """The metric of some ``nodes`` of ``graph``, ids or bool ``(N,)``, by the outputs of a model for them alone."""
         assert graph.y is not None
-        chosen, y = turned(outputs[nodes], graph.y[nodes], graph)
+        chosen, y = turned(outputs, graph.y[nodes], graph)
         return self(probabilities(chosen, graph.kind) if self.of_probabilities else chosen, y)
 
     def better(self, value: float, than: float) -> bool:

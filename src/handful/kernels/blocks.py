@@ -1,0 +1,183 @@
+"""Products of some rows of a CSR with rows that are read block by block, in ascending order.
+
+The edges of the rows are put in the order of the blocks of their sources, and in each block in that of the rows, so
+that every block of sources is read once and adds to the sums of all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class BlockedEdges:
+    """Edges in the order of the blocks of their sources; those of block b are ``starts[b]`` to ``starts[b + 1]``.
+
+    ``rows`` are counted from the first row, ``columns`` from the first source of the block.
+    """
+
+    starts: Array
+    rows: Array
+    columns: Array
+    weight: Array
+
+    def ranges(self, block: int) -> list[tuple[int, int]]:
+        """The edges of a block, in one range for each thread; no two ranges have a row in common."""
+        lo, hi = int(self.starts[block]), int(self.starts[block + 1])
+        rows = self.rows[lo:hi]
+        cuts = [lo + a for a, _ in even_ranges(hi - lo, get_threads() if hi - lo > 5_000 else 1)] or [lo]
+        cuts = [lo + int(np.searchsorted(rows, rows[cut - lo])) if hi > lo else lo for cut in cuts]
+        return [(a, b) for a, b in zip(cuts, [*cuts[1:], hi], strict=True) if b > a]
+
+
+@kernel
+def _count(indices: Any, shift: int, starts: Any) -> None:
+    for e in range(indices.shape[0]):
+        starts[(indices[e] >> shift) + 1] += 1
+    for b in range(starts.shape[0] - 1):
+        starts[b + 1] += starts[b]
+
+
+@kernel
+def _place(indptr: Any, indices: Any, weight: Any, shift: int, cursor: Any, rows: Any, columns: Any, out: Any) -> None:
+    weighted = weight.shape[0] > 0
+    for v in range(indptr.shape[0] - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            block = indices[e] >> shift
+            at = cursor[block]
+            cursor[block] = at + 1
+            rows[at] = v
+            columns[at] = indices[e] - (block << shift)
+            if weighted:
+                out[at] = weight[e]
+
+
+def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, shift: int) -> BlockedEdges:
+    """The edges of a CSR in the order of the blocks of 2^shift sources.
+
+    Args:
+        indptr, indices: of a checked CSR, rows × sources.
+        weight: ``(edges,)``, or empty.
+        num_sources: how many there are.
+        shift: source u is in block ``u >> shift``.
+    """
+    starts = np.zeros(((num_sources - 1) >> shift) + 2, np.int64)
+    _count(indices, shift, starts)
+    rows, columns = np.empty(len(indices), np.int32), np.empty(len(indices), np.int32)
+    out = np.empty(len(weight), weight.dtype)
+    _place(indptr, indices, weight, shift, starts[:-1].copy(), rows, columns, out)
+    return BlockedEdges(starts, rows, columns, out)
+
+
+@kernel
+def _add(lo: int, hi: int, rows: Any, columns: Any, weight: Any, right: Any, x: Any, out: Any) -> None:
+    weighted, scaled, one = weight.shape[0] > 0, right.shape[0] > 0, out.dtype.type(1)
+    for e in range(lo, hi):
+        v, u, c = rows[e], columns[e], one
+        if weighted:
+            c *= weight[e]
+        if scaled:
+            c *= right[u]
+        for j in range(out.shape[1]):
+            out[v, j] += c * x[u, j]
+
+
+def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Array) -> None:
+    """Add to each row the rows of its sources in one block, times ``weight`` and ``right``.
+
+    Args:
+        edges: those of ``by_blocks``.
+        block: which one.
+        right: ``(sources of the block,)``, or empty for ones.
+        x: ``(sources of the block, F)``.
+        out: ``(rows, F)`` in the type of ``x``.
+    """
+    run(_add, edges.ranges(block), edges.rows, edges.columns, edges.weight, right, x, out)
+
+
+@kernel
+def _softmax_rows(lo: int, hi: int, indptr: Any, indices: Any, a_src: Any, a_dst: Any, slope: Any, first: int,
+                  peak: Any, total: Any) -> None:  # fmt: skip
+    for v in range(lo, hi):
+        own = v + first
+        for h in range(a_dst.shape[1]):
+            top = a_src[own, h]
+            for e in range(indptr[v], indptr[v + 1]):
+                top = max(top, a_src[indices[e], h])
+            raw = top + a_dst[v, h]
+            top = raw if raw > 0 else raw * slope
+            raw = a_src[own, h] + a_dst[v, h]
+            share = np.exp((raw if raw > 0 else raw * slope) - top)
+            for e in range(indptr[v], indptr[v + 1]):
+                if indices[e] != own:
+                    raw = a_src[indices[e], h] + a_dst[v, h]
+                    share += np.exp((raw if raw > 0 else raw * slope) - top)
+            peak[v, h] = top
+            total[v, h] = share
+
+
+def softmax_rows(
+    indptr: Array, indices: Array, a_src: Array, a_dst: Array, slope: float, first: int
+) -> tuple[Array, Array]:
+    """Of the attention of each row and head: the largest score, and the sum of exp(score - it) with its own once.
+
+    Args:
+        indptr, indices: of a checked CSR, rows × sources.
+        a_src, a_dst: ``(sources, heads)`` and ``(rows, heads)``; a score is the leaky ReLU of their sum.
+        slope: of the leaky ReLU.
+        first: which source the first row is.
+    """
+    peak, total = np.empty_like(a_dst), np.empty_like(a_dst)
+    over_rows(_softmax_rows, indptr, indices, a_src, a_dst, a_dst.dtype.type(slope), first, peak, total)
+    return peak, total
+
+
+@kernel
+def _attend(lo: int, hi: int, rows: Any, columns: Any, begin: int, first: int, a_src: Any, a_dst: Any, slope: Any,
+            peak: Any, total: Any, x: Any, out: Any) -> None:  # fmt: skip
+    for e in range(lo, hi):
+        v, u = rows[e], columns[e]
+        if begin + u == first + v:
+            continue
+        for h in range(out.shape[1]):
+            raw = a_src[u, h] + a_dst[v, h]
+            c = np.exp((raw if raw > 0 else raw * slope) - peak[v, h]) / total[v, h]
+            for j in range(out.shape[2]):
+                out[v, h, j] += c * x[u, h, j]
+
+
+def attend_block(
+    edges: BlockedEdges,
+    block: int,
+    begin: int,
+    first: int,
+    a_src: Array,
+    a_dst: Array,
+    slope: float,
+    peak: Array,
+    total: Array,
+    x: Array,
+    out: Array,
+) -> None:
+    """Add to each row the rows of its sources in one block, weighed by attention; its own is left out.
+
+    Args:
+        edges: those of ``by_blocks``.
+        block: which one; its first source is ``begin``.
+        first: which source the first row is.
+        a_src: ``(sources of the block, heads)``.
+        a_dst, peak, total: ``(rows, heads)``; see ``softmax_rows``.
+        slope: of the leaky ReLU.
+        x: ``(sources of the block, heads, channels)``.
+        out: ``(rows, heads, channels)``.
+    """
+    slope = out.dtype.type(slope)
+    args = begin, first, a_src, a_dst, slope, peak, total, x, out
+    run(_attend, edges.ranges(block), edges.rows, edges.columns, *args)

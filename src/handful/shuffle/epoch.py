@@ -1,0 +1,300 @@
+"""An epoch within a budget of memory: the batches of a partition, byte for byte as they are made in memory.
+
+1. The deal gives every node its part.
+2. The edges are read once, in order. Those inside a part, one in m, go to where their part waits.
+3. Part by part, the edges are renumbered and cut to what the loss can see. Now it is known which rows are needed.
+4. Features and labels are read once, in order, and the rows that are needed go to where their part waits.
+5. The batches are handed out.
+
+What waits is in memory while the budget allows, and else in files (``Scratch``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.adjacency import Adjacency
+from handful.batch import Batch, Sample, training_sample
+from handful.errors import HandfulError
+from handful.graph import Graph
+from handful.kernels import memory
+from handful.kernels.csr import index_dtype
+from handful.kernels.rows import put_rows
+from handful.kernels.subgraph import BLOCK, Codes, coded, cut, grouped, members, part_csr, row_blocks
+from handful.samplers.base import Deal
+from handful.samplers.induced import edge_values, part_adjacency
+from handful.shuffle.budget import Budget
+from handful.shuffle.read import ahead, fetch, fetch_rows
+from handful.shuffle.scratch import Scratch
+from handful.trim import trim
+
+Say = Callable[[str, float], None]
+"""Called with what is being done, and the share of it that is done."""
+StepBytes = Callable[[Sample], int]
+"""What a training step on a sample takes beside the sample and its features."""
+ROWS = 1 << 25
+"""How many bytes of features are read at a time."""
+ARRAYS = ("indptr", "indices", "weight", "source_degree")
+"""The arrays of a layer. Those of trimmed layers are the first values of the longest."""
+
+
+def shuffled(
+    graph: Graph,
+    deal: Deal,
+    memory: int,
+    *,
+    depth: int | None = None,
+    step_bytes: StepBytes = lambda sample: 0,
+    say: Say = lambda what, share: None,
+) -> Iterator[Batch]:
+    """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
+
+    They are those that ``training_sample`` of every part, ``trim`` and ``make_batch`` give.
+
+    Args:
+        graph: on the CPU; its arrays may be, and of a large graph are, memory-mapped.
+        deal: the partition; its array is written over.
+        memory: the budget; see ``Budget``.
+        depth: of the model, for ``trim``; ``None`` for batches that are not trimmed.
+        step_bytes: what a step takes on each sample.
+        say: told how far the work is.
+
+    Raises:
+        HandfulError: the budget cannot hold a part, or there is no room for scratch files.
+
+    >>> import handful as hf
+    >>> graph, sampler = hf.load("synthetic?nodes=100&degree=4"), hf.RandomNodes(parts=2)
+    >>> [batch.num_nodes for batch in shuffled(graph, sampler.deal(graph, 0, 0), 2**32)]
+    [50, 50]
+    """
+    graph.require_training()
+    if graph.device.type != "cpu":
+        raise HandfulError(
+            f"memory is for a graph on the CPU, and this one is on {graph.device}: leave one of them out"
+        )
+    codes = coded(deal.part, deal.parts, deal.hubs)
+    del deal
+    budget = Budget(memory, codes.m)
+    with Scratch() as scratch:
+        cut_edges(graph, codes, scratch, budget, say)
+        waiting: list[Waiting] = []
+        for p, sample in enumerate(samples(graph, codes, depth, scratch, budget, say)):
+            needed = step_bytes(sample) + _feature_bytes(graph, sample)
+            budget.require(needed, scratch, "a training step on one part")
+            waiting.append(put(sample, p, codes, needed, scratch))
+            del sample
+        collect(graph, codes, [one.hubs for one in waiting], scratch, budget, say)
+        del codes
+        for p, one in enumerate(waiting):
+            budget.make_room(one.step_bytes, scratch, "a training step on one part")
+            yield batch_of(graph, p, one, scratch)
+
+
+# -- edges ------------------------------------------------------------------------------------------------------------
+
+
+def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say: Say) -> None:
+    """Read all edges once, and let those inside a part wait as its ``count``, ``source`` and ``weight``."""
+    indptr, indices = graph.topology
+    weight = edge_values(graph)
+    size = int(np.clip(budget.free() // 64, 1 << 12, BLOCK))
+    needed = 32 * size
+
+    def prepare(block: tuple[int, int]) -> tuple[int, int]:
+        begin, end = int(indptr[block[0]]), int(indptr[block[1]])
+        for array in (indices, weight):
+            if array is not None:
+                fetch(array, begin, end)
+        return block
+
+    for p in range(codes.m):  # of the types that they have, should there be no rows
+        for name, none in (("count", np.empty(0, np.uint8)), ("source", indices[:0]), ("weight", _none(weight))):
+            scratch.append(name, p, none)
+    budget.make_room(needed, scratch, "a block of edges")
+    for lo, hi in ahead(row_blocks(indptr, size), prepare):
+        piece = cut(lo, indptr[lo : hi + 1], indices, codes, weight)
+        for p in range(codes.m):
+            for name, array in zip(("count", "source", "weight"), piece.of(p), strict=True):
+                if len(array):
+                    scratch.append(name, p, array.copy())
+        del piece
+        budget.make_room(needed, scratch, "a block of edges")
+        say("reading edges", hi / graph.num_nodes)
+
+
+def _none(weight: np.ndarray | None) -> np.ndarray:
+    return np.empty(0, np.float32) if weight is None else weight[:0]
+
+
+def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int:
+    """What renumbering and trimming a part takes at its largest; its own nodes and edges, and the graph's nodes."""
+    return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
+
+
+def samples(
+    graph: Graph, codes: Codes, depth: int | None, scratch: Scratch, budget: Budget, say: Say
+) -> Iterator[Sample]:
+    """The sample of every part. From then on only nodes that it needs have its code; hubs keep theirs."""
+    together = max(1, codes.m // 8)  # the codes are read at most eight times, and the nodes listed take a byte each
+    heavy = graph.edge_weight is not None or graph.has_loops
+    for begin in range(0, codes.m, together):
+        for p, own in enumerate(members(codes, begin, min(begin + together, codes.m)), begin):
+            edges, rows = scratch.rows("source", p), len(own) + len(codes.hubs)
+            budget.make_room(part_bytes(rows, edges, graph.num_nodes, heavy), scratch, "one part")
+            sample = _sample(graph, codes, p, own, depth, scratch)
+            if sample.num_nodes < rows:
+                _forget_others(codes, p, own, sample.nodes.numpy())
+            yield sample
+            del sample
+            say("cutting parts", (p + 1) / codes.m)
+
+
+def _sample(graph: Graph, codes: Codes, p: int, own: np.ndarray, depth: int | None, scratch: Scratch) -> Sample:
+    edges = (scratch.joined(name, p) for name in ("count", "source", "weight"))
+    nodes, *csr = map(torch.from_numpy, part_csr(codes, p, own, *edges))
+    sample = training_sample(graph, nodes, (part_adjacency(graph, *csr),), own=len(own))
+    return sample if depth is None else trim(sample, depth)
+
+
+def _forget_others(codes: Codes, p: int, own: np.ndarray, needed: np.ndarray) -> None:
+    """Take the nodes of part ``p`` that are not ``needed`` out of it; hubs keep their code."""
+    code, m, hub = codes.code, codes.m, codes.hub
+    for nodes, to in ((own, m), (needed, p)):
+        code[nodes if hub is None else nodes[code[nodes] != hub]] = to
+
+
+# -- what waits -------------------------------------------------------------------------------------------------------
+
+
+class Waiting(NamedTuple):
+    """A sample whose arrays wait in the scratch."""
+
+    layers: tuple[Adjacency, ...]
+    """Without their arrays."""
+    lengths: tuple[dict[str, int], ...]
+    """How much of every array a layer has, by name; an array that it has not is left out."""
+    hubs: np.ndarray
+    """Ids, ascending, of the hubs that it needs."""
+    step_bytes: int
+    """What a training step on it takes, its features included."""
+
+
+def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch) -> Waiting:
+    """Let the sample of part ``p`` wait in the scratch."""
+    smallest = index_dtype(len(codes.code))
+    nodes = sample.nodes.numpy()
+    scratch.append("nodes", p, nodes.astype(smallest))
+    scratch.append("targets", p, sample.targets.numpy().astype(smallest))
+    found = [{name: getattr(layer, name) for name in ARRAYS} for layer in sample.layers]
+    lengths = tuple({name: len(one) for name, one in arrays.items() if one is not None} for arrays in found)
+    for name in lengths[0]:
+        scratch.append(name, p, max((arrays[name] for arrays in found), key=len).numpy())
+    layers = tuple(
+        replace(layer, **{name: arrays[name][:0] for name in length})
+        for layer, arrays, length in zip(sample.layers, found, lengths, strict=True)
+    )
+    hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
+    return Waiting(layers, lengths, hubs, step_bytes)
+
+
+def _take(waiting: Waiting, p: int, scratch: Scratch) -> Sample:
+    """What ``put`` was given."""
+    nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
+    arrays = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
+    layers = tuple(
+        replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
+        for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
+    )
+    return Sample(nodes, layers, targets)
+
+
+# -- features and labels ----------------------------------------------------------------------------------------------
+
+
+def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch, budget: Budget, say: Say) -> None:
+    """Read features and labels once, in order, and let the rows that each part needs wait as its ``x`` and ``y``.
+
+    Args:
+        graph: whose rows.
+        codes: a node is needed by the part that it has as its code.
+        hubs: of each part, those that it needs; ids, ascending.
+        scratch: where they wait.
+        budget: of the memory.
+        say: told how far it is.
+    """
+    assert graph.x is not None
+    assert graph.y is not None
+    assert graph.train_mask is not None
+    x, n = _bits(graph.x), graph.num_nodes
+    rows = max(1, int(np.clip(budget.free() // 16, 1 << 16, ROWS)) // max(1, x.strides[0]))
+    needed = 2 * rows * (x.strides[0] + 64)
+
+    def prepare(lo: int) -> tuple[int, list[np.ndarray]]:
+        wanted = _wanted(codes, hubs, lo, min(lo + rows, n))
+        fetch_rows(x, np.sort(np.concatenate(wanted), kind="stable"))
+        return lo, wanted
+
+    for p in range(codes.m):  # of the types that they have, should no row be needed
+        scratch.append("x", p, x[:0])
+        scratch.append("y", p, graph.y[:0].numpy())
+    budget.make_room(needed, scratch, "a block of features")
+    for lo, wanted in ahead(range(0, n, rows), prepare):
+        for p, nodes in enumerate(wanted):
+            if len(nodes):
+                ids = torch.from_numpy(nodes)
+                scratch.append("x", p, torch.from_numpy(x).index_select(0, ids).numpy())
+                target = graph.train_mask[ids] & torch.from_numpy(_own(codes, p, nodes))
+                scratch.append("y", p, graph.y.index_select(0, ids[target]).numpy())
+        del wanted
+        budget.make_room(needed, scratch, "a block of features")
+        say("reading features", min(1.0, (lo + rows) / n))
+
+
+def _wanted(codes: Codes, hubs: list[np.ndarray], lo: int, hi: int) -> list[np.ndarray]:
+    """Ids, ascending, of the nodes ``lo`` to ``hi`` that each part needs."""
+    found = [nodes + lo for nodes in grouped(codes.code[lo:hi], 0, codes.m)]
+    if codes.hub is None:
+        return found
+    here = (some[slice(*np.searchsorted(some, (lo, hi)))] for some in hubs)
+    return [np.sort(np.concatenate(both), kind="stable") for both in zip(found, here, strict=True)]
+
+
+def _own(codes: Codes, p: int, nodes: np.ndarray) -> np.ndarray:
+    """Which of the nodes of part ``p`` are no helpers."""
+    own = codes.code[nodes] == p
+    if codes.hub is not None:
+        at = np.flatnonzero(~own)
+        own[at] = codes.hub_part[np.searchsorted(codes.hubs, nodes[at])] == p
+    return own
+
+
+def _bits(x: Tensor) -> np.ndarray:
+    """The rows of ``x`` as integers of the same size: numpy and numba do not know all of its types."""
+    return x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
+
+
+def _feature_bytes(graph: Graph, sample: Sample) -> int:
+    """What the nodes and features of a batch take."""
+    assert graph.x is not None
+    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 16)
+
+
+def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
+    """The batch of part ``p``; nothing of it waits any more."""
+    assert graph.x is not None
+    sample = _take(waiting, p, scratch)
+    places = np.argsort(sample.nodes.numpy(), kind="stable")
+    x, at = memory.empty((sample.num_nodes, graph.num_features), graph.x), 0
+    for piece in scratch.take("x", p):
+        put_rows(piece, places[at : at + len(piece)], _bits(x))
+        at += len(piece)
+    if at != sample.num_nodes:
+        raise AssertionError(f"part {p} has {at} rows of features for {sample.num_nodes} nodes")
+    y = torch.from_numpy(scratch.joined("y", p))
+    return Batch(sample.nodes, sample.layers, sample.targets, x=x, y=y)

@@ -1,0 +1,151 @@
+"""``Scratch``: arrays that wait for the turn of their part, in memory while they may, else in files without a name."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+import numpy as np
+
+from handful.errors import HandfulError
+from handful.files import home
+
+
+class Written(NamedTuple):
+    """An array in a file."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class Scratch:
+    """For each name and part an array that comes in pieces: ``append`` them, then ``take`` them in order, once.
+
+    Pieces are held in memory until ``spill`` is asked to make room: then those of the last parts, which have the
+    longest to wait, go to a file. There is one for each name; it has no entry in its folder, so that nothing is left
+    when the process ends in whatever way, and its room is given back when the last piece was taken.
+
+    Args:
+        folder: where the files are; ``$HANDFUL_HOME/scratch``, or that of the user's cache, when ``None``.
+
+    >>> with Scratch() as scratch:
+    ...     scratch.append("x", 0, np.arange(3))
+    ...     scratch.append("x", 0, np.arange(2))
+    ...     scratch.spill(1)
+    ...     [piece.tolist() for piece in scratch.take("x", 0)], scratch.held, scratch.written
+    ([[0, 1, 2], [0, 1]], 0, 24)
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = home() / "scratch" if folder is None else folder
+        self.held = 0
+        """Bytes in memory."""
+        self.written = 0
+        """Bytes that went to files, in all."""
+        self._pieces: dict[int, dict[str, list[np.ndarray | Written]]] = {}
+        self._files: dict[str, IO[bytes]] = {}
+        self._waiting: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._pieces.clear()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def append(self, name: str, part: int, piece: np.ndarray) -> None:
+        """One more piece of the array ``name`` of ``part``; it must own its memory, and may not be changed any more."""
+        self._pieces.setdefault(part, {}).setdefault(name, []).append(piece)
+        self.held += piece.nbytes
+
+    def take(self, name: str, part: int) -> Iterator[np.ndarray]:
+        """The pieces of an array in their order; each is forgotten when the next one is asked for."""
+        pieces = self._pieces.get(part, {}).pop(name, [])
+        pieces.reverse()
+        while pieces:
+            piece = pieces.pop()
+            if isinstance(piece, Written):
+                yield self._read(name, piece)
+                self._done(name)
+            else:
+                self.held -= piece.nbytes
+                yield piece
+
+    def rows(self, name: str, part: int) -> int:
+        """How many rows all pieces of an array have."""
+        return sum(piece.shape[0] for piece in self._pieces[part][name])
+
+    def joined(self, name: str, part: int) -> np.ndarray:
+        """All pieces of an array as one, in the smallest type that fits them; there must be one at least."""
+        pieces = self._pieces[part][name]
+        if len(pieces) == 1:
+            return next(self.take(name, part))
+        shape = self.rows(name, part), *pieces[0].shape[1:]
+        out, at = np.empty(shape, np.result_type(*{piece.dtype for piece in pieces})), 0
+        for piece in self.take(name, part):
+            out[at : at + len(piece)] = piece
+            at += len(piece)
+        return out
+
+    def spill(self, size: int) -> None:
+        """Move at least ``size`` bytes from memory to files, or all there is.
+
+        Raises:
+            HandfulError: there is no room for the files.
+        """
+        for part in sorted(self._pieces, reverse=True):
+            for name, pieces in self._pieces[part].items():
+                for k, piece in enumerate(pieces):
+                    if size <= 0:
+                        return
+                    if isinstance(piece, np.ndarray):
+                        pieces[k] = self._write(name, piece)
+                        self.held -= piece.nbytes
+                        size -= piece.nbytes
+
+    def _write(self, name: str, piece: np.ndarray) -> Written:
+        try:
+            if name not in self._files:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._files[name] = TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115  (closed below)
+                self._waiting[name] = 0
+            file = self._files[name]
+            offset = file.seek(0, 2)
+            left = memoryview(np.ascontiguousarray(piece)).cast("B") if piece.size else memoryview(b"")
+            while left:
+                left = left[file.write(left) :]
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            what = "is full" if full else f"cannot be written: {error.strerror}"
+            raise HandfulError(
+                f"the scratch folder {self.folder} {what}, after {self.written / 2**30:.2f} GiB: free some room, "
+                "name a folder on another disk by HANDFUL_HOME, or give more memory"
+            ) from None
+        self.written += piece.nbytes
+        self._waiting[name] += 1
+        return Written(offset, piece.shape, piece.dtype)
+
+    def _read(self, name: str, piece: Written) -> np.ndarray:
+        out = np.empty(piece.shape, piece.dtype)
+        file = self._files[name]
+        file.seek(piece.offset)
+        left = memoryview(out).cast("B") if out.size else memoryview(b"")
+        while left:
+            got = file.readinto(left)  # type: ignore[attr-defined]
+            if not got:
+                raise HandfulError(f"a scratch file in {self.folder} was cut short: run it again")
+            left = left[got:]
+        return out
+
+    def _done(self, name: str) -> None:
+        """One piece less waits in the file of ``name``; an empty file is given back."""
+        self._waiting[name] -= 1
+        if self._waiting[name] == 0:
+            self._files.pop(name).close()

@@ -1,0 +1,378 @@
+"""Exact inference within a budget of memory: what layers put out is kept in files, and read by blocks in order.
+
+The targets of a layer go by chunks that fit. The rows of a chunk's sources are read block by block in ascending order,
+and each block adds to the sums of all targets of the chunk (``Blocked``). What comes out is written to a file before
+the next chunk begins, so that a job that was killed goes on where it was (``OnDisk``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from handful.adjacency import Adjacency, inverse_root
+from handful.budget import in_words
+from handful.errors import HandfulError
+from handful.files import read_bytes, sealed, unsealed, write_json
+from handful.graph import Graph, fingerprint, text_fingerprint
+from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
+from handful.nn.network import Chunks, Network
+
+Progress = Callable[[int, int, int], None]
+"""Called with the number of a pass over the nodes, how many rows of it are done, and how many there are."""
+STATE = "state.json"
+RECORD_SECONDS = 5.0
+"""The least time between two records of how far a pass is."""
+SLOPE = 0.2
+"""Of the leaky ReLU of attention."""
+FEWEST_ROWS = 256
+"""How many rows of the widest layer a budget must have room for, beside a block of as many sources."""
+
+
+# -- products ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Blocked(Adjacency):
+    """An adjacency whose products read the rows of the sources by blocks: they may be of a memory-mapped file.
+
+    A sum adds the sources in ascending order, one after another: it is that of ``Adjacency`` to rounding.
+
+    Args:
+        dtype: of the model's parameters; what products give, whatever the type of the file.
+        shift: a block has 2^shift sources.
+        whole: the square that these rows were cut from; ``None`` for the square itself.
+    """
+
+    in_memory: ClassVar[bool] = False
+
+    dtype: torch.dtype = torch.float32
+    shift: int = 16
+    whole: Blocked | None = None
+
+    def rows(self, lo: int, hi: int) -> Blocked:
+        start, stop = int(self.indptr[lo]), int(self.indptr[hi])
+        return replace(
+            self,
+            indptr=self.indptr[lo : hi + 1] - start,
+            indices=self.indices[start:stop],
+            weight=None if self.weight is None else self.weight[start:stop],
+            symmetric=False,
+            offset=self.offset + lo,
+            whole=self.whole or self,
+        )
+
+    def own(self, x: Tensor) -> Tensor:
+        return super().own(x).to(self.dtype)
+
+    @cached_property
+    def gcn_scale(self) -> Tensor:
+        if self.whole is not None:
+            return self.whole.gcn_scale
+        out, step = torch.empty(self.num_sources), 1 << self.shift
+        for lo in range(0, self.num_sources, step):
+            hi = min(lo + step, self.num_sources)
+            out[lo:hi] = inverse_root(self.rows(lo, hi).own_degree_with_loops)
+        return out
+
+    def matmul(
+        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
+    ) -> Tensor:
+        out = torch.zeros(self.num_targets, x.shape[1], dtype=self.dtype)
+        none = np.empty(0, out.numpy().dtype)
+        for block, begin, rows in self._blocks(x):
+            scale = none if right is None else right[begin : begin + len(rows)].to(self.dtype).numpy()
+            add_block(self._edges, block, scale, rows, out.numpy())
+        if left is not None:
+            out.mul_(left.to(self.dtype)[:, None])
+        return out if onto is None else onto.add_(out)
+
+    def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
+        a_src, a_dst = a_source.numpy(), a_target.to(self.dtype).contiguous().numpy()
+        edges = self.indptr.numpy(), self.indices.numpy()
+        peak, total = softmax_rows(*edges, a_src, a_dst, SLOPE, self.offset)
+        score = torch.nn.functional.leaky_relu(self.own(a_source) + a_target, SLOPE)
+        share = (score - torch.from_numpy(peak)).exp() / torch.from_numpy(total)
+        out = share[..., None] * self.own(x)
+        for block, begin, rows in self._blocks(x):
+            scores = a_src[begin : begin + len(rows)]
+            args = self.offset, scores, a_dst, SLOPE, peak, total, rows, out.numpy()
+            attend_block(self._edges, block, begin, *args)
+        return out
+
+    @cached_property
+    def _edges(self) -> BlockedEdges:
+        weight = torch.empty(0, dtype=self.dtype) if self.weight is None else self.weight.to(self.dtype)
+        arrays = self.indptr.numpy(), self.indices.numpy(), weight.numpy()
+        return by_blocks(*arrays, self.num_sources, self.shift)
+
+    def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Every block in which a source of these edges is: its number, its first source, and its rows of ``x``."""
+
+        def read(block: int) -> np.ndarray:
+            begin = block << self.shift
+            return x[begin : begin + (1 << self.shift)].to(self.dtype, copy=True).numpy()
+
+        wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
+        with ThreadPoolExecutor(1) as reader:  # the next block is read while this one is added
+            ahead = [reader.submit(read, wanted[0])] if wanted else []
+            for block, following in zip(wanted, [*wanted[1:], None], strict=True):
+                rows = ahead.pop().result()
+                if following is not None:
+                    ahead.append(reader.submit(read, following))
+                yield block, block << self.shift, rows
+
+
+# -- what layers put out ----------------------------------------------------------------------------------------------
+
+
+class OnDisk(Chunks):
+    """Chunks of rows that fit into ``room`` bytes, and what is made of them in files of a folder.
+
+    A folder that such an object has left half-way is gone on with: ``state.json`` says how far each pass was.
+
+    Args:
+        folder: for this job alone; whoever made it removes it.
+        room: how many bytes of memory may be used.
+        width: of the widest layer.
+        edge_bytes: what an edge of a chunk takes.
+        safe: whether what was written is to outlive the machine, and not only the process.
+        progress: told of every chunk.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        room: int,
+        width: int,
+        edge_bytes: int,
+        safe: bool = False,
+        progress: Progress = lambda which, done, count: None,
+    ) -> None:
+        self.folder, self.edge_bytes, self.safe, self.progress = folder, edge_bytes, safe, progress
+        self._passes: list[dict[str, Any]] = []
+        self._calls, self._recorded, self._spent = 0, time.monotonic(), set[int]()
+        kept = self._read_state()
+        if kept is not None and kept["room"] <= room:  # the chunks that were begun with
+            room = kept["room"]
+        self.room = room
+        # Of a chunk: its sums, its own rows, and a few outputs; two blocks of sources beside it.
+        self.row_bytes = 4 * 6 * width + 64
+        super().__init__(max(1, room // 2 // self.row_bytes))
+        self.shift = max(0, min(20, (room // 4 // (2 * 4 * width)).bit_length() - 1))
+
+    def of_targets(self, adj: Adjacency) -> list[int]:
+        """Chunks of targets whose rows and edges fit into half of the room."""
+        indptr, cuts, most = adj.indptr.numpy(), [0], self.room // 2
+        while cuts[-1] < adj.num_targets:
+            lo, low, high = cuts[-1], cuts[-1], adj.num_targets
+            while low < high:
+                middle = (low + high + 1) // 2
+                needed = (middle - lo) * self.row_bytes + int(indptr[middle] - indptr[lo]) * self.edge_bytes
+                low, high = (middle, high) if needed <= most else (low, middle - 1)
+            if low == lo:
+                needed = self.row_bytes + int(indptr[lo + 1] - indptr[lo]) * self.edge_bytes
+                raise HandfulError(
+                    f"the edges of node {lo} alone take {in_words(needed)}, and there is room for {in_words(most)}: "
+                    f"give {in_words(2 * (needed - most))} more memory"
+                )
+            cuts.append(low)
+        return cuts
+
+    def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
+        which, count = self._calls, cuts[-1]
+        self._calls += 1
+        self._drop_spent(which)
+        if which == len(self._passes):
+            self._passes.append({"done": 0, "count": count, "shape": None, "dtype": None})
+        one = self._passes[which]
+        if one["count"] != count:
+            raise HandfulError(f"{self.folder} is of another job: remove it, or choose another place")
+        if one["done"] < count or one["shape"] is None:
+            self._write(which, make, cuts)
+        self.progress(which, count, count)
+        if not self._path(which).exists():  # a later pass that needed it is done
+            return torch.empty(count, *one["shape"], dtype=getattr(torch, one["dtype"]), device="meta")
+        return self._mapped(which)
+
+    def finish(self) -> None:
+        """Keep the file of the last pass alone."""
+        self._drop_spent(self._calls)
+
+    def _write(self, which: int, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> None:
+        one, path = self._passes[which], self._path(which)
+        with path.open("r+b" if path.exists() else "w+b") as file:
+            for lo, hi in pairwise(cuts) if len(cuts) > 1 else [(0, 0)]:
+                if hi <= one["done"] and one["shape"] is not None:
+                    continue
+                rows = make(lo, hi).contiguous()
+                if one["shape"] is None:
+                    one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
+                    self._allocate(file.fileno(), one["count"] * rows[:1].nbytes if len(rows) else 0)
+                data = rows.reshape(-1).view(torch.uint8).numpy() if rows.numel() else np.empty(0, np.uint8)
+                self._put(file.fileno(), data, lo * (data.nbytes // max(1, hi - lo)))
+                one["done"] = hi
+                self.progress(which, hi, one["count"])
+                if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
+                    self._record(file.fileno())
+            self._record(file.fileno())
+
+    def _allocate(self, file: int, size: int) -> None:
+        """Take all of the disk that the pass needs before its work begins."""
+        if size and hasattr(os, "posix_fallocate"):
+            with self._room_on_disk(size):
+                os.posix_fallocate(file, 0, size)
+
+    def _put(self, file: int, data: np.ndarray, at: int) -> None:
+        with self._room_on_disk(data.nbytes):
+            written = 0
+            while written < data.nbytes:
+                written += os.pwrite(file, data[written:].data, at + written)
+
+    def _room_on_disk(self, size: int) -> _Told:
+        return _Told(f"{in_words(size)} of a layer's output could not be written to {self.folder}")
+
+    def _record(self, file: int) -> None:
+        if self.safe:
+            os.fsync(file)
+        write_json(self.folder / STATE, sealed({"room": self.room, "passes": self._passes}))
+        self._recorded = time.monotonic()
+
+    def _read_state(self) -> dict[str, Any] | None:
+        path = self.folder / STATE
+        if not path.exists():
+            return None
+        try:
+            state = unsealed(json.loads(read_bytes(path)))
+            self._passes = state["passes"]
+            return state
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise HandfulError(f"{path} cannot be read ({error}): remove {self.folder}, and begin again") from None
+
+    def _mapped(self, which: int) -> Tensor:
+        one = self._passes[which]
+        shape, dtype = (one["count"], *one["shape"]), getattr(torch, one["dtype"])
+        size = torch.Size(shape).numel() * dtype.itemsize
+        if not size:
+            return torch.empty(shape, dtype=dtype)
+        if self._path(which).stat().st_size < size:
+            raise HandfulError(f"{self._path(which)} is cut short: remove {self.folder}, and begin again")
+        # Copy-on-write, as torch wants memory that it may write to.
+        array = np.memmap(self._path(which), np.uint8, "c", shape=(size,))
+        tensor = torch.from_numpy(array).view(dtype).view(shape)
+        weakref.finalize(tensor, self._spent.add, which)
+        return tensor
+
+    def _drop_spent(self, which: int) -> None:
+        """Remove the files that nobody reads, nor will: a later pass is complete."""
+        for old in [old for old in self._spent if old < which - 1]:
+            self._path(old).unlink(missing_ok=True)
+            self._spent.discard(old)
+
+    def _path(self, which: int) -> Path:
+        return self.folder / f"pass-{which}.bin"
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Inside, an error of the system is told as one that says what to do."""
+
+    what: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise HandfulError(f"{self.what} ({error.strerror}): make room there, or use another place") from None
+
+
+# -- inference --------------------------------------------------------------------------------------------------------
+
+
+def least_room(model: Network, graph: Graph) -> int:
+    """The bytes that ``infer_within`` needs: a number for each node, and a few rows of the widest layer."""
+    return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * widest(model) + 64)
+
+
+def widest(model: Network) -> int:
+    """The width of the widest layer, features included."""
+    return max(max(p.shape) for p in model.parameters())
+
+
+def infer_within(
+    model: Network, graph: Graph, room: int, folder: Path, safe: bool = False, progress: Progress | None = None
+) -> Tensor:
+    """``model.infer`` on ``graph`` with ``room`` bytes of memory; the result is mapped from a file in ``folder``."""
+    assert graph.x is not None
+    dtype = next(model.parameters()).dtype
+    edge_bytes = 8 + (0 if graph.edge_weight is None else 8 + dtype.itemsize)
+    if graph.has_loops or graph.edge_weight is not None:
+        edge_bytes += 24  # its ends as int64, to find loops and to add up weights
+    told = {} if progress is None else {"progress": progress}
+    scale = 4 * graph.num_nodes  # of GCN's degrees
+    chunks = OnDisk(folder, room - scale, widest(model), edge_bytes, safe, **told)
+    adj = Blocked(
+        graph.indptr,
+        graph.indices,
+        graph.num_nodes,
+        graph.edge_weight,
+        symmetric=bool(graph.undirected),
+        has_loops=graph.has_loops,
+        dtype=dtype,
+        shift=chunks.shift,
+    )
+    out = model.infer(graph.x, adj, chunks)
+    chunks.finish()
+    return out
+
+
+def job_name(model: Network, graph: Graph) -> str:
+    """A name that belongs to these weights and this graph: what was computed under it is of them."""
+    assert graph.x is not None
+    weights = [p.detach() for _, p in sorted(model.state_dict().items())]
+    told = {"model": type(model).__name__, "options": model.options, "graph": graph.checksum}
+    edges = [] if graph.edge_weight is None else [graph.edge_weight]
+    return f"{fingerprint(*weights)}-{fingerprint(graph.x, *edges)}-{text_fingerprint(told)}"
+
+
+@contextmanager
+def job_folder(scratch: Path, model: Network, graph: Graph) -> Iterator[Path]:
+    """The folder of a job in ``scratch``, held for this process."""
+    folder = scratch / job_name(model, graph)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise HandfulError(f"{folder} is in use by another process: wait for it, or use another place") from None
+    try:
+        yield folder
+    finally:
+        lock.release()
+
+
+def forget(scratch: Path) -> None:
+    """Remove what jobs have left in ``scratch``, and the folder if nothing else is in it."""
+    for folder in [state.parent for state in scratch.glob(f"*/{STATE}")]:
+        for path in [*folder.glob("pass-*.bin"), folder / STATE, folder / "lock"]:
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+    with suppress(OSError):
+        scratch.rmdir()
