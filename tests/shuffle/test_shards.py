@@ -15,6 +15,7 @@ import handful as hf
 from graphs import make_graph
 from handful.errors import DatasetError, GraphError
 from handful.shuffle.shards import ShardedGraph, even_cuts, is_sharded, open_shards, shard
+from handful.storage import Folder
 from in_ranks import Launch, shared_launch
 
 __all__ = ["shared_launch"]
@@ -91,11 +92,12 @@ def test_indices_beyond_the_graph_never_reach_a_kernel(tmp_path: Path) -> None:
     graph = make_graph(20)
     path = shard(graph, tmp_path / "one", 1)
     header = json.loads((path / "shard-0" / "graph.json").read_text())
-    bad = graph.indices.clone()
+    bad = graph.indices.numpy().copy()
     bad[3] = 20
-    from handful.storage import _write
-
-    header["arrays"]["indices"] = _write(path / "shard-0", "indices", bad)
+    folder = Folder(path / "shard-0")
+    with folder.array("indices", "int32") as out:
+        out.append(bad)
+    header["arrays"]["indices"] = folder.arrays["indices"]
     (path / "shard-0" / "graph.json").write_text(json.dumps(header))
     with pytest.raises(DatasetError, match="not a valid shard"):
         open_shards(path)

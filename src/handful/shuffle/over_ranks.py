@@ -20,7 +20,7 @@ from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, training_sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
-from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, part_sizes, row_blocks
+from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, row_blocks
 from handful.nn.network import Chunks, map_rows
 from handful.nn.stack import Stack
 from handful.samplers.base import Sampler
@@ -92,7 +92,7 @@ def sent(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> l
 
 def sample_of(graph: ShardedGraph, codes: Codes, p: int, survivors: Survivors) -> Sample:
     """Part ``p`` as a sample: the same as the sampler makes of the whole graph."""
-    (own,) = members(codes, part_sizes(codes), p, p + 1)
+    (own,) = members(codes, p, p + 1)
     nodes, *edges = part_csr(codes, p, own, *survivors)
     adjacency = part_adjacency(graph, *map(torch.from_numpy, edges))
     return training_sample(graph, torch.from_numpy(nodes), (adjacency,), own=len(own))

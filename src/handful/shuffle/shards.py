@@ -28,13 +28,14 @@ from handful.kernels import csr
 from handful.storage import (
     FIELDS,
     HEADER,
+    Folder,
     _map,
+    _plain,
     _read_stamp,
     _refuse_odd,
     _sibling,
     _stamp,
     _verify,
-    _write,
     _write_stamp,
 )
 
@@ -173,11 +174,14 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
     }
     try:
         for k, (lo, hi) in enumerate(pairwise(cuts)):
-            folder = aside / f"shard-{k}"
-            folder.mkdir(parents=True)
-            arrays = {name: _write(folder, name, values) for name, values in _rows(graph, lo, hi).items()}
-            header = json.dumps({**said, "shard": k, "arrays": arrays}, ensure_ascii=False, indent=1)
-            (folder / HEADER).write_text(header, encoding="utf-8")
+            folder = Folder(aside / f"shard-{k}")
+            folder.path.mkdir(parents=True)
+            for name, values in _rows(graph, lo, hi).items():
+                array, dtype = _plain(values)
+                with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
+                    out.append(array)
+            header = json.dumps({**said, "shard": k, "arrays": folder.arrays}, ensure_ascii=False, indent=1)
+            (folder.path / HEADER).write_text(header, encoding="utf-8")
         aside.rename(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
