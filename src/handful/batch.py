@@ -10,7 +10,7 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.errors import SamplerError
-from handful.graph import Graph
+from handful.graph import Graph, fingerprint
 from handful.kernels.memory import empty
 
 
@@ -132,6 +132,22 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
     x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
     y = graph.y[sample.nodes[sample.targets]]
     return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y)
+
+
+def batch_checksum(batch: Batch) -> str:
+    """A fingerprint of all that a batch is: nodes, edges, targets, features and labels.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=100&degree=4")
+    >>> one, other = (batch_checksum(batch) for batch in hf.RandomNodes(parts=2).epoch(graph, seed=0, epoch=0))
+    >>> one != other
+    True
+    """
+    edges = (
+        getattr(layer, name) for layer in batch.layers for name in ("indptr", "indices", "weight", "source_degree")
+    )
+    arrays = (batch.nodes, batch.targets, batch.target_weight, *edges, batch.x, batch.y)
+    return fingerprint(*(array for array in arrays if array is not None))
 
 
 def gather(x: Tensor, rows: Tensor) -> Tensor:

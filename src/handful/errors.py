@@ -38,6 +38,14 @@ class DivergedError(HandfulError):
     """Training whose loss is no longer finite."""
 
 
+class RankError(HandfulError):
+    """One of several processes that train together did not come up, is gone, or has other data."""
+
+
+class ToldElsewhere(RankError):
+    """Another rank has failed and says why: the command line is silent here."""
+
+
 MANY = 20
 """More names than this are not listed."""
 

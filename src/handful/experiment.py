@@ -12,6 +12,7 @@ from typing import Any, Self, TypedDict, Unpack, get_type_hints
 
 import torch
 
+from handful import ranks
 from handful.datasets import load, sources
 from handful.datasets.memory import require_memory
 from handful.datasets.splits import SPLIT
@@ -23,6 +24,7 @@ from handful.nn.activation import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.settings import SETTING_NAMES, Settings, SettingsFields, checked, varied
+from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.fit import begin as begin_run
@@ -225,6 +227,8 @@ class Experiment:
         """The same; where the graph is a file without a split and none is named, with one to draw for each seed."""
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in sources():
             return self
+        if is_sharded(self.graph):  # has one, and only all ranks together can open it
+            return self
         graph = load(self.graph, root=self.root)
         return self.with_(split=SPLIT) if graph.train_mask is None and graph.y is not None else self
 
@@ -257,7 +261,7 @@ class Experiment:
         """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
 
         Args:
-            out: the folder; nothing is written without one.
+            out: the folder; nothing is written without one. Of several ranks, the first alone writes it.
             resume: go on with what is in ``out``. An experiment that differs in any field is refused.
             callbacks: see ``Callback``.
             memory: a budget, as for ``handful.fit``. It says how to run and not what: it is no part of the experiment,
@@ -268,16 +272,18 @@ class Experiment:
         >>> [run.epochs for run in experiment.run().runs]
         [2, 2]
         """
-        folder = None if out is None else Path(out)
-        if folder is not None and not resume:
-            refuse_run(folder)
+        folder = None if out is None or ranks.rank() > 0 else Path(out)
         runs: list[Run] = []
         with ExitStack() as stack:
-            if folder is not None:
-                stack.enter_context(RunFolder(folder).held())
-                stack.enter_context(begun(folder, self.to_json()))
+            with ranks.agreed():
+                if folder is not None:
+                    if not resume:
+                        refuse_run(folder)
+                    stack.enter_context(RunFolder(folder).held())
+                    stack.enter_context(begun(folder, self.to_json()))
             for seed in self.seeds:
-                graph = self.load(seed)
+                with ranks.agreed():
+                    graph = self.load(seed)
                 run = self.fit(
                     graph,
                     seed,

@@ -495,7 +495,8 @@ def fingerprint(*arrays: Tensor) -> str:
     crc = 0
     for array in arrays:
         crc = zlib.crc32(f"{array.dtype}{tuple(array.shape)}".encode(), crc)
-        crc = zlib.crc32(array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
+        if array.numel():  # an empty array of numpy's may have a stride that torch cannot view as bytes
+            crc = zlib.crc32(array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
     return f"{crc:08x}"
 
 

@@ -46,6 +46,9 @@ class Settings:
             the best F1 on the validation nodes.
         update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
             losses (the paper's "RNS (no batch)").
+        parts_per_step: k, how many consecutive batches a step takes: it goes along the mean of their gradients.
+            Batches that make no step (see ``skipped`` of a ``Run``) keep their place among the k and count for nothing;
+            an epoch's last step may have fewer. Ranks share the batches of a step, and their number changes nothing.
         precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
         evaluate_every: epochs between evaluations; the last epoch is always evaluated.
         evaluation: ``exact``, on the full graph; or ``sampled``, by neighbourhoods drawn around the nodes to judge.
@@ -75,6 +78,7 @@ class Settings:
     positive: str | None = None
     threshold: Threshold = "half"
     update: Update = "step"
+    parts_per_step: int = 1
     precision: Precision = "fp32"
     evaluate_every: int = 1
     evaluation: Evaluation = "exact"
@@ -90,7 +94,7 @@ class Settings:
         if self.metric is not None:  # ROC-AUC, macro-F1 and R² as people write them
             plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
             object.__setattr__(self, "metric", plain)
-        for name in ("epochs", "evaluate_every", "patience"):
+        for name in ("epochs", "parts_per_step", "evaluate_every", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise HandfulError(f"{name} must be at least 1, got {value}")
@@ -106,6 +110,17 @@ class Settings:
             raise HandfulError(f"evaluation_fanout takes numbers from 1, or -1 for all edges, got {fanout}")
         if not 0 <= self.momentum < 1:
             raise HandfulError(f"momentum must lie in [0, 1), got {self.momentum}")
+        if self.update == "epoch" and self.parts_per_step > 1:
+            raise HandfulError("update 'epoch' takes all parts in one step: leave parts_per_step out")
+
+    @property
+    def step_length(self) -> float:
+        """How many batches a step takes; infinite where it takes all of an epoch.
+
+        >>> Settings(parts_per_step=4).step_length, Settings(update="epoch").step_length
+        (4, inf)
+        """
+        return math.inf if self.update == "epoch" else self.parts_per_step
 
 
 class PlainFields(TypedDict, total=False):
@@ -121,6 +136,7 @@ class PlainFields(TypedDict, total=False):
     positive: str | None
     threshold: Threshold
     update: Update
+    parts_per_step: int
     precision: Precision
     evaluate_every: int
     evaluation: Evaluation

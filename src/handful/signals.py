@@ -19,20 +19,28 @@ class Deferred:
 
     received: signal.Signals | None = None
 
-    def deliver(self) -> None:
-        """Let the signal that was kept back, if there was one, do what it usually does; inside ``deferred`` only."""
-        if self.received is not None:
-            signal.raise_signal(self.received)
+    def deliver(self, number: int | None = None) -> None:
+        """Let ``number``, or the signal that was kept back, do what it usually does; inside ``deferred`` only.
+
+        Args:
+            number: a signal that another process has kept back.
+        """
+        number = self.received if number is None else number
+        if number is None:
+            return
+        if self.received is None:
+            signal.raise_signal(number)  # is kept back itself, so that the next one is not
+        signal.raise_signal(number)
 
 
 @contextmanager
-def deferred(until: str) -> Iterator[Deferred]:
+def deferred(until: str | None) -> Iterator[Deferred]:
     """Inside, the first SIGINT or SIGTERM is kept back and told; the second does at once what it usually does.
 
     A signal that someone else handles is left to them; and so are all on a thread that is not the main one.
 
     Args:
-        until: when the program will look at what was kept back, for the message.
+        until: when the program will look at what was kept back, for the message; ``None`` for no message.
 
     >>> with deferred("after this line") as signals:
     ...     signals.received is None
@@ -45,6 +53,8 @@ def deferred(until: str) -> Iterator[Deferred]:
         for one, usual in before.items():
             signal.signal(one, usual)
         signals.received = signal.Signals(number)
+        if until is None:
+            return
         with suppress(RuntimeError):  # the signal came while something else was being written
             print(f"handful: stopping {until}; the same signal again stops at once", file=sys.stderr, flush=True)
 

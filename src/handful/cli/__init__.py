@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from contextlib import suppress
 from errno import ENOSPC
@@ -34,15 +36,20 @@ def main() -> None:
     for module in iter_modules(__path__):
         if module.name not in SHARED:
             import_module(f"handful.cli.{module.name}")
-    from handful.errors import HandfulError
+    from handful.errors import HandfulError, ToldElsewhere
 
     with suppress(ValueError):  # not on the main thread
         signal.signal(signal.SIGTERM, terminate)
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1" and sys.argv[1:2] != ["train"]:
+        _fail("only `handful train` runs in several processes: start this command without torchrun")
     try:
         sys.exit(app(prog_name="handful", standalone_mode=False) or 0)
     except typer.TyperException as error:
         if error.format_message():  # without a command there is only the help, which is shown by now
             _fail(_usage(error))
+        sys.exit(2)
+    except ToldElsewhere:
+        time.sleep(1)  # a launcher ends all ranks once one has ended: let the one that failed first say why
         sys.exit(2)
     except HandfulError as error:
         _fail(str(error))
@@ -71,6 +78,8 @@ def _fail(words: str) -> NoReturn:
 
 def _stopped(code: int) -> NoReturn:
     """Say how to go on with what was being recorded."""
+    if console.quiet:  # one of several ranks, of which the first says it
+        sys.exit(code)
     again = "; the same command goes on" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
     if records:
         given = sys.argv[1:]
@@ -100,5 +109,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _say(kind: str, words: str) -> None:
-    """One line, whatever is in it."""
-    console.print(Text.assemble((kind, "bold red"), " ", words.replace("\n", " ")), soft_wrap=True)
+    """One line, whatever is in it; of a rank that does not lead, which has been quiet, with its number."""
+    console.quiet = False
+    who = f"rank {rank}: " if (rank := os.environ.get("RANK", "0")) != "0" else ""
+    console.print(Text.assemble((who + kind, "bold red"), " ", words.replace("\n", " ")), soft_wrap=True)

@@ -107,3 +107,28 @@ def samplers(
         training = (hidden, layers) if train else None
         result = bench_samplers(nodes, edges, seeds, limit, training, layers, status.update)
     emit(result, as_json, [samplers_table(result)], *notes(result))
+
+
+@bench.command("ranks")
+def ranks(
+    ctx: typer.Context,
+    graph: Annotated[str, typer.Option(help=p.GRAPH_HELP)] = "debian",
+    split: p.Split = None,
+    root: p.Root = None,
+    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 4,
+    hidden: p.Hidden = None,
+    layers: p.Layers = None,
+    norm: p.Norm = None,
+    processes: Annotated[int, typer.Option(help="How many ranks, each with one thread.", min=2)] = 2,
+    rounds: RoundsOption = 5,
+    seed: SeedOption = 42,
+    as_json: p.Json = False,
+) -> None:
+    """Several ranks against one, a thread each: an epoch and an evaluation, in seconds and in processor time."""
+    from handful.bench.ranks import bench_ranks, ranks_table
+    from handful.cli.options import experiment
+    from handful.samplers import RandomNodes
+
+    asked = experiment(ctx.params, sampler=RandomNodes(parts), seeds=(seed,), parts_per_step=processes)
+    result = bench_ranks(asked, processes, rounds)
+    emit(result, as_json, [ranks_table(result)])

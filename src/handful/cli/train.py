@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
@@ -71,6 +74,13 @@ def train(
     update: Annotated[
         str | None, typer.Option(help="One optimiser step per batch (step) or epoch (epoch).", callback=p.setting)
     ] = None,
+    parts_per_step: Annotated[
+        int | None,
+        typer.Option(
+            help="How many parts a step takes: along the mean of their gradients (else 1). Processes share them.",
+            callback=p.setting,
+        ),
+    ] = None,
     precision: Annotated[
         str | None, typer.Option(help=f"{p.choices('precision')} (else {p.DEFAULT.precision}).", callback=p.setting)
     ] = None,
@@ -101,6 +111,10 @@ def train(
     checkpoint_activations: Annotated[
         bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
     ] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(help="Train in so many processes on this machine; torchrun starts them on several.", min=1),
+    ] = None,
     threads: p.Threads = None,
     memory: p.Memory = None,
     out_dir: Annotated[
@@ -111,16 +125,20 @@ def train(
         list[str] | None,
         typer.Option(help="Also tell tensorboard, wandb (offline) or mlflow, into --out; repeatable."),
     ] = None,
+    checksums: Annotated[
+        bool, typer.Option("--checksums", help="Also tell a checksum of all batches, to compare runs by.")
+    ] = False,
     as_json: p.Json = False,
 ) -> None:
     """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each."""
+    from handful import ranks
     from handful.cli.options import experiment, parse_options, parse_value, publish, run_folder, with_split
     from handful.cli.progress import Bar, EpochProgress
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
     from handful.studies.parts import auto_parts
     from handful.studies.trained import summary_finding, told_of_labels
-    from handful.training.callbacks import Callback
+    from handful.training.callbacks import Callback, Checksums
     from handful.training.loop import Loop
     from handful.training.record import refuse_run
     from handful.training.trackers import make_tracker
@@ -151,23 +169,41 @@ def train(
         sampler=make_sampler(sampler, **options),
         device=devices or device,
     )
-    asked = with_split(asked)
-    folder = run_folder(out_dir, f"{graph}-{asked.model}-{sampler}")
-    if not resume:
-        refuse_run(folder)
-    trackers = [make_tracker(name, folder / name) for name in tracker or []]
+    several = ranks.launched() > 1 or (processes or 1) > 1
+    if several and parts == "auto":
+        raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
+    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out_dir is None:
+        raise HandfulError("torchrun --max-restarts needs --out: a restart goes on with the runs there")
+    ctx.with_resource(ranks.joined(asked.device, threads))
+    leading, resume = ranks.rank() == 0, resume or ranks.restarted()
+    console.quiet = not leading
+    with ranks.agreed():
+        asked = with_split(asked)
+        folder = run_folder(out_dir, f"{graph}-{asked.model}-{sampler}")
+        if leading and not resume:
+            refuse_run(folder)
+        trackers = [make_tracker(name, folder / name) for name in tracker or [] if leading]
+    if (processes or 1) > ranks.size():
+        ranks.start(int(processes or 1), ["-m", "handful", *own_words(sys.argv[1:], folder)])
+        return
     if parts == "auto":
         with Bar("epochs") as trying:
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
+    sums = Checksums()
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
-        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers], memory=memory)
+        told = [Told(), progress, *trackers, *([sums] if checksums else [])]
+        summary = asked.run(folder, resume=resume, callbacks=told, memory=memory)
+    if not leading:
+        return
     found = summary_finding(summary, folder)
+    if checksums:
+        found.payload["batches"] = sums.found
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
     given = (
         "the numbers of the nodes"
-        if found.payload["assessment"]["kind"] == "regression"
+        if found.payload.get("assessment", {}).get("kind") == "regression"
         else "classes and probabilities of the nodes"
     )
     again = f"handful compare {quote(graph)}" + (f" --split {quote(split)}" if split else "")
@@ -176,6 +212,7 @@ def train(
         as_json,
         short,
         found.words,
+        *(f"batches of seed {seed}: {text}" for seed, text in sums.found.items()),
         f"records: {folder}",
         f"report: {page.path}",
         "next:",
@@ -183,3 +220,18 @@ def train(
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     )
+
+
+def own_words(words: list[str], folder: Path) -> list[str]:
+    """The command line of one of several processes: without ``--processes``, and with the folder of all.
+
+    >>> own_words(["train", "debian", "--processes", "2", "--epochs=3"], Path("runs/a"))
+    ['train', 'debian', '--epochs=3', '--out', 'runs/a']
+    """
+    own, rest = [], iter(words)
+    for word in rest:
+        if word == "--processes":
+            next(rest)
+        elif not word.startswith("--processes="):
+            own.append(word)
+    return own if any(word.partition("=")[0] == "--out" for word in own) else [*own, "--out", str(folder)]

@@ -14,6 +14,7 @@ from handful.datasets.importer import read_tables
 from handful.datasets.tables import SUFFIXES
 from handful.errors import DatasetError, GraphError
 from handful.graph import Graph
+from handful.shuffle.shards import is_sharded, open_shards
 from handful.storage import is_saved, open_graph
 
 KINDS = "a .npz file, a .pt file, a folder with edges and nodes tables, or a graph that handful saved"
@@ -30,7 +31,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         path: a ``.npz`` with ``edge_index`` (2, E) and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
             ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with the same
             in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
-            and ``nodes`` tables (see ``read_tables``); or a folder that ``save`` made.
+            and ``nodes`` tables (see ``read_tables``); a folder that ``save`` made; or one of shards, with all ranks.
         fold: which column to take where masks are matrices with one column per split.
         nodes: the node table, where ``path`` is an edge list.
         fields: as for ``Graph``; they replace what the file says. For tables also ``columns``, ``how``, ``schema``,
@@ -50,6 +51,9 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
     path = Path(path)
     _check_kind(path)
     tables = {name: fields.pop(name) for name in TABLES if name in fields}
+    if is_sharded(path):
+        sharded = open_shards(path)
+        return sharded.replace(**fields) if fields else sharded
     fields = {"name": path.name.split(".")[0]} | fields
     if is_tables(path):
         if path.is_dir():

@@ -18,6 +18,7 @@ from handful.graph import Graph
 from handful.nn import parameter_count
 from handful.nn.network import Network
 from handful.runs import open_run, run_folders
+from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.studies.jobs import Outcome
 from handful.studies.verdict import few_seeds
@@ -292,21 +293,25 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
             said += f" Seed {run.seed} diverged in epoch {run.diverged}; its best epoch, {run.best_epoch}, stands."
     facts, details = configurations([] if trained is None else [trained])
     opened, made = open_run(folder), summary.experiment
-    graph = made.load(opened.result.seed)
-    limit = 0.5 if opened.result.threshold is None else opened.result.threshold
-    found = assess(opened.model, graph, limit, made.sampler)
-    said = f"{said} {in_words(found)}".rstrip()
-    said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
-    told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
     shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
     options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
     heading = f"{summary.graph} · {shape} · {title(name)} {options}".rstrip()
+    tables, charts = [Table(heading, head, rows)], [*curve_charts([] if trained is None else [trained])]
+    if not is_sharded(made.graph):  # else only all ranks together could infer once more
+        graph = made.load(opened.result.seed)
+        limit = 0.5 if opened.result.threshold is None else opened.result.threshold
+        found = assess(opened.model, graph, limit, made.sampler)
+        said = f"{said} {in_words(found)}".rstrip()
+        told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
+        tables += assessment_tables(found, graph, opened.result.seed)
+        charts += assessment_charts(found, graph)
+    said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
     return Finding(
         "train",
         heading,
         said,
-        [Table(heading, head, rows), *assessment_tables(found, graph, opened.result.seed)],
-        [*curve_charts([] if trained is None else [trained]), *assessment_charts(found, graph)],
+        tables,
+        charts,
         told,
         {**facts, "parameters": f"{parameter_count(opened.model):,}"},
         [*details, architecture(opened.model)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from handful import ranks
 from handful.budget import anonymous, as_bytes, in_words
 from handful.convert import from_pyg
-from handful.errors import HandfulError, SamplerError
-from handful.files import sealed, write_json
+from handful.errors import HandfulError, RankError, SamplerError
+from handful.files import plain, sealed, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn import make_model, model_name
@@ -30,9 +32,20 @@ from handful.settings import (
     Settings,
     varied,
 )
+from handful.shuffle.over_ranks import check_model
+from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
-from handful.training.loop import Loop, devices_of, outputs_of, plain_part, restore_checkpoint, save_checkpoint, train
+from handful.training.loop import (
+    Loop,
+    begin_alike,
+    devices_of,
+    outputs_of,
+    plain_part,
+    restore_checkpoint,
+    save_checkpoint,
+    train,
+)
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
 from handful.training.memory import peak_gpu, peak_ram
 from handful.training.metrics import METRICS, Metric, own_metric
@@ -42,6 +55,7 @@ from handful.training.record import (
     RunFolder,
     begun,
     described,
+    differences,
     load_weights,
     refuse_run,
     save_model,
@@ -107,7 +121,7 @@ def fit(
         memory: the anonymous memory that the process may hold, such as ``"8GiB"``: batches are then made by one shuffle
             an epoch, with scratch files where memory does not suffice. They are the same, and so is the result. For a
             saved graph on the CPU, whose arrays are memory-mapped, and the samplers ``rns`` and ``cluster``.
-        out: the run folder; nothing is written without one.
+        out: the run folder; nothing is written without one. Of several ranks, the first alone writes it.
         resume: go on with the run in ``out`` (or begin it). It ends bit for bit like a run that was never broken off.
             A run that differs in anything is refused.
         record: what ``config.json`` says of the run in place of what can be seen here; ``Experiment.run`` gives it.
@@ -134,7 +148,7 @@ def fit(
     if settings is not None and not isinstance(settings, Settings):
         raise HandfulError(f"settings takes a Settings, got {settings!r}")
     how = varied(settings or Settings(), {**fields, **by_name})
-    if progress:
+    if progress and ranks.rank() == 0:
         callbacks = [*callbacks, Progress()]
     graph = judged(as_graph(graph), how)
     if isinstance(model, str):
@@ -144,22 +158,51 @@ def fit(
     loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
     if memory is not None:
         loop.memory = checked_memory(memory, loop)
-    folder = RunFolder(out) if out is not None else None
+    folder = RunFolder(out) if out is not None and ranks.rank() == 0 else None
     with ExitStack() as stack:
         stack.callback(release)
-        if folder is not None:
-            if not resume:
-                refuse_run(folder.path)
-            stack.enter_context(folder.held())
-            stack.enter_context(begun(folder.path, _config(loop, device, record, own)))
-            write_encoding(folder, loop.graph)
-            if folder.result.exists():
-                return _ended(loop, folder)
-            if folder.checkpoint.exists():
-                restore_checkpoint(loop, folder)
-            folder.rewind(loop.history)
-        train(loop, folder)
-        return _finish(loop, folder)
+        run: Run | None = None
+        config = _config(loop, device, record, own) if folder is not None or ranks.size() > 1 else {}
+        with ranks.agreed():
+            if folder is not None:
+                if not resume:
+                    refuse_run(folder.path)
+                stack.enter_context(folder.held())
+                stack.enter_context(begun(folder.path, config))
+                write_encoding(folder, loop.graph)
+                if folder.result.exists():
+                    run = _ended(loop, folder)
+                else:
+                    if folder.checkpoint.exists():
+                        restore_checkpoint(loop, folder)
+                    folder.rewind(loop.history)
+        if ranks.size() > 1:
+            _check_alike(config)
+        if not ranks.told(run is not None):
+            begin_alike(loop)
+            train(loop, folder)
+            run = _finish(loop, folder)
+        return _told(run, loop)
+
+
+def _check_alike(config: dict[str, Any]) -> None:
+    """Refuse ranks that would train something else than rank 0, such as another graph under the same name."""
+    here = json.loads(json.dumps(plain(config)))
+    first = ranks.told(here)
+    with ranks.agreed():
+        for name, (theirs, ours) in differences(first, here).items():
+            raise RankError(f"rank {ranks.rank()} would train something else: {name} is {ours}, and {theirs} on rank 0")
+
+
+def _told(run: Run | None, loop: Loop) -> Run:
+    """The run that rank 0 has kept, on every rank; the model has its weights."""
+    if ranks.size() == 1:
+        assert run is not None
+        return run
+    kept = {} if run is None else {**run.to_json(), "history": run.history, "dir": run.dir}
+    kept = ranks.told(kept)
+    loop.model.load_state_dict(ranks.told_tensors(loop.model.state_dict()))
+    return Run(**kept, model=loop.model)
 
 
 def checked_memory(memory: int | str, loop: Loop) -> int:
@@ -176,6 +219,8 @@ def checked_memory(memory: int | str, loop: Loop) -> int:
         )
     if any(device.type != "cpu" for device in devices_of(loop)):
         raise HandfulError("memory is that of the CPU: leave it out, or train there")
+    if ranks.size() > 1:
+        raise HandfulError("memory is for one process, and several share the graph: use one of the two")
     if held == 0:
         raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
     if size <= held:
@@ -253,7 +298,14 @@ def begin(
             f"{graph.num_features} and {graph.num_outputs}: make it with graph.num_features and graph.num_outputs"
         )
     sampler = fitted(sampler, model)
-    places = [usable_device(name) for name in device_names(device)]
+    if isinstance(graph, ShardedGraph):
+        check_model(model)
+        sampler.deal(graph, seed, 0)  # refuses what is no partition
+        if settings.evaluation != "exact":
+            raise HandfulError("a graph in shards is evaluated exactly: leave evaluation out")
+    places = [usable_device(ranks.own_device(name)) for name in device_names(device)]
+    if len(places) > 1 and ranks.size() > 1:
+        raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
     graph, model = graph.to(places[0]), arrange(model, places, settings.checkpoint_activations)
     if graph.kind != "binary" and settings.threshold != "half":
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from itertools import count
 
 from torch import Tensor, nn
 
@@ -22,22 +22,33 @@ def gathered(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed:
 
     They are made ahead of a device that trains. On the CPU the kernels of both would only share its cores.
     """
-    if (depth := _depth(model, trimmed)) is not None:
-        samples = map(partial(trim, depth=depth), samples)  # map keeps none of them alive
-    batches = map(partial(make_batch, graph), samples)
+    batches = map(_maker(graph, depth_of_trimming(model, trimmed)), samples)  # map keeps none of them alive
     return batches if graph.device.type == "cpu" else ahead(batches)
 
 
-def _depth(model: nn.Module, trimmed: bool) -> int | None:
+def gathered_own(
+    graph: Graph, samples: Iterator[Sample], depth: int | None, own: Callable[[int], bool]
+) -> Iterator[Batch | None]:
+    """The batches of the samples with an ``own`` number, trimmed to ``depth``; ``None`` in the place of all others."""
+    make = _maker(graph, depth)
+    batches = map(lambda index, sample: make(sample) if own(index) else None, count(), samples)
+    return batches if graph.device.type == "cpu" else ahead(batches)
+
+
+def depth_of_trimming(model: nn.Module, trimmed: bool) -> int | None:
     """The depth to trim to; ``None`` where the batches are left as they are."""
     return model.depth if trimmed and isinstance(model, Network) and model.trimmable else None
+
+
+def _maker(graph: Graph, depth: int | None) -> Callable[[Sample], Batch]:
+    return lambda sample: make_batch(graph, sample if depth is None else trim(sample, depth))
 
 
 def within_budget(
     graph: Graph,
     deal: Deal,
     model: nn.Module,
-    trimmed: bool,
+    depth: int | None,
     memory: int,
     loss: Callable[[nn.Module, Batch], Tensor],
     say: Say,
@@ -50,4 +61,4 @@ def within_budget(
             found.append(step_cost(model, graph, sample, loss))
         return found[0](sample) if found and len(sample.targets) else 0
 
-    return shuffled(graph, deal, memory, depth=_depth(model, trimmed), step_bytes=step_bytes, say=say)
+    return shuffled(graph, deal, memory, depth=depth, step_bytes=step_bytes, say=say)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor, nn
 
+from handful import ranks
 from handful.batch import Sample
 from handful.budget import room
 from handful.errors import HandfulError
@@ -16,11 +18,30 @@ from handful.graph import Graph
 from handful.nn.network import Chunks, Network
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
+from handful.shuffle.over_ranks import infer_shards
+from handful.shuffle.shards import ShardedGraph
 from handful.training.gather import gathered
 from handful.training.module import averaged, in_units, logits_of, takes_batch
 from handful.training.streamed import Progress, infer_within, job_folder, least_room
 
 CHUNK_ROWS = 65_536
+
+
+class SharedChunks(Chunks):
+    """Chunks of which every rank makes those of its share of the rows, and gets all others."""
+
+    def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
+        count = cuts[-1]
+        if count < ranks.size():
+            return super().collect(make, cuts)
+        begin, end = ranks.share(count)
+        out: Tensor | None = None
+        for lo, hi in pairwise([*range(begin, end, self.rows), end]):
+            rows = make(lo, hi)
+            out = rows.new_empty(count, *rows.shape[1:]) if out is None else out
+            out[lo:hi] = rows
+        assert out is not None
+        return ranks.filled(out)
 
 
 @torch.no_grad()
@@ -29,6 +50,7 @@ def infer(
     graph: Graph,
     chunk: int = CHUNK_ROWS,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+    shared: bool = False,
     memory: int | str | None = None,
     scratch: Path | None = None,
     progress: Progress | None = None,
@@ -41,11 +63,14 @@ def infer(
     trains by another operator than the graph's own, and its models are to be evaluated by it. A PyG module that was
     trained with normalised GraphSAINT is given the weights of the mean.
 
+    Of a graph in shards every rank infers the logits of its own nodes, and all must come here.
+
     Args:
         model: one of handful's own, or a PyG module.
         graph: with features.
         chunk: how many rows are computed at a time.
         sampler: that of the training.
+        shared: every rank computes its share of the rows of a model of handful's own, and has all; all must come here.
         memory: the anonymous memory that this process may hold, such as ``"4GiB"``. What the layers put out is then
             kept in files, and read by blocks; the result is that of ``None``, to rounding, and is mapped from a file.
         scratch: the folder for those files: what a job of the same weights and graph has left there is gone on with,
@@ -57,12 +82,15 @@ def infer(
     """
     if memory is not None:
         return _infer_within(model, graph, sampler, memory, scratch, progress)
+    chunks = SharedChunks(chunk) if shared else Chunks(chunk)
     was_training = model.training
     model.eval()
     try:
+        if isinstance(graph, ShardedGraph):
+            return in_units(model, infer_shards(model, graph, Chunks(chunk)).float())
         if isinstance(model, Network):
             assert graph.x is not None
-            return in_units(model, model.infer(graph.x, sampler.operator(graph), Chunks(chunk)).float())
+            return in_units(model, model.infer(graph.x, sampler.operator(graph), chunks).float())
         batch = next(iter(FullGraph().epoch(graph, 0, 0)))
         if getattr(sampler, "normalize", False) and not takes_batch(model):
             batch = averaged(batch)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from signal import Signals
 from typing import Any, ClassVar
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn, optim
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
+from handful import ranks
 from handful.batch import Batch
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
@@ -24,9 +26,12 @@ from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
+from handful.shuffle.over_ranks import outputs_of_all, shard_batches
+from handful.shuffle.shards import ShardedGraph
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
-from handful.training.gather import gathered, within_budget
+from handful.training.gather import depth_of_trimming, gathered_own, within_budget
+from handful.training.group import Group
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
 from handful.training.memory import reset_peak_memory
@@ -117,7 +122,9 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
     last_checkpoint = time.monotonic()
     loop.prepare_seconds = loop.sampler.prepare(loop.graph)
     loop.notify("on_start")
-    with deferred("after this epoch") if folder is not None else nullcontext(Deferred()) as signals:
+    recorded, leading = ranks.told(folder is not None), ranks.rank() == 0
+    kept_back = deferred("after this epoch" if leading else None) if recorded else nullcontext(Deferred())
+    with kept_back as signals:
         while loop.epoch < loop.settings.epochs and not loop.stopped:
             try:
                 line = train_and_evaluate(loop)
@@ -126,7 +133,8 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
                     raise
                 loop.diverged = loop.epoch
                 loop.stop()
-                print(f"handful: {error}; epoch {loop.best_epoch}, the best, stands", file=sys.stderr, flush=True)
+                if leading:
+                    print(f"handful: {error}; epoch {loop.best_epoch}, the best, stands", file=sys.stderr, flush=True)
                 break
             if line is not None:
                 if folder is not None:
@@ -135,11 +143,15 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
                         save_checkpoint(loop, folder)
                         last_checkpoint = time.monotonic()
                 loop.notify("on_evaluation", line)
-            if folder is not None and signals.received is not None:
-                save_checkpoint(loop, folder)
-                told = f"handful: {signals.received.name} after epoch {loop.epoch} of {loop.settings.epochs}"
-                print(f"{told}: a checkpoint is in {folder.path}; resume goes on", file=sys.stderr, flush=True)
-                signals.deliver()
+            stopped, received = ranks.largest(loop.stopped, signals.received or 0)
+            loop.stopped = bool(stopped)
+            if received:
+                if folder is not None:
+                    save_checkpoint(loop, folder)
+                    told = f"{Signals(int(received)).name} after epoch {loop.epoch} of {loop.settings.epochs}"
+                    where = f"a checkpoint is in {folder.path}; resume goes on"
+                    print(f"handful: {told}: {where}", file=sys.stderr, flush=True)
+                signals.deliver(int(received))
     if not loop.best_weights:  # stopped before its first epoch
         line = note(loop, *evaluate(loop))
         if folder is not None:
@@ -161,30 +173,33 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 
 
 def train_epoch(loop: Loop) -> None:
-    """One epoch: a forward and backward pass for every batch, and a step for each, or one for all."""
+    """One epoch: a forward and backward pass for every batch, and a step along the mean of each ``parts_per_step``.
+
+    Of the batches of a step every rank computes its own (``ranks.owner``); the step is the same on all of them.
+    """
     model, how = loop.model, loop.settings
     model.train()
-    total, batches, small = 0.0, 0, 0
-    for index, batch in enumerate(batches_of(loop)):
-        too_small = len(batch.targets) > 0 and isinstance(model, Network) and model.too_small(batch)
-        if len(batch.targets) == 0 or too_small:
-            loop.skipped, small = loop.skipped + 1, small + too_small
-            continue
-        seed = derived_seed(loop.seed, loop.epoch, index)
-        seed_step(model, seed)
-        loss = batch_loss(model, batch, how.precision, loop.losses, loop.class_weight)
-        loss.backward()  # type: ignore[no-untyped-call]
-        value = float(loss.detach())
-        total, batches = total + value, batches + 1
-        loop.notify("on_gradient", batch, value, seed)
-        if how.update == "step":
-            _step(loop)
-    if batches and how.update == "epoch":
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                parameter.grad /= batches
-        _step(loop)
+    group, places = Group(model), 0
+    total, batches, skipped, small = 0.0, 0, 0, 0
+    for index, batch in enumerate(own_batches(loop)):
+        if batch is not None:
+            too_small = len(batch.targets) > 0 and isinstance(model, Network) and model.too_small(batch)
+            if len(batch.targets) == 0 or too_small:
+                skipped, small = skipped + 1, small + too_small
+            else:
+                total, batches = total + learn(loop, batch, index), batches + 1
+                group.add(places)
+        places += 1
+        if places == how.step_length:
+            _step(loop, group, places)
+            places = 0
+    if places:
+        _step(loop, group, places)
+    group.close()
+    sums = ranks.summed(total, batches, skipped, small)
+    total, (batches, skipped, small) = sums[0], map(int, sums[1:])
     loop.epoch += 1
+    loop.skipped += skipped
     if small and not batches:
         raise HandfulError("batch norm needs at least two nodes in a batch: use larger batches, or norm 'ln'")
     if batches and not math.isfinite(total):
@@ -193,17 +208,34 @@ def train_epoch(loop: Loop) -> None:
     if loop.scheduler is not None and not isinstance(loop.scheduler, ReduceLROnPlateau):
         loop.scheduler.step()
     loop.notify("on_epoch")
+    loop.stopped = bool(ranks.largest(loop.stopped)[0])
 
 
-def batches_of(loop: Loop) -> Iterator[Batch]:
-    """The batches of the coming epoch."""
-    graph, seed, epoch, trimmed = loop.graph, loop.seed, loop.epoch, loop.settings.trim
+def own_batches(loop: Loop) -> Iterator[Batch | None]:
+    """The batches of an epoch that this rank computes, and ``None`` in the place of all others."""
+    graph, seed, epoch, rank = loop.graph, loop.seed, loop.epoch, ranks.rank()
+    depth = depth_of_trimming(loop.model, loop.settings.trim)
+    owner = partial(ranks.owner, per_step=loop.settings.step_length, ranks=ranks.size())
+    if isinstance(graph, ShardedGraph):
+        return shard_batches(graph, loop.sampler, seed, epoch, owner, depth)
     if loop.memory is None:
-        return gathered(graph, loop.sampler.sample(graph, seed, epoch), loop.model, trimmed)
+        samples = loop.sampler.sample(graph, seed, epoch)
+        return gathered_own(graph, samples, depth, lambda index: owner(index) == rank)
     release()  # what the last epoch's steps have left would count as taken
     loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
     say = partial(loop.notify, "on_progress")
-    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, trimmed, loop.memory, loss, say)
+    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, depth, loop.memory, loss, say)
+
+
+def learn(loop: Loop, batch: Batch, index: int) -> float:
+    """Forward and backward pass on batch ``index`` of the epoch; its loss."""
+    seed = derived_seed(loop.seed, loop.epoch, index)
+    seed_step(loop.model, seed)
+    loss = batch_loss(loop.model, batch, loop.settings.precision, loop.losses, loop.class_weight)
+    loss.backward()  # type: ignore[no-untyped-call]
+    value = float(loss.detach())
+    loop.notify("on_gradient", batch, value, seed)
+    return value
 
 
 def batch_loss(
@@ -224,7 +256,9 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
-def _step(loop: Loop) -> None:
+def _step(loop: Loop, group: Group, places: int) -> None:
+    if not group.mean(places):
+        return
     if loop.settings.clip is not None:
         clip_grad_norm_(loop.model.parameters(), loop.settings.clip)
     loop.optimizer.step()
@@ -248,7 +282,8 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     if not bool(outputs.isfinite().all()):
         raise diverged(loop, "a logit is not finite")
     val, test = (mask[nodes] for mask in (graph.val_mask, graph.test_mask))
-    return loop.metric.of(outputs[val], graph, nodes[val]), loop.metric.of(outputs[test], graph, nodes[test])
+    judged = [loop.metric.of(outputs[mask], graph, nodes[mask]) for mask in (val, test)]
+    return tuple(ranks.told(list(map(float, judged))))
 
 
 def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
@@ -257,9 +292,12 @@ def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
+    if isinstance(graph, ShardedGraph):
+        return nodes, outputs_of_all(graph, infer(loop.model, graph))
     if how.evaluation == "exact":
-        told = partial(_tell_rows, loop)
-        return nodes, infer(loop.model, graph, sampler=loop.sampler, memory=loop.memory, progress=told)[nodes]
+        told, shared = partial(_tell_rows, loop), ranks.size() > 1
+        found = infer(loop.model, graph, sampler=loop.sampler, memory=loop.memory, progress=told, shared=shared)
+        return nodes, found[nodes]
     samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch), how.evaluation_fanout)
     return nodes, infer_sampled(loop.model, graph, samples)
 
@@ -309,6 +347,20 @@ def devices_of(loop: Loop) -> set[torch.device]:
 
 def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
     """Everything that the next epoch depends on, in one file."""
+    with folder.written(f"the checkpoint of epoch {loop.epoch}"):
+        save_tensors(folder.checkpoint, *snapshot(loop))
+
+
+def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
+    """Put ``loop`` where ``save_checkpoint`` left it."""
+    try:
+        restore(loop, *load_tensors(folder.checkpoint))
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise RunError(f"{folder.checkpoint} is not of this run ({error}): use another folder") from None
+
+
+def snapshot(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that the next epoch depends on: tensors by name, and plain values."""
     tensors = prefixed("model", loop.model.state_dict())
     tensors |= prefixed("best", loop.best_weights)
     tensors |= prefixed("optimizer", optimizer_tensors(loop.optimizer))
@@ -317,25 +369,34 @@ def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
     if loop.scheduler is not None:
         state["scheduler"] = plain_part(loop.scheduler.state_dict())
     state["history"] = loop.history
-    with folder.written(f"the checkpoint of epoch {loop.epoch}"):
-        save_tensors(folder.checkpoint, tensors, state)
+    return tensors, state
 
 
-def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
-    """Put ``loop`` where ``save_checkpoint`` left it."""
-    tensors, state = load_tensors(folder.checkpoint)
-    try:
-        loop.model.load_state_dict(unprefixed("model", tensors))
-        restore_optimizer(loop.optimizer, unprefixed("optimizer", tensors))
-        for group, kept in zip(loop.optimizer.param_groups, state["groups"], strict=True):
-            group |= with_plain_part(group, kept)
-        if loop.scheduler is not None:
-            loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
-        for name in (*loop.COUNTERS, "history"):
-            setattr(loop, name, state[name])
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise RunError(f"{folder.checkpoint} is not of this run ({error}): use another folder") from None
+def restore(loop: Loop, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Put ``loop`` where ``snapshot`` was taken."""
+    loop.model.load_state_dict(unprefixed("model", tensors))
+    restore_optimizer(loop.optimizer, unprefixed("optimizer", tensors))
+    for group, kept in zip(loop.optimizer.param_groups, state["groups"], strict=True):
+        group |= with_plain_part(group, kept)
+    if loop.scheduler is not None:
+        loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
+    for name in (*loop.COUNTERS, "history"):
+        setattr(loop, name, state[name])
     loop.best_weights = {k: v.to(loop.graph.device) for k, v in unprefixed("best", tensors).items()}
+
+
+def begin_alike(loop: Loop) -> None:
+    """Let every rank begin where rank 0 is: weights, optimiser, schedule, counters and history."""
+    if ranks.size() == 1:
+        return
+    tensors, state = snapshot(loop)
+    tensors, state = ranks.told_tensors(tensors), ranks.told(state)
+    if ranks.rank() > 0:
+        restore(loop, tensors, state)
+    length, size = loop.settings.step_length, ranks.size()
+    if length < size and ranks.rank() == 0:
+        idle = f"{size - int(length)} of {size} ranks have nothing to do"
+        print(f"handful: parts_per_step is {length}: {idle}; give at least {size}", file=sys.stderr, flush=True)
 
 
 def plain_part(state: Any) -> Any:

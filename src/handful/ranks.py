@@ -1,0 +1,358 @@
+"""Several processes that train one model: who takes part, and what they tell each other, on ``torch.distributed``.
+
+A *rank* is one of these processes; rank 0 leads: it alone keeps records and prints. Without others every function here
+is that of one process, so that whoever calls them need not ask. Nothing is pickled: tensors travel as bytes, plain
+values as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from handful.errors import HandfulError, RankError, ToldElsewhere
+from handful.kernels.threads import set_threads
+
+WAIT_SECONDS = 300.0
+"""How long a rank waits for the others to come up, unless ``$HANDFUL_WAIT`` says otherwise."""
+SILENCE = timedelta(minutes=30)
+"""How long a rank waits for what another is to tell it: the longest step, evaluation or loading of a graph."""
+PIECE = 1 << 28
+"""The bytes of one message between two ranks."""
+
+
+_alone = False
+
+
+def _several() -> bool:
+    return not _alone and dist.is_available() and dist.is_initialized()
+
+
+def rank() -> int:
+    """Which rank this process is.
+
+    >>> rank(), size()
+    (0, 1)
+    """
+    return dist.get_rank() if _several() else 0
+
+
+def size() -> int:
+    """How many ranks there are."""
+    return dist.get_world_size() if _several() else 1
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this rank works by itself, as if there were no others: they wait, or do the same."""
+    global _alone
+    before, _alone = _alone, True
+    try:
+        yield
+    finally:
+        _alone = before
+
+
+def launched() -> int:
+    """How many ranks a launcher such as torchrun has started, of which this process is one."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def restarted() -> bool:
+    """Whether torchrun has started this process in the place of one that failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def owner(index: int, per_step: float, ranks: int) -> int:
+    """The rank that computes batch ``index`` of an epoch where a step takes ``per_step`` batches.
+
+    >>> [owner(index, per_step=3, ranks=2) for index in range(6)]
+    [0, 1, 0, 0, 1, 0]
+    """
+    return int(math.fmod(index, per_step)) % ranks
+
+
+# -- coming together --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def joined(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
+    """Inside, this process is one of those that a launcher has started; alone it stays as it is.
+
+    Ranks on one machine share its cores, unless somebody has set a number of threads.
+
+    Args:
+        device: where to train; ranks that train on GPUs talk by NCCL, all others by gloo.
+        threads: those that this rank has been given already.
+        wait: the seconds to wait for all others; ``$HANDFUL_WAIT``, or ``WAIT_SECONDS``, if ``None``.
+
+    Raises:
+        RankError: one of them does not come up, or the launcher has not said who they are.
+    """
+    if launched() == 1 or dist.is_initialized():
+        yield
+        return
+    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    wait = float(os.environ.get("HANDFUL_WAIT", WAIT_SECONDS)) if wait is None else wait
+    try:
+        store, me, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=wait))))
+        # What was told before a restart is still in the store of torchrun: whoever was killed is not here.
+        store = PrefixStore(f"handful/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        _all_here(store, me, ranks, wait)
+        dist.init_process_group(backend, store=store, rank=me, world_size=ranks, timeout=SILENCE)
+    except (RuntimeError, ValueError) as error:
+        raise RankError(f"the ranks did not come together ({_first_line(error)}): {_MISSING}") from None
+    try:
+        if threads is None:
+            _share_cores()
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+_MISSING = "start all of them, by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set"
+
+
+def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
+    """Wait for every rank; who is missing is told by number."""
+    names = [f"here/{other}" for other in range(ranks)]
+    store.set(names[me], "yes")
+    try:
+        store.wait(names, timedelta(seconds=wait))
+    except RuntimeError:
+        missing = [str(other) for other, name in enumerate(names) if not store.check([name])]
+        told = f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(missing)} of {ranks}"
+        raise RankError(f"{told} did not come up in {wait:g} s: {_MISSING}") from None
+
+
+def _share_cores() -> None:
+    """As many threads as this rank's share of the cores, where torchrun has cut them to one."""
+    together = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if together > 1 and os.environ.get("OMP_NUM_THREADS", "1") == "1":
+        set_threads(max(1, cores // together))
+
+
+def own_device(device: str | torch.device) -> str | torch.device:
+    """``device``; for ``cuda`` the GPU of this rank, where there are several ranks."""
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if size() > 1 and str(device) == "cuda" else device
+
+
+@contextmanager
+def agreed() -> Iterator[None]:
+    """Inside, a mistake of one rank is one of all: none waits for another that has given up.
+
+    Every rank must come here, and inside none may wait for another, unless that is in an ``agreed`` of its own.
+
+    Raises:
+        ToldElsewhere: where another rank has failed; the rank with the lowest number raises its own error.
+    """
+    mine: HandfulError | OSError | None = None
+    try:
+        yield
+    except (HandfulError, OSError) as error:
+        if size() == 1:
+            raise
+        mine = error
+    if size() == 1:
+        return
+    told = gathered(None if mine is None or isinstance(mine, ToldElsewhere) else str(mine))
+    failed = [other for other, words in enumerate(told) if words is not None]
+    if mine is not None and (failed[0] == rank() or isinstance(mine, ToldElsewhere)):
+        raise mine
+    if failed:
+        raise ToldElsewhere(f"rank {failed[0]}: {told[failed[0]]}") from None
+
+
+# -- telling ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _talking() -> Iterator[None]:
+    """Inside, ranks talk; one that is gone is an error that says so."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # buffers that are not writable: none is written to
+            yield
+    except RuntimeError as error:  # also of torch.distributed
+        raise RankError(
+            f"rank {rank()} has lost another rank ({_first_line(error)}): see what that one said, then resume"
+        ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def total(values: Tensor) -> Tensor:
+    """``values``, which become their sum over all ranks, in place."""
+    if size() > 1 and values.numel():
+        with _talking():
+            dist.all_reduce(values)
+    return values
+
+
+def summed(*values: float) -> list[float]:
+    """The sum of each over all ranks."""
+    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
+
+
+def largest(*values: float) -> list[float]:
+    """The largest of each over all ranks."""
+    if size() == 1:
+        return list(values)
+    found = torch.tensor(values, dtype=torch.float64)
+    with _talking():
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+    return [float(value) for value in found]
+
+
+def told(value: Any) -> Any:
+    """What rank 0 calls ``value``: plain values, as JSON has them (and NaN)."""
+    if size() == 1:
+        return value
+    text = json.dumps(value).encode() if rank() == 0 else b""
+    length = torch.tensor([len(text)])
+    with _talking():
+        dist.broadcast(length, 0)
+        data = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(int(length)).byte()
+        dist.broadcast(data, 0)
+    return json.loads(bytes(data.numpy()).decode())
+
+
+def told_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of rank 0, on the CPU."""
+    if size() == 1:
+        return dict(tensors)
+    kinds = told([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
+    out = {}
+    for name, kind, shape in kinds:
+        if rank() == 0:
+            one = tensors[name].detach().cpu().contiguous()
+        else:
+            one = torch.empty(shape, dtype=getattr(torch, kind))
+        _send(one, 0)
+        out[name] = one
+    return out
+
+
+def gathered(value: Any) -> list[Any]:
+    """What every rank calls ``value``, by rank: plain values."""
+    if size() == 1:
+        return [value]
+    text = json.dumps(value).encode()
+    pieces = exchanged([torch.frombuffer(bytearray(text), dtype=torch.uint8)] * size())
+    return [json.loads(bytes(piece.numpy()).decode()) for piece in pieces]
+
+
+def exchanged(out: Sequence[Tensor]) -> list[Tensor]:
+    """What every rank has for this one: ``out[r]`` goes to rank ``r``.
+
+    Args:
+        out: one tensor on the CPU for each rank, of any length, all of one type and one width.
+
+    Returns:
+        One tensor from each rank, in its order.
+    """
+    if size() == 1:
+        return [out[0]]
+    width, kind = tuple(out[0].shape[1:]), out[0].dtype
+    step = max(1, math.prod(width) * kind.itemsize)
+    sent = torch.tensor([len(one) for one in out])
+    got = torch.empty_like(sent)
+    with _talking():
+        dist.all_to_all_single(got, sent)
+    inbox = [torch.empty(int(length), *width, dtype=kind) for length in got]
+    source, sink = [_bytes(one.contiguous()) for one in out], [_bytes(one) for one in inbox]
+    longest = int(largest(max(map(len, source), default=0))[0])
+    for lo in range(0, longest, max(step, PIECE // size())):
+        hi = lo + max(step, PIECE // size())
+        leaving, arriving = [one[lo:hi] for one in source], [one[lo:hi] for one in sink]
+        landed = torch.empty(sum(map(len, arriving)), dtype=torch.uint8)
+        with _talking():
+            dist.all_to_all_single(landed, torch.cat(leaving), [*map(len, arriving)], [*map(len, leaving)])
+        for place, (a, b) in zip(arriving, pairwise(accumulate(map(len, arriving), initial=0)), strict=True):
+            place.copy_(landed[a:b])
+    return inbox
+
+
+# -- sharing work -----------------------------------------------------------------------------------------------------
+
+
+def share(count: int, of: int | None = None) -> tuple[int, int]:
+    """The rows of rank ``of``, or of this one, of ``count``.
+
+    >>> share(5)
+    (0, 5)
+    """
+    of = rank() if of is None else of
+    return count * of // size(), count * (of + 1) // size()
+
+
+def filled(rows: Tensor) -> Tensor:
+    """``rows``, of which every rank has computed its ``share``, with those of the others in their places."""
+    if size() > 1:
+        for other in range(size()):
+            lo, hi = share(len(rows), other)
+            _send(rows[lo:hi], other)
+    return rows
+
+
+def _send(tensor: Tensor, source: int) -> None:
+    """Let all ranks have this contiguous tensor of rank ``source``, in place and in pieces."""
+    data = _bytes(tensor)
+    with _talking():
+        for lo in range(0, len(data), PIECE):
+            dist.broadcast(data[lo : lo + PIECE], source)
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """The memory of a contiguous tensor."""
+    return tensor.view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+
+
+# -- starting ---------------------------------------------------------------------------------------------------------
+
+
+def start(processes: int, command: Sequence[str]) -> None:
+    """Run ``python COMMAND`` in so many processes on this machine, by torchrun's own launcher; all must end well.
+
+    Raises:
+        SystemExit: with the exit code of the first that did not; it has said why.
+    """
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # what goes wrong, the ranks themselves say
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=f"handful-{os.getpid()}",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+    )
+    try:
+        elastic_launch(config, sys.executable)(*command)
+    except ChildFailedError as error:
+        code = error.get_first_failure()[1].exitcode
+        raise SystemExit(code if code > 0 else 128 - code) from None
+    except SignalException as error:
+        raise SystemExit(128 + int(error.sigval)) from None

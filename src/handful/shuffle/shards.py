@@ -1,0 +1,320 @@
+"""A graph in shards: every rank has the rows of its share of the nodes, and opens nothing else.
+
+A shard is a folder of ``.npy`` files under a JSON header with checksums, as a saved graph is. It has the rows of
+consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header
+says where all shards begin, and has the identity of the whole graph, so that shards of two graphs never train together.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful import ranks
+from handful.errors import DatasetError, GraphError, RankError
+from handful.graph import MASKS, Graph
+from handful.kernels import csr
+from handful.storage import (
+    FIELDS,
+    HEADER,
+    Folder,
+    _map,
+    _plain,
+    _read_stamp,
+    _refuse_odd,
+    _sibling,
+    _stamp,
+    _verify,
+    _write_stamp,
+)
+
+FORMAT, VERSION = "handful-shard", 1
+ROWS = ("x", "y", *MASKS)
+"""What has a row for each node of the shard."""
+ARRAYS = ("indptr", "indices", "edge_weight", *ROWS)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedGraph(Graph):
+    """The graph as one of its ranks has it: topology and features of its own nodes, labels and masks of all nodes.
+
+    What needs the edges or the features of other ranks is refused here; ``handful.shuffle.over_ranks`` trains and
+    infers on it.
+    """
+
+    cuts: tuple[int, ...] = ()
+    """Where the nodes of every rank begin, and N."""
+    edges_in_all: int = 0
+    whole: Mapping[str, Any] = field(default_factory=dict)
+    """``identity()`` of the whole graph."""
+    loops: bool = True
+
+    @property
+    def num_nodes(self) -> int:
+        return self.cuts[-1]
+
+    @property
+    def num_edges(self) -> int:
+        return self.edges_in_all
+
+    @property
+    def begin(self) -> int:
+        """The first of this rank's nodes."""
+        return self.cuts[ranks.rank()]
+
+    @cached_property
+    def has_loops(self) -> bool:
+        return self.loops
+
+    @cached_property
+    def checksum(self) -> str:
+        return str(self.whole["topology"])
+
+    @cached_property
+    def in_degree(self) -> Tensor:
+        return all_rows(self.indptr.diff())
+
+    @property
+    def local(self) -> tuple[np.ndarray, np.ndarray]:
+        """``indptr`` and ``indices`` of the rank's own rows."""
+        return self.indptr.numpy(), self.indices.numpy()
+
+    @property
+    def topology(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._refuse("all edges in one place")
+
+    @property
+    def edge_index(self) -> Tensor:
+        return self._refuse("all edges in one place")
+
+    @cached_property
+    def in_weight(self) -> Tensor:
+        return self._refuse("all edges in one place")
+
+    def identity(self) -> dict[str, Any]:
+        same = {name: value for name, value in self.whole.items() if name != "positive"}
+        return {**same, "metric": self.metric, **({"positive": 0} if self.positive == 0 else {})}
+
+    def replace(self, **fields: Any) -> Graph:
+        if not set(fields) <= {"name", "metric", "positive"}:
+            self._refuse(f"another {', '.join(sorted(fields))}")
+        return super().replace(**fields)
+
+    def to(self, device: torch.device | str) -> Graph:
+        return self if torch.device(device).type == "cpu" else self._refuse(f"device {device}")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise GraphError(f"{self.name} is in shards, which do not give {what}: use the whole graph, or shard it anew")
+
+
+def all_rows(own: Tensor) -> Tensor:
+    """The rows of all ranks, in order."""
+    return torch.cat(ranks.exchanged([own] * ranks.size()))
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def is_sharded(path: str | Path) -> bool:
+    """Whether ``path`` is a folder of shards.
+
+    >>> is_sharded("no-such-folder")
+    False
+    """
+    return any(Path(path).glob(f"shard-*/{HEADER}"))
+
+
+def shard(graph: Graph, path: str | Path, shards: int) -> Path:
+    """Write ``graph`` to the folder ``path`` in so many shards, ``shard-0`` …; it appears complete or not at all.
+
+    Every shard has consecutive nodes, and about as many bytes as the others. A rank needs its own shard alone.
+
+    Args:
+        graph: with features, labels and a split.
+        path: a new folder.
+        shards: how many ranks will train on it.
+
+    Raises:
+        GraphError: there are fewer nodes than shards, or something that training needs is missing.
+        DatasetError: something is at ``path`` already.
+
+    >>> import handful as hf
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = shard(hf.load("synthetic?nodes=100&degree=4"), folder + "/halves", 2)
+    ...     sorted(one.name for one in path.iterdir())
+    ['shard-0', 'shard-1']
+    """
+    path = Path(path)
+    graph.require_training()
+    cuts = even_cuts(graph, shards)
+    if path.exists():
+        raise DatasetError(f"{path} exists: choose another place for the shards")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = _sibling(path)
+    said = {
+        "format": FORMAT,
+        "version": VERSION,
+        **{name: getattr(graph, name) for name in FIELDS},
+        "cuts": cuts,
+        "edges": graph.num_edges,
+        "loops": graph.has_loops,
+        "identity": graph.identity(),
+    }
+    try:
+        for k, (lo, hi) in enumerate(pairwise(cuts)):
+            folder = Folder(aside / f"shard-{k}")
+            folder.path.mkdir(parents=True)
+            for name, values in _rows(graph, lo, hi).items():
+                array, dtype = _plain(values)
+                with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
+                    out.append(array)
+            header = json.dumps({**said, "shard": k, "arrays": folder.arrays}, ensure_ascii=False, indent=1)
+            (folder.path / HEADER).write_text(header, encoding="utf-8")
+        aside.rename(path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return path
+
+
+def even_cuts(graph: Graph, shards: int) -> list[int]:
+    """The first node of every shard, and N: shards of about as many bytes, and one node at least."""
+    n = graph.num_nodes
+    if not 1 <= shards <= n:
+        raise GraphError(f"{graph.name} has {n} nodes, and cannot be cut into {shards} shards: use 1 to {n}")
+    assert graph.x is not None
+    row = graph.num_features * graph.x.element_size() + 16
+    edge = graph.indices.element_size() + (0 if graph.edge_weight is None else 4)
+
+    def size(v: int) -> int:
+        return int(graph.indptr[v]) * edge + v * row
+
+    ends = [bisect.bisect_left(range(n), size(n) * k / shards, key=size) for k in range(1, shards)]
+    cuts = [0]
+    for k, end in enumerate(ends, 1):
+        cuts.append(min(max(end, cuts[-1] + 1), n - shards + k))
+    return [*cuts, n]
+
+
+def _rows(graph: Graph, lo: int, hi: int) -> dict[str, Tensor]:
+    """The arrays of the shard with nodes ``lo`` to ``hi``."""
+    begin, end = int(graph.indptr[lo]), int(graph.indptr[hi])
+    found = {"indptr": graph.indptr[lo : hi + 1] - begin, "indices": graph.indices[begin:end]}
+    if graph.edge_weight is not None:
+        found["edge_weight"] = graph.edge_weight[begin:end]
+    return found | {name: getattr(graph, name)[lo:hi] for name in ROWS}
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+def open_shards(path: str | Path) -> ShardedGraph:
+    """The graph of the folder ``path``, of which this rank opens its own shard; all ranks must come here.
+
+    Raises:
+        DatasetError: the shard is missing, cut short or changed, or there are not as many ranks as shards.
+        RankError: the shards of the ranks are of different graphs.
+    """
+    path = Path(path)
+    with ranks.agreed():
+        header = _header(path)
+        own = _checked(path, header, _opened(path / f"shard-{ranks.rank()}", header))
+    said = [header["cuts"], header["identity"]]
+    for other, theirs in enumerate(ranks.gathered(said)):
+        if theirs != json.loads(json.dumps(said)):
+            raise RankError(
+                f"{path} of rank {ranks.rank()} and of rank {other} are of different graphs: shard one anew"
+            )
+    fields: dict[str, Any] = {name: header.get(name) for name in FIELDS}
+    if fields["class_names"] is not None:
+        fields["class_names"] = tuple(fields["class_names"])
+    everyones = {name: all_rows(own[name]) for name in ("y", *MASKS)}
+    return ShardedGraph(
+        **{**own, **everyones, **fields},
+        checked=True,
+        cuts=tuple(header["cuts"]),
+        edges_in_all=header["edges"],
+        whole=header["identity"],
+        loops=header["loops"],
+    )
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """The header of this rank's shard."""
+    file = path / f"shard-{ranks.rank()}" / HEADER
+    count = ranks.size()
+    if not file.is_file():
+        there = len(list(path.glob(f"shard-*/{HEADER}")))
+        raise DatasetError(f"{file.parent} is missing: {path} has {there} shards here, and there are {count} ranks")
+    _refuse_odd(file)
+    try:
+        header = json.loads(file.read_text(encoding="utf-8"))
+        if header["format"] != FORMAT or header["version"] != VERSION:
+            raise KeyError("format")
+        kinds = {"cuts": list, "edges": int, "loops": bool, "identity": dict, "arrays": dict, "shard": int}
+        if any(type(header[name]) is not kind for name, kind in kinds.items()):
+            raise KeyError("type")
+        entry = {"dtype": str, "shape": list, "bytes": int, "crc32": str}
+        if any(type(one[key]) is not kind for one in header["arrays"].values() for key, kind in entry.items()):
+            raise KeyError("arrays")
+        if set(ARRAYS) - set(header["arrays"]) - {"edge_weight"} or set(header["arrays"]) - set(ARRAYS):
+            raise KeyError("arrays")
+        cuts = header["cuts"]
+        if not all(type(cut) is int for cut in cuts) or cuts[0] != 0 or any(a >= b for a, b in pairwise(cuts)):
+            raise KeyError("cuts")
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RecursionError):
+        raise DatasetError(f"{file} is not the header of a shard of this version: shard the graph anew") from None
+    if len(cuts) - 1 != count:
+        how = f"start {len(cuts) - 1} (--processes or torchrun), or shard the graph anew"
+        raise DatasetError(f"{path} has {len(cuts) - 1} shards, and there {_are(count)}: {how}")
+    if header["shard"] != ranks.rank():
+        raise DatasetError(f"{file.parent} holds shard {header['shard']}: give every rank its own")
+    return header  # type: ignore[no-any-return]
+
+
+def _are(count: int) -> str:
+    return "is 1 rank" if count == 1 else f"are {count} ranks"
+
+
+def _opened(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
+    """The arrays of a shard, memory-mapped; verified unless this user has verified the same files before."""
+    for name in header["arrays"]:
+        _refuse_odd(folder / f"{name}.npy")
+    stamp = _stamp(folder, header)
+    if stamp is None or stamp != _read_stamp(folder):
+        for name, entry in header["arrays"].items():
+            _verify(folder / f"{name}.npy", entry)
+        _write_stamp(folder, stamp)
+    opened = {name: _map(folder / f"{name}.npy", entry) for name, entry in header["arrays"].items()}
+    return {name: torch.as_tensor(array) for name, array in opened.items()}
+
+
+def _checked(path: Path, header: dict[str, Any], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Refuse arrays that do not fit together: kernels see no index that is not checked."""
+    cuts, k = header["cuts"], header["shard"]
+    rows, indptr, indices = cuts[k + 1] - cuts[k], own["indptr"], own["indices"]
+    fits = len(indptr) == rows + 1 and indptr.dtype == torch.int64 and indices.ndim == 1
+    fits = fits and indices.dtype in (torch.int32, torch.int64) and all(len(own[name]) == rows for name in ROWS)
+    fits = fits and all(own[name].dtype == torch.bool for name in MASKS)
+    fits = fits and ("edge_weight" not in own or own["edge_weight"].shape == indices.shape)
+    if fits:
+        ends, sources = indptr.numpy(), indices.numpy()
+        fits = ends[0] == 0 and ends[-1] == len(sources) and csr.first_bad_row(ends) < 0
+        fits = fits and csr.first_outside(sources, cuts[-1]) < 0
+    classes, y = header.get("num_classes"), own["y"]
+    if fits and not y.is_floating_point():
+        fits = y.dtype == torch.int64 and csr.first_outside(y.numpy() + 1, int(classes or 0) + 1) < 0
+    if not fits:
+        raise DatasetError(f"{path / f'shard-{k}'} is not a valid shard: shard the graph anew")
+    return own

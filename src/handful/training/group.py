@@ -1,0 +1,150 @@
+"""The batches of one step, here and on other ranks: the mean of their gradients, and what BatchNorm learns from them.
+
+BatchNorm normalises every batch by its own statistics, wherever it is computed. Its *running* statistics take the
+batches in their order, r ← (1 − μ)·r + μ·s, as one process does: while ranks train, each finds what a batch adds to
+statistics of 0, which is μ·s, and at the end of a step all of them add what all found. So neither gradients nor
+statistics depend on the number of ranks, but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from handful import ranks
+from handful.errors import HandfulError
+
+
+class Group:
+    """What a step sums over its batches. One for an epoch: ``close`` at its end gives BatchNorm its statistics back."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.count = 0
+        self.alone = ranks.size() == 1
+        if not self.alone:
+            self.statistics = Statistics(model)
+
+    def add(self, place: int) -> None:
+        """Count the batch at this place of the step, whose backward pass has just ended."""
+        self.count += 1
+        if not self.alone:
+            self.statistics.take(place)
+
+    def mean(self, places: int) -> int:
+        """Let gradients be their mean over the batches of the step; how many these are.
+
+        Args:
+            places: how many batches the step has, those that are left out among them.
+        """
+        count, self.count = self.count, 0
+        if not self.alone:
+            count = self._sum_over_ranks(count, places)
+        if count > 1:
+            for parameter in self.parameters:
+                if parameter.grad is not None:
+                    parameter.grad /= count
+        return count
+
+    def close(self) -> None:
+        """End the epoch."""
+        if not self.alone:
+            self.statistics.close()
+
+    def _sum_over_ranks(self, count: int, places: int) -> int:
+        found, learnt = self.statistics.told(places)
+        has = [float(parameter.grad is not None) for parameter in self.parameters]
+        told = ranks.total(torch.cat([torch.tensor([count, *has], dtype=torch.float64), found, learnt.view(-1)]))
+        count = int(told[0])
+        if count == 0:
+            return 0
+        self.statistics.learn(told[1 + len(has) :].view(-1), places)
+        # A parameter that no batch has reached keeps no gradient: a zero would let it decay.
+        reached = [p for p, times in zip(self.parameters, told[1:].tolist(), strict=False) if times > 0]
+        for alike in _alike(reached):
+            flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
+            for parameter, summed in zip(
+                alike, torch.split(ranks.total(flat), [p.numel() for p in alike]), strict=True
+            ):
+                parameter.grad = summed.view_as(parameter)
+        return count
+
+
+def _alike(parameters: list[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
+    """The parameters by device and type."""
+
+    def kind(parameter: nn.Parameter) -> str:
+        return f"{parameter.device} {parameter.dtype}"
+
+    for _, alike in groupby(sorted(parameters, key=kind), key=kind):
+        yield list(alike)
+
+
+class Statistics:
+    """The running statistics of a model's BatchNorms while several ranks train it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+        if any(norm.momentum is None for norm in self.norms):
+            raise HandfulError("a BatchNorm without momentum cannot be trained by several ranks: give it a momentum")
+        own = {id(b) for norm in self.norms for b in (norm.running_mean, norm.running_var, norm.num_batches_tracked)}
+        self.others = {n: (b, b.clone()) for n, b in model.named_buffers() if id(b) not in own}
+        self.buffers = [b for norm in self.norms for b in (norm.running_mean, norm.running_var) if b is not None]
+        self.kept = [b.detach().to("cpu", torch.float64) for b in self.buffers]
+        self.tracked = [None if n.num_batches_tracked is None else int(n.num_batches_tracked) for n in self.norms]
+        self.width = sum(b.numel() for b in self.buffers)
+        self.found: dict[int, Tensor] = {}
+        self.batches = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        for buffer in self.buffers:
+            buffer.zero_()
+
+    def take(self, place: int) -> None:
+        """Keep what the batch at ``place`` has added."""
+        if self.buffers:
+            self.found[place] = torch.cat([b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers])
+            self._clear()
+        else:
+            self.found[place] = torch.empty(0, dtype=torch.float64)
+
+    def told(self, places: int) -> tuple[Tensor, Tensor]:
+        """Which places this rank has computed, ``(places,)``, and what it has found there, ``(places, width)``."""
+        here, learnt = torch.zeros(places, dtype=torch.float64), torch.zeros(places, self.width, dtype=torch.float64)
+        for place, found in self.found.items():
+            here[place], learnt[place] = 1.0, found
+        self.found = {}
+        return here, learnt
+
+    def learn(self, told: Tensor, places: int) -> None:
+        """Add what all ranks have found: the sum of what each has ``told``, as one vector."""
+        here, learnt = told[:places].tolist(), told[places:].view(places, self.width)
+        self.batches += int(sum(here))
+        momenta = [float(norm.momentum or 0.0) for norm in self.norms for _ in range(2)]
+        for place in (place for place, computed in enumerate(here) if computed):
+            sizes = [kept.numel() for kept in self.kept]
+            for kept, momentum, added in zip(self.kept, momenta, torch.split(learnt[place], sizes), strict=True):
+                kept.mul_(1 - momentum).add_(added.view_as(kept))
+
+    def close(self) -> None:
+        """Put the statistics into the model.
+
+        Raises:
+            HandfulError: the model has other buffers, and they have changed: how ranks would share them is not known.
+        """
+        for buffer, kept in zip(self.buffers, self.kept, strict=True):
+            buffer.copy_(kept)
+        for norm, tracked in zip(self.norms, self.tracked, strict=True):
+            if tracked is not None and norm.num_batches_tracked is not None:
+                norm.num_batches_tracked.fill_(tracked + self.batches)
+        for name, (buffer, before) in self.others.items():
+            if not torch.equal(buffer, before):
+                raise HandfulError(
+                    f"the model changes its buffer {name} in training, which ranks cannot share: use one"
+                )
