@@ -12,6 +12,7 @@ from handful.adjacency import Adjacency
 from handful.graph import Graph
 from handful.kernels import subgraph
 from handful.kernels.dispatch import backend, loops
+from handful.kernels.transfer import sent
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
@@ -30,17 +31,18 @@ def induced_parts(
         parts: how many parts there are.
         hubs: ids, ascending, of nodes that every part holds: after its own nodes come the hubs that are not its own.
     """
-    with_edges, kept = graph.edge_weight is not None, hubs is not None and len(hubs) > 0
+    with_edges = graph.edge_weight is not None
     way = backend(graph.device)
     if way == "numba":
         for nodes, *edges in subgraph.parts(*graph.topology, part, parts, with_edges, hubs):
             yield torch.from_numpy(nodes), _adjacency(graph, *map(torch.from_numpy, edges))
-    elif way == "triton" and not kept:
-        # The parts of all nodes go to the device at once, and nothing of a single part.
-        on_device = torch.from_numpy(part).to(graph.device)
-        ops = loops("subgraph", graph.device)
-        for there, *cut in ops.parts(graph.indptr, graph.indices, on_device, parts, with_edges):
-            yield there, _adjacency(graph, *cut)
+    elif way == "triton":
+        # The parts of all nodes and the hubs go to the device at once, and nothing of a single part.
+        told = sent(torch.from_numpy(part), graph.device)
+        kept = None if hubs is None else sent(torch.from_numpy(hubs), graph.device)
+        cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, told, parts, with_edges, kept)
+        for ids, *csr in cut:
+            yield ids, _adjacency(graph, *csr)
     else:
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
@@ -57,11 +59,14 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     >>> induced_adjacency(ring, np.array([1, 2])).edge_index.tolist()
     [[0], [1]]
     """
-    if graph.device.type == "cpu":
-        found = subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None)
-        return _adjacency(graph, *map(torch.from_numpy, found))
-    on_device = torch.from_numpy(nodes).to(graph.device)
-    return _adjacency(graph, *subgraph.induced_torch(graph.indptr, graph.indices, on_device))
+    way, with_edges = backend(graph.device), graph.edge_weight is not None
+    if way == "numba":
+        return _adjacency(graph, *map(torch.from_numpy, subgraph.induced(*graph.topology, nodes, with_edges)))
+    ids = sent(torch.from_numpy(nodes), graph.device)
+    if way == "triton":
+        found = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
+        return _adjacency(graph, *found)
+    return _adjacency(graph, *subgraph.induced_torch(graph.indptr, graph.indices, ids))
 
 
 def _adjacency(graph: Graph, indptr: Tensor, indices: Tensor, edges: Tensor) -> Adjacency:
