@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import app, console, emit, integer
+from handful.cli.app import app, console, emit, given, integer
+from handful.settings import GraphOn
 
 
 @app.command()
@@ -91,6 +92,14 @@ def train(
     devices: Annotated[
         str | None, typer.Option(help="Spread the layers over these devices, such as cuda:0,cuda:1, instead.")
     ] = None,
+    graph_on: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the graph is: device, host (batches are made by the CPU and sent over) or auto, by what fits "
+            "(else auto).",
+            callback=p.known("place for the graph", get_args(GraphOn)),
+        ),
+    ] = None,
     checkpoint_activations: Annotated[
         bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
     ] = False,
@@ -153,11 +162,12 @@ def train(
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
-        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers])
+        how = given(graph_on=graph_on)
+        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers], **how)
     found = summary_finding(summary, folder)
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
-    given = (
+    what = (
         "the numbers of the nodes"
         if found.payload["assessment"]["kind"] == "regression"
         else "classes and probabilities of the nodes"
@@ -171,7 +181,7 @@ def train(
         f"records: {folder}",
         f"report: {page.path}",
         "next:",
-        f"  handful predict {quote(str(folder))} --out predictions.csv   {given}",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   {what}",
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     )

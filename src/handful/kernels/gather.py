@@ -12,8 +12,8 @@ from handful.kernels.memory import empty
 def gather(x: Tensor, rows: Tensor) -> Tensor:
     """``x[rows]``, in memory that earlier batches have left.
 
-    A row that is not there is no silent mistake: torch refuses it on the CPU, and on a GPU the kernel stops the
-    program, as torch's own does. The loop of the CPU is torch's.
+    The loop of the CPU is torch's. A row that is not there is refused before the kernel runs; on a GPU the check is
+    queued before it and stops the program there, so that the host does not wait for it.
 
     Args:
         x: ``(N, …)``.
@@ -24,5 +24,6 @@ def gather(x: Tensor, rows: Tensor) -> Tensor:
             [ 0.]])
     """
     if backend(x.device) == "triton" and x.ndim == 2:
+        torch._assert_async(((rows >= 0) & (rows < len(x))).all(), f"a row to gather is not among the {len(x)} there are")
         return loops("gather", x.device).gather(x, rows)  # type: ignore[no-any-return]
     return torch.index_select(x, 0, rows, out=empty((len(rows), *x.shape[1:]), x))

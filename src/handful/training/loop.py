@@ -30,6 +30,7 @@ from handful.training.loss import NodeLosses, node_loss, node_losses
 from handful.training.memory import reset_peak_memory
 from handful.training.metrics import METRICS, Metric
 from handful.training.module import logits_of, seed_step
+from handful.training.placement import beside
 from handful.training.record import (
     RunFolder,
     load_tensors,
@@ -59,6 +60,8 @@ class Loop:
     class_weight: Tensor | None = None
     metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
+    sends_to: torch.device | None = None
+    """Where batches are sent, if the graph stays on the host."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -162,7 +165,7 @@ def train_epoch(loop: Loop) -> None:
     model.train()
     total, batches, small = 0.0, 0, 0
     samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
-    for index, batch in enumerate(gathered(loop.graph, samples, model, how.trim)):
+    for index, batch in enumerate(gathered(loop.graph, samples, model, how.trim, loop.sends_to)):
         too_small = len(batch.targets) > 0 and isinstance(model, Network) and model.too_small(batch)
         if len(batch.targets) == 0 or too_small:
             loop.skipped, small = loop.skipped + 1, small + too_small
@@ -239,13 +242,14 @@ def evaluate(loop: Loop) -> tuple[float, float]:
 def outputs_of(loop: Loop) -> Tensor:
     """The model's outputs for the validation and test nodes at least, ``(N, outputs)``, as the settings infer them."""
     graph = loop.graph
+    model = loop.model if loop.sends_to is None else beside(loop.model, graph.device)
     if loop.settings.evaluation == "exact":
-        return infer(loop.model, graph, sampler=loop.sampler)
+        return infer(model, graph, sampler=loop.sampler)
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
     samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch))
-    return infer_sampled(loop.model, graph, samples)
+    return infer_sampled(model, graph, samples)
 
 
 def diverged(loop: Loop, how: str) -> DivergedError:
