@@ -87,12 +87,19 @@ class Adjacency:
         tensor([[1, 2, 0],
                 [0, 0, 1]])
         """
+        return torch.stack([self.indices.to(torch.int64), self.target_of_edge])
+
+    @property
+    def target_of_edge(self) -> Tensor:
+        """int64 ``(edges,)``, the target of each edge.
+
+        >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).target_of_edge
+        tensor([0, 0, 1])
+        """
         if backend(self.device) == "numba":
-            rows = torch.from_numpy(csr.row_of_edge(self.indptr.numpy()))
-        else:
-            targets = torch.arange(self.num_targets, device=self.device)
-            rows = torch.repeat_interleave(targets, self.degree, output_size=self.num_edges)
-        return torch.stack([self.indices.to(torch.int64), rows])
+            return torch.from_numpy(csr.row_of_edge(self.indptr.numpy()))
+        targets = torch.arange(self.num_targets, device=self.device)
+        return torch.repeat_interleave(targets, self.degree, output_size=self.num_edges)
 
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -255,14 +262,14 @@ class Adjacency:
         out = torch.ones(self.num_targets, device=self.device)
         if not self.has_loops:
             return out
-        sources, targets = self.edge_index
-        is_loop = sources == targets + self.offset
         if backend(self.device) == "numba":
-            out[targets[is_loop]] = 0.0
+            sources, targets = self.edge_index
+            out[targets[sources == targets + self.offset]] = 0.0
             return out
         # Nothing is asked of the device: the other edges write into a place that is then left out.
-        out = torch.cat([out, out.new_empty(1)])
-        return out.index_fill_(0, torch.where(is_loop, targets, self.num_targets), 0.0)[:-1]
+        targets, out = self.target_of_edge, torch.cat([out, out.new_empty(1)])
+        at = torch.where(self.indices == targets + self.offset, targets, self.num_targets)
+        return out.index_fill_(0, at, 0.0)[:-1]
 
     @cached_property
     def degree_with_loops(self) -> Tensor:
