@@ -125,7 +125,8 @@ class Adjacency:
     def map(self, function: Callable[[Tensor], Tensor]) -> Adjacency:
         """The same with ``function`` of every tensor in its place."""
         names = ("indptr", "indices", "weight", "source_degree", "own_rows")
-        return replace(self, **{n: function(t) for n in names if (t := getattr(self, n)) is not None})
+        found: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
+        return replace(self, **found)
 
     def own(self, x: Tensor) -> Tensor:
         """The rows of ``x`` ``(sources, …)`` that belong to the targets; 0 for a target that is no source.

@@ -27,8 +27,8 @@ def trim(sample: S, depth: int) -> S:
     Loss and gradients stay the same up to rounding, and up to which elements dropout takes: its mask goes by a node's
     place. This needs a model in which nodes matter to each other only along edges. BatchNorm is no such model: its
     statistics are those of all nodes. Degrees stay those of the sampled graph. A sample whose layers are rectangles
-    already, one without targets, and one with next to nothing to cut are returned as they are. Away from the CPU the host
-    waits for the device once.
+    already, one without targets, and one with next to nothing to cut are returned as they are. Away from the CPU the
+    host waits for the device once.
     """
     if not sample.shared or len(sample.targets) == 0:
         return sample

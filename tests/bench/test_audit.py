@@ -27,7 +27,9 @@ BACKBONES += [("sgformer", {}), ("graphland-sage", {})]
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize(("name", "options"), BACKBONES)
-def test_a_step_on_a_gpu_makes_no_large_tensor_and_never_waits(name: str, options: dict[str, Any], directed: bool) -> None:
+def test_a_step_on_a_gpu_makes_no_large_tensor_and_never_waits(
+    name: str, options: dict[str, Any], directed: bool
+) -> None:
     """Waiting for the device would fail on tensors without numbers."""
     model = make_model(name, SHAPE.features, SHAPE.classes, hidden=WIDTH, layers=3, **options)
     audit = audit_step(model, SHAPE, directed=directed)

@@ -12,8 +12,8 @@ from torch_geometric.nn import GraphSAGE
 
 import handful as hf
 from graphs import make_graph
-from handful.bench.audit import PRODUCTS, audit_step
 from handful.batch import Batch
+from handful.bench.audit import PRODUCTS, audit_step
 from handful.errors import HandfulError
 from handful.training import placement
 from handful.training.callbacks import Callback
@@ -102,10 +102,8 @@ def test_auto_asks_what_fits(
 def test_the_estimate_covers_what_the_audit_of_a_step_finds(name: str) -> None:
     pytest.importorskip("triton")
     shape = PRODUCTS.of_parts(10)
-    graph = hf.Graph.from_edge_index(
-        torch.zeros(2, 0, dtype=torch.int64), x=torch.zeros(shape.nodes, shape.features), y=torch.zeros(shape.nodes).long(),
-        num_classes=shape.classes,
-    )  # fmt: skip
+    x, y = torch.zeros(shape.nodes, shape.features), torch.zeros(shape.nodes, dtype=torch.int64)
+    graph = hf.Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.int64), x=x, y=y, num_classes=shape.classes)
     model = hf.make_model(name, shape.features, shape.classes, hidden=256, layers=5)
     peak = audit_step(model, shape).peak
     beyond = hf.make_model(name, shape.features, shape.classes, hidden=256, layers=5)

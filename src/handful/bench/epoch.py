@@ -117,7 +117,10 @@ def handful_epochs(experiment: Experiment, graph: Graph, seed: int) -> dict[str,
 
 
 def floor_epochs(
-    widths: list[int], rows: int, parts: int, device: torch.device = torch.device("cpu")  # noqa: B008  (frozen)
+    widths: list[int],
+    rows: int,
+    parts: int,
+    device: torch.device = torch.device("cpu"),  # noqa: B008  (frozen)
 ) -> dict[str, Callable[[], None]]:
     """The dense products of an epoch, each in the fastest way that ``device`` has for it, on buffers of their own.
 

@@ -29,8 +29,8 @@ GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val
 TOY = "synthetic?nodes=40&degree=4&features=8&classes=3"
 TOY_OPTIONS = {"hidden": 8, "layers": 2}
 MEANINGLESS = (
-    "These numbers have no meaning: there is no GPU here, and Triton's kernels were run on the CPU by its interpreter, at "
-    "toy size."
+    "These numbers have no meaning: there is no GPU here, and Triton's kernels were run on the CPU by its interpreter, "
+    "at toy size."
 )
 
 
@@ -118,15 +118,15 @@ def gpu_table(result: dict[str, Any]) -> Table:
         peak = "–" if peaks[name] is None else f"{peaks[name] / 2**30:.2f}"
         ratios = f"{seconds[name] / floor:.2f}", f"{seconds['pyg_csr'] / seconds[name]:.2f}"
         rows.append([Cell(text) for text in (label, f"{seconds[name]:.4f}", *ratios, peak)])
-    title = (
-        f"A training epoch on {result['device']}: {result['graph']}, {result['nodes']:,} nodes, {result['edges']:,} edges, "
-        f"{result['parts']} parts; median of {result['rounds']}"
-    )
+    what = f"{result['graph']}, {result['nodes']:,} nodes, {result['edges']:,} edges, {result['parts']} parts"
+    title = f"A training epoch on {result['device']}: {what}; median of {result['rounds']}"
     return Table(title, ["", "seconds", "over its floor", "PyG CSR over it", "GiB beyond what stays"], rows)
 
 
 def notes(result: dict[str, Any]) -> list[str]:
     """What goes with the table, to be pasted with it."""
     made = ", ".join(f"{name} {value}" for name, value in result["environment"].items())
-    held = f"handful's graph is on the device: {result['graph_bytes'] / 2**30:.2f} GiB more. PyG's loader is on the CPU."
+    held = (
+        f"handful's graph is on the device: {result['graph_bytes'] / 2**30:.2f} GiB more. PyG's loader is on the CPU."
+    )
     return [f"{held} Kernels: {result['kernels']}. {made}", *([] if result["has_meaning"] else [MEANINGLESS])]

@@ -66,7 +66,8 @@ def gpu(
     asked = experiment(chosen, TOY_OPTIONS if toy else None, sampler=RandomNodes(parts), seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_gpu(asked, rounds, status.update)
-    emit(result, as_json, [], markdown(gpu_table(result)), *notes(result))
+    table = gpu_table(result)
+    emit(result, as_json, [], f"{table.title}\n", markdown(table), *notes(result))
 
 
 @bench.command("loader")

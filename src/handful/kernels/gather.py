@@ -24,6 +24,8 @@ def gather(x: Tensor, rows: Tensor) -> Tensor:
             [ 0.]])
     """
     if backend(x.device) == "triton" and x.ndim == 2:
-        torch._assert_async(((rows >= 0) & (rows < len(x))).all(), f"a row to gather is not among the {len(x)} there are")
+        torch._assert_async(
+            ((rows >= 0) & (rows < len(x))).all(), f"a row to gather is not among the {len(x)} there are"
+        )
         return loops("gather", x.device).gather(x, rows)  # type: ignore[no-any-return]
     return torch.index_select(x, 0, rows, out=empty((len(rows), *x.shape[1:]), x))

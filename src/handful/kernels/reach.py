@@ -46,8 +46,8 @@ class Reach(NamedTuple):
     """The nodes from which some targets can be reached in a few edges.
 
     ``order`` has their ids, nearest first, and ascending among those of the same distance. ``counts`` says how many
-    there are within 0, 1, … edges. All but the farthest keep their rows: row i of ``order`` starts at ``indptr[i]``, and
-    the rows within 0, 1, … edges have ``edges`` edges.
+    there are within 0, 1, … edges. All but the farthest keep their rows: row i of ``order`` starts at ``indptr[i]``,
+    and the rows within 0, 1, … edges have ``edges`` edges.
     """
 
     order: Tensor
@@ -97,8 +97,8 @@ def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int
 
 
 def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
-    """Let ``distance`` int32 ``(N,)``, 0 at the targets and ``FAR`` elsewhere, hold how many edges lead to a target, up to
-    ``hops``; in plain torch, for any device."""
+    """Let ``distance`` int32 ``(N,)``, 0 at the targets and ``FAR`` elsewhere, hold how many edges lead to a target, up
+    to ``hops``; in plain torch, for any device."""
     degree, sources = indptr.diff(), indices.to(torch.int64)
     for hop in range(1, hops + 1):
         near = torch.where(distance < hop, hop, FAR).to(torch.int32)

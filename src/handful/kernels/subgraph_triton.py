@@ -101,13 +101,13 @@ class _Rows:
         """The new numbers of the ``total`` sources that stay, row after row, and the edges that they belong to."""
         out = torch.empty(total, dtype=torch.int32, device=pieces.device)
         edges = torch.empty(total if with_edges else 0, dtype=torch.int64, device=pieces.device)
-        self._launch(pieces, counts, out, edges)
+        self._launch(pieces, counts, out, edges if with_edges else None)
         return out, edges
 
     def _launch(self, pieces: Tensor, at: Tensor, out: Tensor | None, edges: Tensor | None) -> None:
         given = self.indptr, self.indices, self.part, self.hub, self.node, self.own_part, pieces, self.local
         sizes = len(self.node), len(self.part), self.hubs
-        ways = {"HUBS": self.hub is not None, "WRITE": out is not None, "AS_EDGES": edges is not None and len(edges) > 0}
+        ways = {"HUBS": self.hub is not None, "WRITE": out is not None, "AS_EDGES": edges is not None}
         if len(self.node):
             _cut[(len(at),)](*given, at, out, edges, *sizes, **ways, CHUNK=CHUNK, EDGES=EDGES)
 
@@ -118,8 +118,8 @@ def parts(
     """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each in its own numbering, with the edges it is made of
     (empty unless asked for).
 
-    Nodes are the part's own, ascending, then the ``hubs`` that are not its own. Both ``part`` ``(N,)``, where m and above
-    is in none, and ``hubs``, ids ascending, are of the whole graph. All parts are on the device at once.
+    Nodes are the part's own, ascending, then the ``hubs`` that are not its own. Both ``part`` ``(N,)``, where m and
+    above is in none, and ``hubs``, ids ascending, are of the whole graph. All parts are on the device at once.
     """
     rows, start = _rows_of_parts(indptr, indices, part.to(torch.int32).clamp_max_(m), m, hubs)
     pieces, counts, row_start = rows.counted()
@@ -131,9 +131,7 @@ def parts(
         yield rows.node[first:last], row_start[first : last + 1] - lo, out[lo:hi], of_part
 
 
-def _rows_of_parts(
-    indptr: Tensor, indices: Tensor, part: Tensor, m: int, hubs: Tensor | None
-) -> tuple[_Rows, Tensor]:
+def _rows_of_parts(indptr: Tensor, indices: Tensor, part: Tensor, m: int, hubs: Tensor | None) -> tuple[_Rows, Tensor]:
     """The rows of all parts in order, and where each part's begin; those of nodes in no part come last."""
     device, n, kept = part.device, len(part), 0 if hubs is None else len(hubs)
     node = torch.arange(n, device=device)
@@ -155,9 +153,7 @@ def _rows_of_parts(
     return rows, start
 
 
-def induced(
-    indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
+def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """The CSR that ``nodes`` (distinct) induce, numbered in their order, and the edges it is made of if asked for.
 
     The host waits once, for the number of edges.

@@ -39,7 +39,7 @@ def delivered(batches: Iterator[Batch], device: torch.device) -> Iterator[Batch]
     if device.type != "cuda":
         yield from ahead(map(lambda batch: batch.to(device), batches))  # noqa: C417  (map keeps none of them alive)
         return
-    stream = torch.cuda.Stream(device)
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def send(batch: Batch) -> tuple[Batch, torch.cuda.Event]:
         with torch.cuda.stream(stream):
