@@ -212,7 +212,7 @@ class Adjacency:
         total = self.row_weight
         return torch.where(total > 0, 1.0 / total, 0.0)
 
-    @cached_property
+    @property
     def row_weight(self) -> Tensor:
         """float32 ``(targets,)``, the sum of the weights of a target's edges; its degree without weights.
 
