@@ -7,7 +7,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +32,23 @@ def test_a_twin_can_be_asked_for_and_is_given_back() -> None:
     with dispatch.use("torch"):
         assert dispatch.loops("aggregate", here) is None
     assert dispatch.loops("aggregate", here).__name__ == "handful.kernels.aggregate_numba"
+
+
+def test_triton_launches_where_its_tensors_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not on the device that happens to be the current one: another GPU would read addresses that it does not have."""
+    inside: list[object] = []
+
+    @contextmanager
+    def device_of(tensor: torch.Tensor) -> Iterator[None]:
+        inside.append(tensor)
+        yield
+        inside.pop()
+
+    monkeypatch.setattr(torch.cuda, "device_of", device_of)
+    there = torch.zeros(1)
+    module = SimpleNamespace(seen=lambda first, second, *, third: (list(inside), first, second, third))
+    assert dispatch.OnTheirDevice(module).seen(None, there, third=3) == ([there], None, there, 3)
+    assert not inside
 
 
 @pytest.mark.parametrize("name", ["activation", "aggregate", "attention"])

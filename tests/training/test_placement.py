@@ -95,6 +95,7 @@ def test_auto_asks_what_fits(
     assert ("the graph stays on the host" in capsys.readouterr().err) == host
     assert stays_on_host("host", graph, model, sampler, GPU)
     assert not stays_on_host("device", graph, model, sampler, GPU)
+    monkeypatch.undo()
     assert not stays_on_host("auto", graph, model, sampler, CPU)  # there is one memory
 
 

@@ -125,10 +125,17 @@ def parts(
     pieces, counts, row_start = rows.counted()
     firsts, ends = torch.stack([start, row_start[start]]).tolist()  # here, and nowhere else, the host waits
     out, edges = rows.written(pieces, counts, ends[m], with_edges)
-    for p in range(m):
+
+    def part_csr(p: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         first, last, lo, hi = firsts[p], firsts[p + 1], ends[p], ends[p + 1]
-        of_part = edges[lo:hi] if with_edges else edges
-        yield rows.node[first:last], row_start[first : last + 1] - lo, out[lo:hi], of_part
+        return (
+            rows.node[first:last],
+            row_start[first : last + 1] - lo,
+            out[lo:hi],
+            edges[lo:hi] if with_edges else edges,
+        )
+
+    return map(part_csr, range(m))
 
 
 def _rows_of_parts(indptr: Tensor, indices: Tensor, part: Tensor, m: int, hubs: Tensor | None) -> tuple[_Rows, Tensor]:

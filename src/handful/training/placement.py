@@ -43,8 +43,7 @@ def stays_on_host(graph_on: GraphOn, graph: Graph, model: nn.Module, sampler: Sa
     if graph_on != "auto":
         return graph_on == "host"
     free = None if graph.device == device else free_gpu(device)
-    needed = needed_bytes(graph, model, sampler)
-    if free is None or needed <= free:
+    if free is None or (needed := needed_bytes(graph, model, sampler)) <= free:
         return False
     asked, there = (f"{count / 2**30:,.1f} GiB" for count in (needed, free))
     told = f"training with the graph on {device} takes about {asked} there, and {there} are free"
