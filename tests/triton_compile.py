@@ -20,7 +20,7 @@ from triton.compiler import ASTSource
 from triton.runtime import JITFunction
 
 from handful.adjacency import Adjacency
-from handful.kernels import activation, aggregate_triton, subgraph_triton
+from handful.kernels import activation, aggregate_triton, gather_triton, reach_triton, subgraph_triton
 from handful.kernels.attention import attention
 from handful.kernels.dispatch import use
 
@@ -36,6 +36,7 @@ NAMES = {
 }  # fmt: skip
 compiled: Counter[str] = Counter()
 kernels: set[str] = set()
+known: set[Any] = set()
 
 
 def compile_for_all(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
@@ -43,12 +44,17 @@ def compile_for_all(self: Any, *args: Any, grid: Any, warmup: bool, **options: A
     types, constants = {}, {}
     for place, parameter in enumerate(self.params):
         value = given[parameter.name]
-        if parameter.is_constexpr or value is None:
+        # As Triton does when it launches: a number 1 is a constant, others are as wide as they must be.
+        if parameter.is_constexpr or value is None or (isinstance(value, int) and value == 1):
             types[parameter.name], constants[(place,)] = "constexpr", value
         elif isinstance(value, Tensor):
             types[parameter.name] = "*" + NAMES[value.dtype]
         else:
-            types[parameter.name] = "i64"
+            types[parameter.name] = "i32" if -(2**31) <= value < 2**31 else "i64"
+    told = self.fn.__qualname__, tuple(types.items()), tuple(constants.items())
+    if told in known:
+        return
+    known.add(told)
     kernels.add(self.fn.__qualname__)
     for name, target in TARGETS.items():
         binary = triton.compile(ASTSource(self, types, constexprs=constants), target=target).asm[BINARY[target.backend]]
@@ -80,8 +86,16 @@ def main(names: list[str]) -> None:
                 attention(adj, x.view(2, 2, 48), x[:, :2], x[:, 2:4]),
             ):
                 out.sum().backward()
-    for weighted in (False, True):
-        list(subgraph_triton.parts(indptr, indices, torch.zeros(2, dtype=torch.uint8), 1, weighted))
+        gather_triton.gather(x.detach(), torch.tensor([1]))
+    part, hub = torch.zeros(2, dtype=torch.uint8), torch.tensor([1])
+    for weighted, hubs in ((False, None), (True, None), (True, hub), (False, torch.tensor([0, 1]))):
+        list(subgraph_triton.parts(indptr, indices, part, 2, weighted, hubs))
+    subgraph_triton.induced(indptr, indices, hub)
+    reach_triton.spread(indptr, indices, torch.zeros(2, dtype=torch.int32), 2)
+    long = torch.tensor([0, len(indices)])  # a graph of one node: what is 1 is compiled as a constant
+    aggregate_triton.spmm(long, indices, None, None, None, torch.zeros(1, 96))
+    list(subgraph_triton.parts(long, indices, part[:1], 1, False, None))
+    reach_triton.spread(long, indices, torch.zeros(1, dtype=torch.int32), 1)
     print(json.dumps({"kernels": sorted(kernels), "compiled": compiled}))
 
 

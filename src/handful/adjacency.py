@@ -6,6 +6,7 @@ out for exact inference starts at ``offset`` instead: its target ``v`` is source
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from torch import Tensor
 from handful.kernels import csr
 from handful.kernels.aggregate import spmm
 from handful.kernels.attention import attention
+from handful.kernels.dispatch import backend
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +91,19 @@ class Adjacency:
         tensor([[1, 2, 0],
                 [0, 0, 1]])
         """
-        if self.device.type == "cpu":
-            rows = torch.from_numpy(csr.row_of_edge(self.indptr.numpy()))
-        else:
-            targets = torch.arange(self.num_targets, device=self.device)
-            rows = torch.repeat_interleave(targets, self.degree, output_size=self.num_edges)
-        return torch.stack([self.indices.to(torch.int64), rows])
+        return torch.stack([self.indices.to(torch.int64), self.target_of_edge])
+
+    @property
+    def target_of_edge(self) -> Tensor:
+        """int64 ``(edges,)``, the target of each edge.
+
+        >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).target_of_edge
+        tensor([0, 0, 1])
+        """
+        if backend(self.device) == "numba":
+            return torch.from_numpy(csr.row_of_edge(self.indptr.numpy()))
+        targets = torch.arange(self.num_targets, device=self.device)
+        return torch.repeat_interleave(targets, self.degree, output_size=self.num_edges)
 
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -105,7 +114,7 @@ class Adjacency:
         """
         if self.symmetric:
             return self.indptr, self.indices, self.weight
-        if self.device.type == "cpu":
+        if backend(self.device) == "numba":
             arrays = self.indptr.numpy(), self.indices.numpy()
             found = csr.transpose(*arrays, self.num_sources, with_order=self.weight is not None)
             indptr, indices, order = (torch.from_numpy(array) for array in found)
@@ -115,10 +124,13 @@ class Adjacency:
 
     def to(self, device: torch.device | str) -> Adjacency:
         """The same edges on another device."""
-        if self.device == torch.device(device):
-            return self
+        return self if self.device == torch.device(device) else self.map(lambda tensor: tensor.to(device))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Adjacency:
+        """The same with ``function`` of every tensor in its place."""
         names = ("indptr", "indices", "weight", "source_degree", "own_rows")
-        return replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
+        found: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
+        return replace(self, **found)
 
     def own(self, x: Tensor) -> Tensor:
         """The rows of ``x`` ``(sources, …)`` that belong to the targets; 0 for a target that is no source.
@@ -203,10 +215,24 @@ class Adjacency:
         """
         if self.normalized:
             return None
-        total = self.degree.to(torch.float32)
-        if self.weight is not None:
-            total = torch.zeros_like(total).index_add_(0, self.edge_index[1], self.weight.to(torch.float32))
+        total = self.row_weight
         return torch.where(total > 0, 1.0 / total, 0.0)
+
+    @property
+    def row_weight(self) -> Tensor:
+        """float32 ``(targets,)``, the sum of the weights of a target's edges; its degree without weights.
+
+        >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2, weight=torch.tensor([0.5, 1.0])).row_weight
+        tensor([1.5000, 0.0000])
+        """
+        if self.weight is None:
+            return self.degree.to(torch.float32)
+        if backend(self.device) == "numba":
+            out = torch.zeros(self.num_targets)
+            return out.index_add_(0, self.edge_index[1], self.weight.to(torch.float32))
+        # A GPU adds by index in any order; a product adds in the order of the edges.
+        ones = torch.ones(self.num_sources, 1, device=self.device)
+        return spmm(self.indptr, self.indices, self.weight, None, None, ones).squeeze(1)
 
     def mean(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
         """The (weighted) mean of the rows of a target's sources, Σ_u w_vu·x_u / Σ_u w_vu; 0 where the weights sum to 0.
@@ -242,10 +268,16 @@ class Adjacency:
         tensor([0., 1.])
         """
         out = torch.ones(self.num_targets, device=self.device)
-        if self.has_loops:
+        if not self.has_loops:
+            return out
+        if backend(self.device) == "numba":
             sources, targets = self.edge_index
             out[targets[sources == targets + self.offset]] = 0.0
-        return out
+            return out
+        # Nothing is asked of the device: the other edges write into a place that is then left out.
+        targets, out = self.target_of_edge, torch.cat([out, out.new_empty(1)])
+        at = torch.where(self.indices == targets + self.offset, targets, self.num_targets)
+        return out.index_fill_(0, at, 0.0)[:-1]
 
     @cached_property
     def degree_with_loops(self) -> Tensor:
@@ -263,8 +295,8 @@ class Adjacency:
     @property
     def own_degree_with_loops(self) -> Tensor:
         """The same for the targets alone, float32 ``(targets,)``."""
-        if self.weight is None:
-            return self.degree.to(torch.float32) + self.loop
+        if self.weight is None or backend(self.device) != "numba":
+            return self.row_weight + self.loop
         return self.loop.index_add(0, self.edge_index[1], self.weight.to(torch.float32))
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
@@ -11,7 +12,8 @@ from torch import Tensor
 from handful.adjacency import Adjacency
 from handful.errors import SamplerError
 from handful.graph import Graph, fingerprint
-from handful.kernels.memory import empty
+from handful.kernels.gather import gather
+from handful.kernels.transfer import sender
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,11 +80,17 @@ class Sample:
         return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device."""
-        moved: dict[str, Any] = {
-            f.name: t.to(device) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
+        """The same on another device. Layers that are rows of one CSR are so there too, and are sent once."""
+        if self.nodes.device == torch.device(device):
+            return self
+        return self.map(sender(torch.device(device)))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """The same with ``function`` of every tensor in its place; layers from input to output."""
+        found: dict[str, Any] = {
+            f.name: function(t) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
         }
-        return replace(self, layers=tuple(layer.to(device) for layer in self.layers), **moved)
+        return replace(self, layers=tuple(layer.map(function) for layer in self.layers), **found)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,14 +118,20 @@ def training_sample(
     layers: tuple[Adjacency, ...],
     loss_weight: Tensor | None = None,
     own: int | None = None,
+    count: int | None = None,
 ) -> Sample:
     """A sample whose targets are the training nodes among the first ``own`` of ``nodes``, or among all.
 
-    ``loss_weight`` has one value for every node.
+    ``loss_weight`` has one value for every node. ``count`` is how many targets there are, if that is known: the device
+    is then not asked for it.
     """
     graph.require_training()
     assert graph.train_mask is not None
-    targets = graph.train_mask[nodes[:own]].nonzero().squeeze(1)
+    mask = graph.train_mask[nodes[:own]]
+    if count is None:
+        targets = mask.nonzero().squeeze(1)
+    else:
+        targets = torch.argsort(mask, descending=True, stable=True)[:count]
     return Sample(nodes, layers, targets, None if loss_weight is None else loss_weight[targets])
 
 
@@ -148,8 +162,3 @@ def batch_checksum(batch: Batch) -> str:
     )
     arrays = (batch.nodes, batch.targets, batch.target_weight, *edges, batch.x, batch.y)
     return fingerprint(*(array for array in arrays if array is not None))
-
-
-def gather(x: Tensor, rows: Tensor) -> Tensor:
-    """Some rows of ``x``, in memory that earlier batches have left."""
-    return torch.index_select(x, 0, rows, out=empty((len(rows), *x.shape[1:]), x))

@@ -23,7 +23,7 @@ from handful.nn import make_model, model_options, parameter_count
 from handful.nn.activation import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
-from handful.settings import SETTING_NAMES, Settings, SettingsFields, checked, varied
+from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, checked, varied
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
@@ -31,6 +31,7 @@ from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.fit import fitted, judged, seeded_model
 from handful.training.loop import Loop
+from handful.training.placement import GRAPH_ON
 from handful.training.record import Run, RunFolder, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 
@@ -245,7 +246,8 @@ class Experiment:
         return begin_run(self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device)
 
     def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
-        """One run on ``graph``; ``records`` are ``out``, ``resume``, ``record`` and ``memory`` of ``handful.fit``."""
+        """One run on ``graph``; ``records`` are ``out``, ``resume``, ``record``, ``memory`` and ``graph_on`` of
+        ``handful.fit``."""
         model = self.make_model(graph, seed)
         settings = {"seed": seed, "device": self.device, "callbacks": callbacks, **records}
         return fit_model(model, graph, self.sampler, self.settings, **settings)
@@ -257,6 +259,7 @@ class Experiment:
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
         memory: int | str | None = None,
+        graph_on: GraphOn = GRAPH_ON,
     ) -> Summary:
         """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
 
@@ -266,6 +269,7 @@ class Experiment:
             callbacks: see ``Callback``.
             memory: a budget, as for ``handful.fit``. It says how to run and not what: it is no part of the experiment,
                 and a run may be resumed with another.
+            graph_on: as for ``handful.fit``.
 
         >>> import handful as hf
         >>> experiment = hf.Experiment("synthetic?nodes=200&degree=4", hidden=16, layers=2, epochs=2, seeds=(1, 2))
@@ -288,6 +292,7 @@ class Experiment:
                     graph,
                     seed,
                     callbacks,
+                    graph_on=graph_on,
                     out=None if folder is None else folder / f"seed-{seed}",
                     resume=resume,
                     record=self.with_(seeds=(seed,)).to_json(),

@@ -218,6 +218,13 @@ class Graph:
         >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1
         [0, 2]
         """
+        if self.device.type != "cpu":
+            return self._copied_topology
+        return self.indptr.numpy(), self.indices.numpy()
+
+    @cached_property
+    def _copied_topology(self) -> tuple[np.ndarray, np.ndarray]:
+        """The host's copy of a graph on a device, for samplers that draw there: made once, not once an epoch."""
         return self.indptr.cpu().numpy(), self.indices.cpu().numpy()
 
     @cached_property
@@ -366,8 +373,10 @@ class Graph:
         if self.device == torch.device(device):
             return self
         names = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
-        moved = {n: t.to(device) for n in names if (t := getattr(self, n)) is not None}
-        return replace(self, **moved)
+        moved = replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
+        if "has_loops" in self.__dict__:  # what was found here need not be found there
+            moved.__dict__["has_loops"] = self.has_loops
+        return moved
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle holds: the fields, and nothing that can be made from them."""

@@ -19,6 +19,8 @@ Precision = Literal["fp32", "bf16"]
 Evaluation = Literal["exact", "sampled"]
 Decayed = Literal["all", "weights"]
 Threshold = Literal["half", "f1"]
+GraphOn = Literal["auto", "device", "host"]
+"""Where the graph is while a model trains. It changes no result, so it is no setting; see ``handful.fit``."""
 
 
 @dataclass(frozen=True)

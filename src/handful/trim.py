@@ -6,14 +6,14 @@ layer must compute are a prefix, so that all layers are slices of one CSR.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import TypeVar
 
 import torch
 
 from handful.adjacency import Adjacency
-from handful.batch import Batch, Sample, gather
+from handful.batch import Batch, Sample
+from handful.kernels.gather import gather
 from handful.kernels.reach import edges_of_rows, reach, rows_among
 
 S = TypeVar("S", bound=Sample)
@@ -27,7 +27,8 @@ def trim(sample: S, depth: int) -> S:
     Loss and gradients stay the same up to rounding, and up to which elements dropout takes: its mask goes by a node's
     place. This needs a model in which nodes matter to each other only along edges. BatchNorm is no such model: its
     statistics are those of all nodes. Degrees stay those of the sampled graph. A sample whose layers are rectangles
-    already, one without targets, and one with next to nothing to cut are returned as they are.
+    already, one without targets, and one with next to nothing to cut are returned as they are. Away from the CPU the
+    host waits for the device once.
     """
     if not sample.shared or len(sample.targets) == 0:
         return sample
@@ -37,27 +38,28 @@ def trim(sample: S, depth: int) -> S:
         counts = [sample.hops[min(hop, last)] for hop in range(depth + 1)]
         order = place = torch.arange(counts[-1], device=adj.device)
         indptr, indices, weight = adj.indptr, adj.indices, adj.weight
+        edges = indptr[torch.tensor(counts[:-1], device=adj.device)].tolist()
     else:
-        order, counts = reach(adj.indptr, adj.indices, sample.targets, depth)
+        found = reach(adj.indptr, adj.indices, sample.targets, depth)
+        order, counts, indptr, edges = found
         if sum(counts[:-1]) > WORTH * depth * adj.num_targets:
             return sample
-        indptr, indices, place = rows_among(adj.indptr, adj.indices, order, counts[-2])
-        weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, order[: counts[-2]], indptr)]
+        indices, place = rows_among(adj.indptr, adj.indices, found)
+        weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, found)]
     degree = None if adj.normalized else adj.degree_with_loops[order]
 
-    def rectangle(sources: int, targets: int) -> Adjacency:
-        edges = int(indptr[targets])
+    def rectangle(sources: int, targets: int, count: int) -> Adjacency:
         return replace(
             adj,
             indptr=indptr[: targets + 1],
-            indices=indices[:edges],
+            indices=indices[:count],
             num_sources=sources,
-            weight=None if weight is None else weight[:edges],
+            weight=None if weight is None else weight[:count],
             symmetric=adj.symmetric and sources == targets,  # nothing new was reached: a union of components
             source_degree=None if degree is None else degree[:sources],
         )
 
-    layers = [rectangle(sources, targets) for targets, sources in itertools.pairwise(counts)]
+    layers = [rectangle(*sizes) for sizes in zip(counts[1:], counts, edges, strict=False)]
     features = {"x": gather(sample.x, order)} if isinstance(sample, Batch) else {}
     return replace(
         sample,

@@ -25,6 +25,18 @@ def test_epoch() -> None:
     assert told["ratio"]["handful_bf16_over_floor"] == pytest.approx(over)
 
 
+@pytest.mark.triton
+def test_gpu() -> None:
+    """Without a GPU: in Triton's interpreter, at toy size, and saying that this has no meaning."""
+    result = handful(
+        "bench", "gpu", "--rounds", 1, "--parts", 1, "--graph", "synthetic?nodes=12&degree=2", "--hidden", 4
+    )
+    assert result.code == 0, result.stderr
+    assert "| PyG, edge_index |" in result.stdout
+    assert "| handful fp32 |" in result.stdout
+    assert "These numbers have no meaning" in result.stdout
+
+
 def test_loader() -> None:
     result = handful("bench", "loader", *LOADER, "--json")
     assert result.code == 0, result.stderr

@@ -428,3 +428,18 @@ def test_names_of_no_graph_are_one_line(tmp_path: Path, graph: str, message: str
     assert result.code == 2
     assert "Traceback" not in result.stderr
     assert re.search(message, " ".join(result.stderr.split())), result.stderr
+
+
+def test_the_graph_may_stay_on_the_host(npz: Path, tmp_path: Path) -> None:
+    """The same numbers, and a run folder that says nothing of it."""
+    runs = []
+    for where in ("device", "host"):
+        args = ("--parts", 2, "--seeds", "1", "--out", tmp_path / where, "--graph-on", where, "--json")
+        result = handful("train", npz, *SMALL, *args)
+        assert result.code == 0, result.stderr
+        config = json.loads((tmp_path / where / "config.json").read_text())
+        runs.append((result.json["test"], result.json["val"], {k: v for k, v in config.items() if k != "crc32"}))
+    assert runs[0] == runs[1]
+    wrong = handful("train", npz, *SMALL, "--graph-on", "gpu")
+    assert wrong.code == 2
+    assert "no place for the graph 'gpu'" in wrong.stderr

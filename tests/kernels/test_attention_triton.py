@@ -13,7 +13,7 @@ from handful.kernels.attention import attention
 aggregate_triton = pytest.importorskip("handful.kernels.aggregate_triton")
 
 pytestmark = pytest.mark.triton
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2}
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 
 
 def rectangle(sources: int, targets: int, edges: int, seed: int) -> Adjacency:
@@ -32,11 +32,11 @@ def inputs(adj: Adjacency, heads: int, channels: int, dtype: torch.dtype) -> tup
     return tuple(torch.randn(s, generator=gen, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     targets=st.integers(0, 6),
     extra=st.integers(0, 5),
-    edges=st.sampled_from([0, 3, 20, 90]),
+    edges=st.sampled_from([0, 3, 20, 50]),
     heads=st.integers(1, 3),
     channels=st.sampled_from([1, 3, 9]),
     slope=st.sampled_from([0.0, 0.2, 1.0]),
@@ -54,10 +54,12 @@ def test_equals_the_numba_twin(
         patch.setattr(aggregate_triton, "CHUNK", chunk)
         for which in ("numba", "triton"):
             tensors = inputs(adj, heads, channels, dtype)
+            if which == "numba" and dtype == torch.float16:  # numba has none: it computes the same numbers in float32
+                tensors = tuple(t.detach().float().requires_grad_() for t in tensors)
             with dispatch.use(which):  # type: ignore[arg-type]
                 out = attention(adj, *tensors, slope, first=extra)
-                grad = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(dtype)
-                found[which] = [out.detach(), *torch.autograd.grad(out, tensors, grad)]
+                grad = torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(dtype).to(out.dtype)
+                found[which] = [t.to(dtype) for t in (out.detach(), *torch.autograd.grad(out, tensors, grad))]
     for mine, theirs in zip(found["triton"], found["numba"], strict=True):
         torch.testing.assert_close(mine, theirs, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 

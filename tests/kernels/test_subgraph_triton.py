@@ -11,31 +11,51 @@ from handful.kernels import subgraph
 subgraph_triton = pytest.importorskip("handful.kernels.subgraph_triton")
 
 pytestmark = pytest.mark.triton
+DEGREES = st.lists(st.sampled_from([0, 1, 3, 17, 60]), min_size=1, max_size=12)
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    degrees=st.lists(st.sampled_from([0, 1, 3, 17, 60]), min_size=1, max_size=20),
-    m=st.integers(1, 5),
-    with_edges=st.booleans(),
-    chunk=st.sampled_from([16, 1024]),
-    seed=st.integers(0, 1000),
-)
-def test_the_parts_are_those_of_the_cpu(degrees: list[int], m: int, with_edges: bool, chunk: int, seed: int) -> None:
-    """Byte for byte; some nodes are in no part, some rows are longer than a piece."""
-    rng = np.random.default_rng(seed)
-    indptr = np.concatenate([[0], np.cumsum(degrees)])
+def csr_of(degrees: list[int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     rows = [np.sort(rng.integers(0, len(degrees), degree)) for degree in degrees]
-    indices = np.concatenate(rows).astype(np.int32)
-    part = rng.integers(0, m + 1, len(degrees)).astype(np.uint8)
+    return np.concatenate([[0], np.cumsum(degrees)]), np.concatenate(rows).astype(np.int32)
+
+
+def same(ours: tuple[torch.Tensor, ...], theirs: tuple[np.ndarray, ...]) -> None:
+    for mine, expected in zip(ours, theirs, strict=True):
+        assert np.array_equal(mine.numpy(), expected)
+        assert mine.numpy().dtype == expected.dtype
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    degrees=DEGREES, m=st.integers(1, 4), with_edges=st.booleans(), with_hubs=st.booleans(),
+    kind=st.sampled_from([np.uint8, np.uint16, np.int32]), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000),
+)  # fmt: skip
+def test_the_parts_are_those_of_the_cpu(
+    degrees: list[int], m: int, with_edges: bool, with_hubs: bool, kind: type, chunk: int, seed: int
+) -> None:
+    """Byte for byte; some nodes are in no part, some rows are longer than a piece, hubs are of any part or of none."""
+    rng = np.random.default_rng(seed)
+    indptr, indices = csr_of(degrees, rng)
+    part = rng.integers(0, m + 1, len(degrees)).astype(kind)
+    hubs = np.flatnonzero(rng.random(len(degrees)) < 0.4) if with_hubs else np.empty(0, np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subgraph_triton, "CHUNK", chunk)
         tensors = (torch.from_numpy(t) for t in (indptr, indices, part))
-        mine = list(subgraph_triton.parts(*tensors, m, with_edges))
+        mine = list(subgraph_triton.parts(*tensors, m, with_edges, torch.from_numpy(hubs)))
     places = np.arange(len(indices)) if with_edges else None
-    theirs = list(subgraph.parts(indptr, indices, part, m, places))
+    theirs = list(subgraph.parts(indptr, indices, part, m, places, hubs))
     assert len(mine) == len(theirs) == m
     for ours, expected in zip(mine, theirs, strict=True):
-        for a, b in zip(ours[: 3 + with_edges], expected[: 3 + with_edges], strict=True):
-            assert np.array_equal(a.numpy(), b)
-            assert a.numpy().dtype == b.dtype
+        same(ours[: 3 + with_edges], expected[: 3 + with_edges])
+
+
+@settings(max_examples=15, deadline=None)
+@given(degrees=DEGREES, with_edges=st.booleans(), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000))
+def test_some_nodes_induce_what_they_do_on_the_cpu(degrees: list[int], with_edges: bool, chunk: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    indptr, indices = csr_of(degrees, rng)
+    nodes = rng.permutation(len(degrees))[: rng.integers(0, len(degrees) + 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subgraph_triton, "CHUNK", chunk)
+        mine = subgraph_triton.induced(*(torch.from_numpy(t) for t in (indptr, indices, nodes)), with_edges)
+    same(mine, subgraph.induced(indptr, indices, nodes, with_edges))

@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from graphs import make_graph
 from handful import Graph
 from handful.errors import GraphError, SamplerError
+from handful.kernels.dispatch import use
 from handful.kernels.threads import get_threads, set_threads
 from handful.random import generator
 from handful.samplers import RandomNodes, make_sampler
@@ -335,3 +337,32 @@ def test_more_parts_than_nodes_and_no_labels_are_refused(graph: Graph) -> None:
         list(RandomNodes(2).epoch(bare, 0, 0))
     with pytest.raises(GraphError, match="cannot be trained on"):
         list(RandomNodes(2, stratify=True).subgraphs(bare, 0, 0))
+
+
+# -- on a GPU ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"parts": 3},
+        {"parts": 3, "drop_last": True, "hubs": 4},
+        {"parts": 2, "stratify": True, "drop_last": True},
+        {"fraction": 0.4, "hubs": 2},
+    ],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_gpu_deals_the_same_hands(options: dict[str, Any], weighted: bool) -> None:
+    """Nodes, edges, weights, targets, features and labels, as Triton's kernels make them in its interpreter."""
+    pytest.importorskip("triton")
+    graph = make_graph(20, degree=2, weighted=weighted, undirected=not weighted)
+    theirs = list(RandomNodes(**options).epoch(graph, 5, 1))
+    with use("triton"):
+        mine = list(RandomNodes(**options).epoch(graph, 5, 1))
+    for one, other in zip(mine, theirs, strict=True):
+        for name in ("nodes", "targets", "x", "y"):
+            assert torch.equal(getattr(one, name), getattr(other, name)), name
+        assert edges_of(one.layers[0]) == edges_of(other.layers[0])
+        assert torch.equal(one.layers[0].indptr, other.layers[0].indptr)
+        assert torch.equal(one.layers[0].indices, other.layers[0].indices)

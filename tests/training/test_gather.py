@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -73,3 +75,63 @@ def test_batches_are_made_ahead_of_a_device_alone(sparse: hf.Graph, monkeypatch:
     for graph in (sparse, sparse.to("meta")):
         list(gathered(graph, hf.RandomNodes(2).sample(sparse, 0, 0), model_of(sparse, "pyg"), False))
     assert made_by == [threading.current_thread().name] * 2 + ["handful-ahead"] * 2
+
+
+@pytest.mark.parametrize("norm", ["ln", "bn"])
+def test_batches_that_are_sent_are_the_same(sparse: hf.Graph, norm: str) -> None:
+    model, here = model_of(sparse, "sage", norm), torch.device("cpu")
+    stay, go = (
+        list(gathered(sparse, hf.RandomNodes(2).sample(sparse, 0, 0), model, True, device)) for device in (None, here)
+    )
+    for one, other in zip(stay, go, strict=True):
+        assert torch.equal(one.x, other.x)
+        assert torch.equal(one.targets, other.targets)
+        assert all(torch.equal(a.indices, b.indices) for a, b in zip(one.layers, other.layers, strict=True))
+
+
+def test_to_a_gpu_batches_go_on_a_stream_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of calls, with a GPU that only notes them: the step waits for the copy, and its memory for the step."""
+    calls: list[str] = []
+    current = ["the step's"]
+
+    class Stream:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def record_event(self) -> str:
+            calls.append(f"event on {self.name}")
+            return "arrived"
+
+        def wait_event(self, event: str) -> None:
+            calls.append(f"{self.name} waits for {event}")
+
+    @contextmanager
+    def on(stream: Stream) -> Iterator[None]:
+        before, current[0] = current[0], stream.name
+        yield
+        current[0] = before
+
+    class Tensor:
+        def record_stream(self, stream: Stream) -> None:
+            calls.append(f"memory kept for {stream.name}")
+
+    class Batch:
+        def to(self, device: torch.device) -> Batch:
+            calls.append(f"sent on {current[0]}")
+            return self
+
+        def map(self, function: Callable[[Tensor], Tensor]) -> None:
+            function(Tensor())
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("its own"))
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(current[0]))
+    for _ in gather.delivered(iter([Batch()]), torch.device("cuda")):  # type: ignore[list-item]
+        calls.append("trained")
+    assert calls == [
+        "sent on its own",
+        "event on its own",
+        "the step's waits for arrived",
+        "memory kept for the step's",
+        "trained",
+    ]

@@ -3,10 +3,14 @@
 The step is run on tensors of torch's ``meta`` device, which have shapes and no numbers, with Triton's launches left
 out: all that the host does on the way is done, and every tensor that it would allocate is seen. What would make the
 host wait for the device (``item``, ``nonzero``, ``tolist``, …) needs numbers, so it fails here.
+
+Sampling and trimming cannot do without numbers: where the CPU stands for the device, ``counted_waits`` counts how often
+they would make the host wait.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -104,6 +108,52 @@ def without_launches() -> Iterator[None]:
         yield
 
 
+WAITING = frozenset({"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "equal", "is_nonzero"})
+"""Operations for which the host waits on a GPU, since it must know a number or the size of the result."""
+
+
+class _Waits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations for which the host would wait."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.counts = counts
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        masked = name.startswith("index") and any(
+            isinstance(t, Tensor) and t.dtype == torch.bool for t in tree_leaves(args[1])
+        )
+        unsized = name == "repeat_interleave" and (kwargs or {}).get("output_size") is None
+        if name in WAITING or masked or unsized:
+            self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def counted_waits() -> Iterator[Counter[str]]:
+    """How often the host would wait for the device, by operation, if the tensors that are used inside were on a GPU.
+
+    >>> with counted_waits() as waits:
+    ...     _ = torch.arange(3)[torch.arange(3) > 0].tolist()
+    >>> waits
+    Counter({'index': 1, 'tolist': 1})
+    """
+    counts: Counter[str] = Counter()
+
+    def noting(name: str) -> Any:
+        original = getattr(Tensor, name)
+
+        def noted(tensor: Tensor, *args: Any, **options: Any) -> Any:
+            counts[name] += 1
+            return original(tensor, *args, **options)
+
+        return patch.object(Tensor, name, noted)
+
+    with noting("tolist"), noting("cpu"), _Waits(counts):
+        yield counts
+
+
 def audit_step(model: nn.Module, shape: Shape, way: Backend = "triton", directed: bool = False) -> Audit:
     """What a forward and backward pass of ``model`` on a batch of this ``shape`` allocates.
 
@@ -111,7 +161,7 @@ def audit_step(model: nn.Module, shape: Shape, way: Backend = "triton", directed
         model: of ``shape.features`` inputs and ``shape.classes`` outputs; it is moved to ``meta``.
         shape: of the batch.
         way: ``triton``, or ``torch`` for devices that have no Triton.
-        directed: whether the backward pass needs the reversed edges.
+        directed: whether the backward pass needs the reversed edges; the edges then have weights and loops too.
     """
     batch = meta_batch(shape, directed)
     model = model.to("meta").train()
@@ -128,6 +178,7 @@ def meta_batch(shape: Shape, directed: bool = False) -> Batch:
         return torch.empty(*size, dtype=dtype, device="meta")
 
     edges = made(shape.edges, dtype=torch.int32)
-    adjacency = Adjacency(made(shape.nodes + 1), edges, shape.nodes, symmetric=not directed, has_loops=False)
+    weight = made(shape.edges, dtype=torch.float32) if directed else None
+    adjacency = Adjacency(made(shape.nodes + 1), edges, shape.nodes, weight, not directed, has_loops=directed)
     x = made(shape.nodes, shape.features, dtype=torch.float32)
     return Batch(made(shape.nodes), (adjacency,), made(shape.targets), x=x, y=made(shape.targets))

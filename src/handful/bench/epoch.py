@@ -116,21 +116,26 @@ def handful_epochs(experiment: Experiment, graph: Graph, seed: int) -> dict[str,
     return {f"handful_{precision}": way(precision) for precision in ("fp32", "bf16")}
 
 
-def floor_epochs(widths: list[int], rows: int, parts: int) -> dict[str, Callable[[], None]]:
-    """The dense products of an epoch, each in the fastest way that this CPU has for it, on buffers of their own.
+def floor_epochs(
+    widths: list[int],
+    rows: int,
+    parts: int,
+    device: torch.device = torch.device("cpu"),  # noqa: B008  (frozen)
+) -> dict[str, Callable[[], None]]:
+    """The dense products of an epoch, each in the fastest way that ``device`` has for it, on buffers of their own.
 
     A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
     other or as one of twice the width, with either operand stored in either order: which is fastest differs between
-    CPUs, so that all are tried first. No epoch that trains can be faster than this.
+    devices, so that all are tried first. No epoch that trains can be faster than this.
     """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
         products: list[Callable[[], object]] = []
         for i, (below, above) in enumerate(pairwise(widths)):
-            products.append(fastest(rows, below, above, dtype))  # h W
-            products.append(fastest(below, rows, above, dtype))  # the gradient of W: hᵀ g
+            products.append(fastest(rows, below, above, dtype, device))  # h W
+            products.append(fastest(below, rows, above, dtype, device))  # the gradient of W: hᵀ g
             if i:  # the features need no gradient
-                products.append(fastest(rows, above, below, dtype))  # the gradient of h: g Wᵀ
+                products.append(fastest(rows, above, below, dtype, device))  # the gradient of h: g Wᵀ
 
         @torch.no_grad()
         def epoch() -> None:
@@ -144,11 +149,11 @@ def floor_epochs(widths: list[int], rows: int, parts: int) -> dict[str, Callable
 
 
 @torch.no_grad()
-def fastest(n: int, k: int, m: int, dtype: torch.dtype) -> Callable[[], object]:
+def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
     """Two products ``(n, k) · (k, m)`` in the fastest of the ways to do them, into buffers that are already there."""
 
     def both_orders(a: int, b: int) -> list[Tensor]:
-        return [torch.randn(a, b).to(dtype), torch.randn(b, a).to(dtype).T]
+        return [torch.randn(a, b, device=device).to(dtype), torch.randn(b, a, device=device).to(dtype).T]
 
     def twice(left: Tensor, right: Tensor, out: Tensor) -> Callable[[], object]:
         return lambda: (torch.mm(left, right, out=out), torch.mm(left, right, out=out))
@@ -163,18 +168,23 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype) -> Callable[[], object]:
         (once, 2 * n, k, m),
         (once, n, 2 * k, m),
     ):
-        out = torch.empty(rows, columns, dtype=dtype)
+        out = torch.empty(rows, columns, dtype=dtype, device=device)
         ways += [make(a, b, out) for a in both_orders(rows, inner) for b in both_orders(inner, columns)]
     seconds = []
     for product in ways:
-        product()
-        took = []
-        for _ in range(3):
-            begin = perf_counter()
-            product()
-            took.append(perf_counter() - begin)
-        seconds.append(min(took))
+        timed(product, device)
+        seconds.append(min(timed(product, device) for _ in range(3)))
     return ways[seconds.index(min(seconds))]
+
+
+def timed(work: Callable[[], object], device: torch.device) -> float:
+    """The seconds that ``work`` takes, until ``device`` has done it."""
+    finish = torch.cuda.synchronize if device.type == "cuda" else lambda _: None
+    finish(device)
+    begin = perf_counter()
+    work()
+    finish(device)
+    return perf_counter() - begin
 
 
 # -- where the time goes ----------------------------------------------------------------------------------------------

@@ -64,16 +64,19 @@ def pyg_epoch(
 ) -> Callable[[], float]:
     """An epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each batch.
 
+    The loader works on the CPU, as PyG's examples have it, and its batches go to the experiment's device.
     It trains on ``most`` of the parts, on all if ``None``, and gives the share of an epoch that they are.
     """
-    pyg, data = require_pyg("epoch"), to_pyg(graph)
+    pyg, data, device = require_pyg("epoch"), to_pyg(graph), torch.device(experiment.device)
     torch.manual_seed(experiment.seeds[0])
-    model = pyg_model(experiment, graph).train()
+    model = pyg_model(experiment, graph).train().to(device)
+    whole = [data.to(device)] if parts == 1 else None
     optimizer = torch.optim.Adam(model.parameters(), lr=experiment.settings.lr)
 
     def epoch() -> float:
         done = 0
-        for batch in [data] if parts == 1 else pyg.loader.RandomNodeLoader(data, parts, shuffle=True):
+        for drawn in whole or pyg.loader.RandomNodeLoader(data, parts, shuffle=True):
+            batch = drawn.to(device)
             edges = batch.edge_index
             if csr:  # rows are targets
                 with warnings.catch_warnings():

@@ -38,6 +38,38 @@ def epoch(
     emit(result, as_json, [epoch_table(result)])
 
 
+@bench.command("gpu")
+def gpu(
+    ctx: typer.Context,
+    graph: Annotated[
+        str | None, typer.Option(help=f"{p.GRAPH_HELP} A made-up one with 12M edges if not given; a toy without a GPU.")
+    ] = None,
+    split: p.Split = None,
+    root: p.Root = None,
+    parts: Annotated[int, typer.Option(help="m, the number of parts; 1 is the full graph.", min=1)] = 4,
+    hidden: p.Hidden = None,
+    layers: p.Layers = None,
+    rounds: RoundsOption = 5,
+    seed: SeedOption = 42,
+    device: Annotated[str | None, typer.Option(help="cuda, cuda:1, … (else cuda; cpu where there is none).")] = None,
+    as_json: p.Json = False,
+) -> None:
+    """A training epoch on a GPU against PyG's and its matrix products alone, with memory: a table for an issue."""
+    from handful.bench.gpu import GRAPH, TOY, TOY_OPTIONS, bench_gpu, device_for_bench, gpu_table, notes
+    from handful.cli.options import experiment
+    from handful.report.tables import markdown
+    from handful.samplers import RandomNodes
+
+    place = device_for_bench(device)
+    toy = place == "cpu"
+    chosen = {**ctx.params, "graph": graph or (TOY if toy else GRAPH), "device": place}
+    asked = experiment(chosen, TOY_OPTIONS if toy else None, sampler=RandomNodes(parts), seeds=(seed,))
+    with console.status("loading the graph…") as status:
+        result = bench_gpu(asked, rounds, status.update)
+    table = gpu_table(result)
+    emit(result, as_json, [], f"{table.title}\n", markdown(table), *notes(result))
+
+
 @bench.command("loader")
 def loader(
     nodes: Annotated[int, typer.Option(help="Nodes of the graph.", min=2)] = 2_450_000,

@@ -6,12 +6,13 @@ import os
 import sys
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import app, console, emit, integer
+from handful.cli.app import app, console, emit, given, integer
+from handful.settings import GraphOn
 
 
 @app.command()
@@ -108,6 +109,14 @@ def train(
     devices: Annotated[
         str | None, typer.Option(help="Spread the layers over these devices, such as cuda:0,cuda:1, instead.")
     ] = None,
+    graph_on: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the graph is: device, host (batches are made by the CPU and sent over) or auto, by what fits "
+            "(else auto).",
+            callback=p.known("place for the graph", get_args(GraphOn)),
+        ),
+    ] = None,
     checkpoint_activations: Annotated[
         bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
     ] = False,
@@ -193,7 +202,7 @@ def train(
     sums = Checksums()
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
         told = [Told(), progress, *trackers, *([sums] if checksums else [])]
-        summary = asked.run(folder, resume=resume, callbacks=told, memory=memory)
+        summary = asked.run(folder, resume=resume, callbacks=told, memory=memory, **given(graph_on=graph_on))
     if not leading:
         return
     found = summary_finding(summary, folder)
@@ -201,7 +210,7 @@ def train(
         found.payload["batches"] = sums.found
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
-    given = (
+    what = (
         "the numbers of the nodes"
         if found.payload.get("assessment", {}).get("kind") == "regression"
         else "classes and probabilities of the nodes"
@@ -216,7 +225,7 @@ def train(
         f"records: {folder}",
         f"report: {page.path}",
         "next:",
-        f"  handful predict {quote(str(folder))} --out predictions.csv   {given}",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   {what}",
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     )

@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 Backend = Literal["numba", "triton", "torch"]
 _forced: Backend | None = None
@@ -41,7 +42,26 @@ def loops(name: str, device: torch.device) -> Any:
 
 @cache
 def _loops(name: str, which: Backend) -> Any:
-    return None if which == "torch" else import_module(f"handful.kernels.{name}_{which}")
+    if which == "torch":
+        return None
+    module = import_module(f"handful.kernels.{name}_{which}")
+    return OnTheirDevice(module) if which == "triton" else module
+
+
+class OnTheirDevice:
+    """The functions of a module, each with the device of its first tensor as the current one: Triton launches there."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._module, name)
+
+        def run(*args: Any, **options: Any) -> Any:
+            with torch.cuda.device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+                return function(*args, **options)
+
+        return run
 
 
 @cache

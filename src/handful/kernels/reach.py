@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from handful.kernels.bfloat16 import array
+from handful.kernels.dispatch import backend, loops
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 FAR = np.iinfo(np.int32).max
@@ -41,20 +42,32 @@ def _rows(lo: int, hi: int, order: Any, indptr: Any, indices: Any, place: Any, n
             out[at + e] = place[indices[e]]
 
 
-def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> tuple[Tensor, list[int]]:
-    """All nodes from which ``targets`` can be reached in ``hops`` edges, and how many there are.
+class Reach(NamedTuple):
+    """The nodes from which some targets can be reached in a few edges.
+
+    ``order`` has their ids, nearest first, and ascending among those of the same distance. ``counts`` says how many
+    there are within 0, 1, … edges. All but the farthest keep their rows: row i of ``order`` starts at ``indptr[i]``,
+    and the rows within 0, 1, … edges have ``edges`` edges.
+    """
+
+    order: Tensor
+    counts: list[int]
+    indptr: Tensor
+    edges: list[int]
+
+
+def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
+    """All nodes from which ``targets`` can be reached in ``hops`` edges.
+
+    Away from the CPU the host waits for the device once, for all numbers together.
 
     Args:
         indptr, indices: the CSR of a square matrix.
         targets: node ids.
         hops: how many edges a path may have.
-
-    Returns:
-        The ids, nearest first, and ascending among those of the same distance; and the numbers of nodes within 0, 1, …,
-        ``hops`` edges.
     """
-    if indptr.device.type != "cpu":
-        return reach_torch(indptr, indices, targets, hops)
+    if backend(indptr.device) != "numba":
+        return _reach_on_device(indptr, indices, targets, hops)
     n = len(indptr) - 1
     distance, order = np.full(n, FAR, np.int32), np.empty(n, np.int64)
     distance[array(targets)] = 0
@@ -64,46 +77,58 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> tuple[
         ranges = [(lo + a, lo + b) for a, b in even_ranges(hi - lo, get_threads())]
         run(_mark, ranges, order, hop, array(indptr), array(indices), distance)
         counts.append(int(_collect(hop, hi, distance, order)))
-    return torch.from_numpy(order[: counts[-1]]), counts
+    kept = torch.from_numpy(order[: counts[-1]])
+    ends = starts_of(indptr.diff()[kept[: counts[-2] if hops else 0]])
+    return Reach(kept, counts, ends, ends[counts[:-1]].tolist())
 
 
-def reach_torch(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> tuple[Tensor, list[int]]:
-    """The same in plain torch, for any device."""
-    n = len(indptr) - 1
-    row = torch.repeat_interleave(torch.arange(n, device=indptr.device), indptr.diff())
-    known = torch.zeros(n, dtype=torch.bool, device=indptr.device)
-    known[targets] = True
-    shells = [known.nonzero().squeeze(1)]
-    for _ in range(hops):
-        seen = known.clone()
-        seen[indices[known[row]].to(torch.int64)] = True
-        shells.append((seen & ~known).nonzero().squeeze(1))
-        known = seen
-    counts = torch.tensor([len(shell) for shell in shells]).cumsum(0).tolist()
-    return torch.cat(shells), [int(count) for count in counts]
+def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
+    """Distances for all nodes, then one sort by them: nothing depends on how many nodes a hop has found."""
+    distance = torch.full((len(indptr) - 1,), FAR, dtype=torch.int32, device=indptr.device)
+    distance.index_fill_(0, targets, 0)
+    ops = loops("reach", indptr.device)
+    spread = spread_torch if ops is None else ops.spread
+    spread(indptr, indices, distance, hops)
+    distance, order = torch.sort(distance, stable=True)
+    ends = starts_of(torch.where(distance < hops, indptr.diff()[order], 0))
+    within = torch.searchsorted(distance, torch.arange(1, hops + 2, dtype=torch.int32, device=indptr.device))
+    counts, edges = torch.stack([within, ends[within]]).tolist()
+    return Reach(order[: counts[-1]], counts, ends[: (counts[-2] if hops else 0) + 1], edges[:-1])
 
 
-def rows_among(indptr: Tensor, indices: Tensor, order: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of ``order[:count]`` as a CSR, where nodes are numbered by their places in ``order``.
+def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
+    """Let ``distance`` int32 ``(N,)``, 0 at the targets and ``FAR`` elsewhere, hold how many edges lead to a target, up
+    to ``hops``; in plain torch, for any device."""
+    degree, sources = indptr.diff(), indices.to(torch.int64)
+    for hop in range(1, hops + 1):
+        near = torch.where(distance < hop, hop, FAR).to(torch.int32)
+        found = torch.repeat_interleave(near, degree, output_size=len(sources))
+        distance.scatter_reduce_(0, sources, found, "amin")
 
-    All sources of these rows must be in ``order``. The third result is the place of every node in ``order``, undefined
-    for nodes that are not in it.
-    """
-    degree = indptr.diff()[order[:count]]
-    new_indptr = torch.zeros(count + 1, dtype=torch.int64, device=indptr.device)
-    torch.cumsum(degree, 0, out=new_indptr[1:])
+
+def starts_of(sizes: Tensor) -> Tensor:
+    """int64 ``(n + 1,)``: where each of ``n`` pieces of these sizes starts, and where the last one ends."""
+    out = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=out[1:])
+    return out
+
+
+def rows_among(indptr: Tensor, indices: Tensor, found: Reach) -> tuple[Tensor, Tensor]:
+    """The sources of the rows of ``found``, numbered by their places in ``found.order``; and the place of every node,
+    undefined for nodes that are not there."""
+    rows = len(found.indptr) - 1
     place = torch.empty(len(indptr) - 1, dtype=torch.int32, device=indptr.device)
-    place[order] = torch.arange(len(order), dtype=torch.int32, device=indptr.device)
-    if indptr.device.type == "cpu":
-        out = torch.empty(int(new_indptr[-1]), dtype=torch.int32)
-        ranges = even_ranges(count, get_threads())
-        run(_rows, ranges, *(array(t) for t in (order, indptr, indices, place, new_indptr, out)))
-    else:
-        out = place[indices[edges_of_rows(indptr, order[:count], new_indptr)].to(torch.int64)]
-    return new_indptr, out, place
+    place[found.order] = torch.arange(len(found.order), dtype=torch.int32, device=indptr.device)
+    if backend(indptr.device) != "numba":
+        return place[indices[edges_of_rows(indptr, found)].to(torch.int64)], place
+    out = torch.empty(found.edges[-1] if rows else 0, dtype=torch.int32)
+    given = found.order, indptr, indices, place, found.indptr, out
+    run(_rows, even_ranges(rows, get_threads()), *map(array, given))
+    return out, place
 
 
-def edges_of_rows(indptr: Tensor, rows: Tensor, new_indptr: Tensor) -> Tensor:
-    """The places in a CSR of the edges of ``rows``, one row after another; ``new_indptr`` is where each row starts."""
-    shift = torch.repeat_interleave(indptr[rows] - new_indptr[:-1], new_indptr.diff())
-    return shift + torch.arange(len(shift), device=indptr.device)
+def edges_of_rows(indptr: Tensor, found: Reach) -> Tensor:
+    """The places in a CSR of the edges of the rows of ``found``, one row after another."""
+    rows, edges = found.order[: len(found.indptr) - 1], found.edges[-1] if found.edges else 0
+    shift = torch.repeat_interleave(indptr[rows] - found.indptr[:-1], found.indptr.diff(), output_size=edges)
+    return shift + torch.arange(edges, device=indptr.device)

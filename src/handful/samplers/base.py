@@ -93,6 +93,10 @@ class Sampler(ABC):
 
         return full_adjacency(graph)
 
+    def share(self, graph: Graph) -> float:
+        """About which share of the nodes a batch has; 1, the most there can be, where that is not known before."""
+        return 1.0
+
     def for_depth(self, layers: int) -> Self:
         """This sampler for a model of so many layers.
 

@@ -60,6 +60,9 @@ class Clusters(Sampler):
         """Cut the graph into clusters, if nobody has; the seconds that METIS took."""
         return partition(graph, self.clusters).seconds
 
+    def share(self, graph: Graph) -> float:
+        return self.per_batch / self.clusters
+
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         for nodes, adjacency in self.subgraphs(graph, seed, epoch):
             yield training_sample(graph, nodes, (adjacency,))

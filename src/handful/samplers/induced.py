@@ -12,6 +12,7 @@ from handful.adjacency import Adjacency
 from handful.graph import Graph
 from handful.kernels import subgraph
 from handful.kernels.dispatch import backend, loops
+from handful.kernels.transfer import sent
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
@@ -34,13 +35,14 @@ def induced_parts(
     if way == "numba":
         for nodes, *edges in subgraph.parts(*graph.topology, part, parts, edge_values(graph), hubs):
             yield torch.from_numpy(nodes), part_adjacency(graph, *map(torch.from_numpy, edges))
-    elif way == "triton" and (hubs is None or len(hubs) == 0):
-        # The parts of all nodes go to the device at once, and nothing of a single part.
-        on_device = torch.from_numpy(part).to(graph.device)
-        ops = loops("subgraph", graph.device)
+    elif way == "triton":
+        # The parts of all nodes and the hubs go to the device at once, and nothing of a single part.
+        told = sent(torch.from_numpy(part), graph.device)
+        kept = None if hubs is None else sent(torch.from_numpy(hubs), graph.device)
         weighted = graph.edge_weight is not None
-        for there, indptr, indices, edges in ops.parts(graph.indptr, graph.indices, on_device, parts, weighted):
-            yield there, part_adjacency(graph, indptr, indices, _weights(graph, edges))
+        cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, told, parts, weighted, kept)
+        for ids, indptr, indices, edges in cut:
+            yield ids, part_adjacency(graph, indptr, indices, _weights(graph, edges))
     else:
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
@@ -57,12 +59,16 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     >>> induced_adjacency(ring, np.array([1, 2])).edge_index.tolist()
     [[0], [1]]
     """
-    if graph.device.type == "cpu":
-        found = subgraph.induced(*graph.topology, nodes, with_edges=graph.edge_weight is not None)
-        indptr, indices, edges = map(torch.from_numpy, found)
+    way, with_edges = backend(graph.device), graph.edge_weight is not None
+    if way == "numba":
+        found = map(torch.from_numpy, subgraph.induced(*graph.topology, nodes, with_edges))
     else:
-        on_device = torch.from_numpy(nodes).to(graph.device)
-        indptr, indices, edges = subgraph.induced_torch(graph.indptr, graph.indices, on_device)
+        ids = sent(torch.from_numpy(nodes), graph.device)
+        if way == "triton":
+            found = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
+        else:
+            found = subgraph.induced_torch(graph.indptr, graph.indices, ids)
+    indptr, indices, edges = found
     return part_adjacency(graph, indptr, indices, _weights(graph, edges))
 
 

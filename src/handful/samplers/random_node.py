@@ -14,6 +14,7 @@ from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.deal import counts, of_rank
+from handful.kernels.dispatch import backend
 from handful.random import generator
 from handful.samplers.base import Deal, Sampler, register
 from handful.samplers.hubs import Hubs, checked_hubs, hub_nodes
@@ -67,24 +68,38 @@ class RandomNodes(Sampler):
     def method(self) -> str:
         return self.name if self.hubs is None else "rns-hubs"
 
+    def share(self, graph: Graph) -> float:
+        own = 1 / self.parts if self.fraction is None else self.fraction
+        helpers = hub_nodes(graph, self.hubs, self.parts if self.fraction is None else self._steps(self.fraction))
+        return min(1.0, own + len(helpers) / max(1, graph.num_nodes))
+
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        for nodes, adjacency, own in self.blocks(graph, seed, epoch):
-            yield training_sample(graph, nodes, (adjacency,), own=own)
+        for nodes, adjacency, own, count in self._blocks(graph, seed, epoch):
+            yield training_sample(graph, nodes, (adjacency,), own=own, count=count)
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
         """The node ids and edges of an epoch's parts; the graph may have neither features nor labels."""
-        for nodes, adjacency, _ in self.blocks(graph, seed, epoch):
+        for nodes, adjacency, *_ in self._blocks(graph, seed, epoch):
             yield nodes, adjacency
 
     def blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int]]:
         """As ``subgraphs``, and how many of the nodes are the block's own: they come first, helpers after them."""
+        for nodes, adjacency, own, _ in self._blocks(graph, seed, epoch):
+            yield nodes, adjacency, own
+
+    def _blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int, int | None]]:
+        """As ``blocks``, and how many of its own are training nodes, where a device would have to be asked for that."""
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return
         dealt = self.deal(graph, seed, epoch)
         sizes = counts(dealt.part, dealt.parts).tolist()
-        for size, (nodes, adjacency) in zip(sizes, induced_parts(graph, *dealt), strict=True):
-            yield nodes, adjacency, size
+        trained: list[int | None] = [None] * len(sizes)
+        if backend(graph.device) != "numba" and graph.train_mask is not None:
+            trained = np.bincount(dealt.part[graph.train_mask.cpu().numpy()], minlength=self.parts).tolist()
+        found = induced_parts(graph, *dealt)
+        for size, count, (nodes, adjacency) in zip(sizes, trained[: len(sizes)], found, strict=True):
+            yield nodes, adjacency, size, count
 
     @property
     def deals(self) -> bool:
@@ -102,15 +117,21 @@ class RandomNodes(Sampler):
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
         return Deal(part, self.parts, hub_nodes(graph, self.hubs, self.parts))
 
-    def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency, int]]:
+    @staticmethod
+    def _steps(fraction: float) -> int:
+        return int(np.ceil(1 / fraction - 1e-9))
+
+    def _drawn(
+        self, graph: Graph, seed: int, epoch: int, fraction: float
+    ) -> Iterator[tuple[Tensor, Adjacency, int, None]]:
         size = max(1, round(fraction * graph.num_nodes))
-        steps = int(np.ceil(1 / fraction - 1e-9))
+        steps = self._steps(fraction)
         hubs = hub_nodes(graph, self.hubs, steps)
         for step in range(steps):
             nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
             nodes.sort()
             nodes = np.concatenate([nodes, np.setdiff1d(hubs, nodes, assume_unique=True)])
-            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), size
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), size, None
 
 
 def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:

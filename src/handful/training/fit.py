@@ -26,6 +26,7 @@ from handful.nn.parallel import arrange, usable_device
 from handful.samplers.base import Sampler
 from handful.settings import (
     ClassWeightName,
+    GraphOn,
     OptimizerName,
     PlainFields,
     SchedulerName,
@@ -50,6 +51,7 @@ from handful.training.loss import NodeLosses, balanced_weights, losses_of, units
 from handful.training.memory import peak_gpu, peak_ram
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
+from handful.training.placement import GRAPH_ON, stays_on_host
 from handful.training.record import (
     Run,
     RunFolder,
@@ -80,6 +82,7 @@ def fit(
     options: Mapping[str, Any] | None = None,
     seed: int = SEED,
     device: Devices = "cpu",
+    graph_on: GraphOn = GRAPH_ON,
     optimizer: OptimizerName | MakeOptimizer | None = None,
     scheduler: SchedulerName | MakeScheduler | None = None,
     loss: NodeLosses | None = None,
@@ -104,8 +107,10 @@ def fit(
         options: of a model that is given by name, such as ``{"hidden": 64}``.
         seed: of everything that is drawn during training, and of the initial weights of a model that is given by name:
             two such runs are the same. A module comes with its own: call ``torch.manual_seed`` before it is made.
-        device: where to train; the graph is moved there. Several devices, or names separated by commas, share the
-            model's layers in order; the graph is on the first.
+        device: where to train. Several devices, or names separated by commas, share the model's layers in order.
+        graph_on: where the graph is meanwhile: on the (first) ``device``; or on the ``host``, where the CPU makes
+            batches ahead of the device, sends them to it and evaluates; ``auto`` for the device if it has the memory.
+            The batches are the same.
         optimizer: a name, or a class of ``torch.optim`` or function that is called with (parameters, lr=…,
             weight_decay=…).
         scheduler: a name, or a function from the optimiser to a torch scheduler, which is stepped after every epoch
@@ -155,7 +160,7 @@ def fit(
         model = seeded_model(model, graph, seed, options or {})
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
-    loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
+    loop = begin(model, graph, sampler, how, seed, device, callbacks, graph_on=graph_on, **own)
     if memory is not None:
         loop.memory = checked_memory(memory, loop)
     folder = RunFolder(out) if out is not None and ranks.rank() == 0 else None
@@ -263,6 +268,7 @@ def begin(
     device: Devices = "cpu",
     callbacks: Sequence[Callback] = (),
     *,
+    graph_on: GraphOn = "device",
     optimizer: MakeOptimizer | None = None,
     scheduler: MakeScheduler | None = None,
     loss: NodeLosses | None = None,
@@ -306,13 +312,15 @@ def begin(
     places = [usable_device(ranks.own_device(name)) for name in device_names(device)]
     if len(places) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
-    graph, model = graph.to(places[0]), arrange(model, places, settings.checkpoint_activations)
+    sends_to = places[0] if stays_on_host(graph_on, graph, model, sampler, places[0]) else None
+    graph = graph.to("cpu" if sends_to else places[0])
+    model = arrange(model, places, settings.checkpoint_activations)
     if graph.kind != "binary" and settings.threshold != "half":
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
     if exactly and (class_weight is not None or settings.class_weight != "none"):
         raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
     setattr(model, "units", units_of(graph))  # noqa: B010  (mypy takes module attributes for tensors)
-    weights = balanced_weights(graph) if settings.class_weight == "balanced" else None
+    weights = balanced_weights(graph).to(places[0]) if settings.class_weight == "balanced" else None
     if class_weight is not None:
         try:
             weights = torch.as_tensor(class_weight, dtype=torch.float32, device=places[0])
@@ -325,7 +333,8 @@ def begin(
     steps = make_optimizer(settings, model.parameters(), optimizer)
     rates = make_scheduler(settings, steps, scheduler)
     judge = METRICS[graph.metric] if metric is None else own_metric(metric)
-    return Loop(model, graph, sampler, steps, settings, seed, rates, losses_of(graph, loss), weights, judge, callbacks)
+    losses = losses_of(graph, loss)
+    return Loop(model, graph, sampler, steps, settings, seed, rates, losses, weights, judge, callbacks, sends_to)
 
 
 def fitted(sampler: Sampler, model: nn.Module) -> Sampler:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 
+import torch
 from torch import Tensor, nn
 
 from handful.batch import Batch, Sample, make_batch
@@ -27,11 +28,20 @@ def gathered(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed:
 
 
 def gathered_own(
-    graph: Graph, samples: Iterator[Sample], depth: int | None, own: Callable[[int], bool]
+    graph: Graph,
+    samples: Iterator[Sample],
+    depth: int | None,
+    own: Callable[[int], bool],
+    device: torch.device | None = None,
 ) -> Iterator[Batch | None]:
-    """The batches of the samples with an ``own`` number, trimmed to ``depth``; ``None`` in the place of all others."""
+    """The batches of the samples with an ``own`` number, trimmed to ``depth``; ``None`` in the place of all others.
+
+    They stay where the graph is, or are sent to ``device``.
+    """
     make = _maker(graph, depth)
     batches = map(lambda index, sample: make(sample) if own(index) else None, count(), samples)
+    if device is not None:
+        return delivered(batches, device)
     return batches if graph.device.type == "cpu" else ahead(batches)
 
 
@@ -62,3 +72,33 @@ def within_budget(
         return found[0](sample) if found and len(sample.targets) else 0
 
     return shuffled(graph, deal, memory, depth=depth, step_bytes=step_bytes, say=say)
+
+
+def delivered(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:
+    """The batches on ``device``, made and sent by a thread that works ahead of it.
+
+    To a GPU they go from pinned memory on a stream of their own, while the last one trains.
+    """
+
+    def sent(batch: Batch | None) -> Batch | None:
+        return None if batch is None else batch.to(device)
+
+    if device.type != "cuda":
+        yield from ahead(map(sent, batches))
+        return
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def send(batch: Batch | None) -> tuple[Batch | None, torch.cuda.Event]:
+        with torch.cuda.stream(stream):
+            return sent(batch), stream.record_event()
+
+    def keep(tensor: Tensor) -> Tensor:
+        tensor.record_stream(torch.cuda.current_stream(device))
+        return tensor
+
+    for batch, arrived in ahead(map(send, batches)):
+        torch.cuda.current_stream(device).wait_event(arrived)
+        if batch is not None:
+            batch.map(keep)  # their memory, which is of the other stream, is not used again before this one is done
+        yield batch
+        del batch

@@ -37,6 +37,7 @@ from handful.training.loss import NodeLosses, node_loss, node_losses
 from handful.training.memory import reset_peak_memory
 from handful.training.metrics import METRICS, Metric
 from handful.training.module import logits_of, seed_step
+from handful.training.placement import beside
 from handful.training.record import (
     RunFolder,
     load_tensors,
@@ -68,6 +69,8 @@ class Loop:
     callbacks: Sequence[Callback] = ()
     memory: int | None = None
     """The budget of anonymous memory in bytes: how to run, not what."""
+    sends_to: torch.device | None = None
+    """Where batches are sent, if the graph stays on the host."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -220,7 +223,7 @@ def own_batches(loop: Loop) -> Iterator[Batch | None]:
         return shard_batches(graph, loop.sampler, seed, epoch, owner, depth)
     if loop.memory is None:
         samples = loop.sampler.sample(graph, seed, epoch)
-        return gathered_own(graph, samples, depth, lambda index: owner(index) == rank)
+        return gathered_own(graph, samples, depth, lambda index: owner(index) == rank, loop.sends_to)
     release()  # what the last epoch's steps have left would count as taken
     loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
     say = partial(loop.notify, "on_progress")
@@ -294,12 +297,13 @@ def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
     nodes = (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
     if isinstance(graph, ShardedGraph):
         return nodes, outputs_of_all(graph, infer(loop.model, graph))
+    model = loop.model if loop.sends_to is None else beside(loop.model, graph.device)
     if how.evaluation == "exact":
         told, shared = partial(_tell_rows, loop), ranks.size() > 1
-        found = infer(loop.model, graph, sampler=loop.sampler, memory=loop.memory, progress=told, shared=shared)
+        found = infer(model, graph, sampler=loop.sampler, memory=loop.memory, progress=told, shared=shared)
         return nodes, found[nodes]
     samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch), how.evaluation_fanout)
-    return nodes, infer_sampled(loop.model, graph, samples)
+    return nodes, infer_sampled(model, graph, samples)
 
 
 def _tell_rows(loop: Loop, number: int, done: int, of: int) -> None:

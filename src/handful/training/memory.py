@@ -47,6 +47,14 @@ def peak_ram() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
+def free_gpu(device: torch.device) -> int | None:
+    """The bytes that torch may still take on this device; ``None`` without a GPU."""
+    if device.type != "cuda":
+        return None
+    held, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + held - used
+
+
 def peak_gpu(device: torch.device) -> int | None:
     """The largest memory that torch held on this device since the last reset, in bytes; ``None`` without a GPU."""
     return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else None
