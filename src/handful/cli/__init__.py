@@ -31,9 +31,7 @@ def main() -> None:
     SIGINT ends it with exit code 130 and SIGTERM with 143, after all that is open was put away. A bug of ours is exit
     code 70: one line, and a file with the details.
     """
-    for module in iter_modules(__path__):
-        if module.name not in SHARED:
-            import_module(f"handful.cli.{module.name}")
+    _import_commands(sys.argv[1:2])
     from handful.errors import HandfulError
 
     with suppress(ValueError):  # not on the main thread
@@ -62,6 +60,13 @@ def main() -> None:
         if "not enough memory" in str(error) or "can't allocate memory" in str(error):  # torch has no class for it
             _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
         _confess(error)
+
+
+def _import_commands(asked: list[str]) -> None:
+    """The command that was asked for; all of them for help, completion, or a name that is none."""
+    names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
+    for name in [name for name in names if [name.rstrip("_")] == asked] or names:
+        import_module(f"handful.cli.{name}")
 
 
 def _fail(words: str) -> NoReturn:

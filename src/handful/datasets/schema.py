@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from scipy.special import ndtri
 
 from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_floats, as_text, first, reading
 from handful.errors import DatasetError
@@ -500,6 +499,8 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     A value's quantile is read off the reference ``quantiles``, from below and from above, and the two are averaged, so
     that a value that fills several quantiles gets their middle.
     """
+    from scipy.special import ndtri  # when needed: it takes as long to import as a small graph to train on
+
     reference = np.linspace(0, 1, len(quantiles))
     share = 0.5 * (
         np.interp(values, quantiles, reference) - np.interp(-values, -quantiles[::-1], -reference[::-1])
