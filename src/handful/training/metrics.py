@@ -248,7 +248,12 @@ class Metric:
         >>> METRICS["accuracy"].apart(-0.026), METRICS["mae"].apart(0.5)
         ('2.60 points', '0.5 of MAE')
         """
-        return self.text(abs(difference)) + (" points" if self.percent else f" of {spaced(self.name)}")
+        return f"{self.text(abs(difference))} {self.unit}"
+
+    @property
+    def unit(self) -> str:
+        """What differences are in, after a number."""
+        return "points" if self.percent else f"of {spaced(self.name)}"
 
     @property
     def differences(self) -> str:
