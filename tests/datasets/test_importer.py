@@ -140,6 +140,16 @@ def test_ids_of_any_type_over_many_blocks(
     assert graph.edge_index.tolist() == expected.edge_index.tolist()
 
 
+def test_columns_of_edges_that_are_not_used_are_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "edges.csv").write_text("source,target,when,weight,memo\na,b,2020,1,x\nb,c,2021,2,y\n")
+    (tmp_path / "nodes.csv").write_text(NODES)
+    read_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", say=said.append)
+    (words,) = said
+    assert "edges.csv: when, memo are not used: no model here takes features of edges." in words
+    assert words.endswith("One column of numbers can be the weight of the edges")
+
+
 BROKEN = [
     (EDGES.replace("c,b", "c,q"), NODES, "edges.csv, row 3: target 'q' is not in the node table"),
     (EDGES.replace("c,b", "q,b"), NODES, "edges.csv, row 3: source 'q' is not in the node table"),
@@ -147,7 +157,7 @@ BROKEN = [
     (EDGES.replace("c,b", "c,b,d"), NODES, "edges.csv, row 3: 3 columns where there should be 2"),
     (EDGES.replace("c,b", ",b"), NODES, "edges.csv, row 3: the edge has no 'source'"),
     (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: say which it is of start, target"),
-    ("source,target\n", NODES, "edges.csv has no rows"),
+    ("source,target\n", NODES, "edges.csv has no rows: give a table with a row for every edge"),
     ("", NODES, "edges.csv has no rows"),
     ("source,target,weight\na,b,1\nb,c,x\n", NODES, "edges.csv, row 3: 'x' is not a number"),
     ("source,target,weight\na,b,1\nb,c,\n", NODES, "edges.csv, row 3: 'weight' is missing"),

@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import warnings
 from contextlib import suppress
 from errno import ENOSPC
 from importlib import import_module
@@ -34,6 +35,7 @@ def main() -> None:
     _import_commands(sys.argv[1:2])
     from handful.errors import HandfulError
 
+    warnings.showwarning = _note
     with suppress(ValueError):  # not on the main thread
         signal.signal(signal.SIGTERM, terminate)
     try:
@@ -67,6 +69,11 @@ def _import_commands(asked: list[str]) -> None:
     names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
     for name in [name for name in names if [name.rstrip("_")] == asked] or names:
         import_module(f"handful.cli.{name}")
+
+
+def _note(message: Warning | str, *_: object) -> None:
+    """A warning for people: what it says, and not where in the program."""
+    _say("note:", str(message), "bold")
 
 
 def _fail(words: str) -> NoReturn:
@@ -104,6 +111,6 @@ def _usage(error: typer.TyperException) -> str:
     return said if place is None or said.endswith("?") else f"{said}: see {place.command_path} -h"
 
 
-def _say(kind: str, words: str) -> None:
+def _say(kind: str, words: str, style: str = "bold red") -> None:
     """One line, whatever is in it."""
-    console.print(Text.assemble((kind, "bold red"), " ", words.replace("\n", " ")), soft_wrap=True)
+    console.print(Text.assemble((kind, style), " ", words.replace("\n", " ")), soft_wrap=True)

@@ -32,6 +32,7 @@ from handful.datasets.tables import (
     TableFile,
     arrow,
     as_text,
+    empty,
     first,
     reading,
 )
@@ -129,7 +130,7 @@ def read_tables(
     with the columns is in ``graph.schema``: missing numbers are filled and numbers are scaled, by the training rows
     where the table has a split of its own, else by all rows. Labels are numbered in sorted order; a missing label, or
     -1 among integers, is unknown. Without a node table integer ids are the node numbers, if they are dense, and other
-    ids are numbered as they come. Lost: edge columns beyond the weight.
+    ids are numbered as they come. Lost, and said: edge columns beyond the weight.
 
     Args:
         edges: the edge list: a CSV or Parquet file, or a table of pandas, polars or pyarrow.
@@ -158,6 +159,12 @@ def read_tables(
     roles = _edge_roles(listed, columns, how) if schema is None else schema.edges
     for name in (roles.source, roles.target, *([] if roles.weight is None else [roles.weight])):
         listed.has(name)
+    used = {roles.source, roles.target, roles.weight}
+    if extra := [name for name in listed.names if name not in used and not name.startswith(UNNAMED)]:
+        say(
+            f"{listed.path}: {', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not used: no model here takes "
+            "features of edges. One column of numbers can be the weight of the edges"
+        )
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
@@ -535,7 +542,7 @@ def _scan(
         progress(len(block))
     _tell(table, absent, strange, unweighted)
     if not blocks:
-        raise DatasetError(f"{table.path} has no rows")
+        raise empty(table.path)
     edge_index, weights = _joined(blocks)
     if ids is None:
         edge_index, num_nodes, own = _numbered(edge_index)

@@ -69,8 +69,13 @@ def reading(path: Path) -> Iterator[None]:
         if row:
             raise DatasetError(f"{path}, row {row[1]}: {_plainly(row[2])}") from None
         if "Empty CSV file" in said:
-            raise DatasetError(f"{path} has no rows") from None
+            raise empty(path) from None
         raise DatasetError(f"{path} cannot be read: {said}") from None
+
+
+def empty(path: Path) -> DatasetError:
+    """What is wrong with a table without rows."""
+    return DatasetError(f"{path} has no rows: give a table with a row for every edge or node, below the column names")
 
 
 def _plainly(said: str) -> str:
@@ -113,7 +118,7 @@ class TableFile:
             head = _first_lines(path)
         skip = next((i for i, line in enumerate(head) if line and not line.startswith("#")), len(head))
         if skip == len(head):
-            raise DatasetError(f"{path} has no rows")
+            raise empty(path)
         delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
         line = head[skip : skip + 1]
         cells = next(csv.reader(line, delimiter=delimiter)) if quoted else line[0].split(delimiter)
@@ -172,7 +177,7 @@ class TableFile:
         wanted = [self.has(name) for name in (self.names if names is None else names)]
         blocks = [block for _, block in self.blocks(wanted, types, multiline=self.quoted)]
         if not blocks:
-            raise DatasetError(f"{self.path} has no rows")
+            raise empty(self.path)
         return Rows(self, arrow().Table.from_batches(blocks))
 
 
@@ -314,7 +319,7 @@ def read_matrix(path: Path, dtype: Any, rows: int | None = None, *, by_column: b
         columns = [column.to_numpy() for column in block.columns]
         parts.append(np.stack(columns, axis=0 if by_column else 1))
     if not parts:
-        raise DatasetError(f"{path} has no rows")
+        raise empty(path)
     axis = 1 if by_column else 0
     count = sum(part.shape[axis] for part in parts)
     if rows is not None and count != rows:
