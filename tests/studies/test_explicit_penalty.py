@@ -54,7 +54,7 @@ def test_numbers_are_in_their_own_unit(tmp_path: Path) -> None:
     best = min(means, key=lambda name: means[name])
     assert shown == [(best, f"{means[best]:.4g}")]
     assert found.charts[0].views[0].y.label == "test MAE"
-    assert "%" not in found.words
+    assert " of MAE from one step" in found.words
 
 
 @pytest.mark.slow

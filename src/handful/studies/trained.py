@@ -21,7 +21,7 @@ from handful.runs import open_run, run_folders
 from handful.statistics import mean_ci95
 from handful.studies.jobs import Outcome
 from handful.studies.verdict import few_seeds
-from handful.training.assessment import Assessment, assess
+from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
 from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
@@ -295,7 +295,7 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     graph = made.load(opened.result.seed)
     limit = 0.5 if opened.result.threshold is None else opened.result.threshold
     found = assess(opened.model, graph, limit, made.sampler)
-    said = f"{said} {in_words(found)}".rstrip()
+    said = f"{said} {in_words(found, opened.result.seed)}".rstrip()
     said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
     told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
     shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
@@ -306,7 +306,7 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
         heading,
         said,
         [Table(heading, head, rows), *assessment_tables(found, graph, opened.result.seed)],
-        [*curve_charts([] if trained is None else [trained]), *assessment_charts(found, graph)],
+        [*curve_charts([] if trained is None else [trained]), *assessment_charts(found, graph, opened.result.seed)],
         told,
         {**facts, "parameters": f"{parameter_count(opened.model):,}"},
         [*details, architecture(opened.model)],
@@ -329,12 +329,13 @@ def told_of_labels(graph: Graph) -> str:
     return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
 
 
-def in_words(found: Assessment) -> str:
-    """How the positive class does; for labels of other kinds nothing that the metric does not say."""
+def in_words(found: Assessment, seed: int) -> str:
+    """How the positive class does with the model of one ``seed``; for labels of other kinds nothing that the metric does not say."""
     for one in found.classes:
         if found.kind == "binary" and one["name"] == found.positive:
             scores = ", ".join(f"{what} {_percent(one[what])} %" for what in ("precision", "recall"))
-            return f"{one['name']}: {scores}, F1 {_percent(one['f1'])} % at threshold {found.threshold:.3g}."
+            at = f"F1 {_percent(one['f1'])} % at threshold {found.threshold:.3g}"
+            return f"Of the best seed alone, {seed}: {one['name']} has {scores}, {at}."
     return ""
 
 
@@ -385,16 +386,23 @@ def _confusions(found: Assessment, where: str) -> Table:
     return Table(f"Most frequent confusions of the {where}", ["is", "taken for", "nodes"], rows)
 
 
-def assessment_charts(found: Assessment, graph: Graph) -> list[Chart]:
-    """Whether probabilities come true; of numbers, predicted against true ones."""
+def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]:
+    """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
+    where = f"{found.nodes} nodes, seed {seed}"
     if found.calibration:
         x = [100 * one["confidence"] for one in found.calibration]
         y: list[float | None] = [100 * one["share"] for one in found.calibration]
         what = f"probability of {found.positive}" if found.positive else "probability of the predicted class"
         series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        view = View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series)
-        error = f"calibration error {_percent(found.calibration_error)} %"
-        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", [view])]
+        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in found.calibration]
+        tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
+        counts: list[float | None] = [one["nodes"] for one in found.calibration]
+        views = [
+            View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
+            View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
+        ]
+        error = f"calibration error {_percent(found.calibration_error)} % over {where}"
+        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
     if found.points:
         true, guess = [one[0] for one in found.points], [one[1] for one in found.points]
         ends = [min(true), max(true)]
@@ -403,7 +411,7 @@ def assessment_charts(found: Assessment, graph: Graph) -> list[Chart]:
             Series("true = predicted", ends, [*ends], color=1, mark="line"),
         ]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [Chart("predicted", f"{graph.name}: predicted against true", [view])]
+        return [Chart("predicted", f"{graph.name}: predicted against true ({where})", [view])]
     return []
 
 
