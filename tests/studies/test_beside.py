@@ -51,7 +51,9 @@ def test_what_is_no_share_is_neither_scaled_nor_in_percent() -> None:
 
 
 def test_a_number_alone_is_of_the_test_metric_and_none_is_out_of_memory() -> None:
-    alone = beside_paper({"metric": "accuracy", "cells": [{"regime": "rns", "test": None, "paper": {"mean": 0.8, "ci95": 0.01}}]})
+    alone = beside_paper(
+        {"metric": "accuracy", "cells": [{"regime": "rns", "test": None, "paper": {"mean": 0.8, "ci95": 0.01}}]}
+    )
     assert alone is not None
     assert [cell.text for cell in alone.rows[0]] == ["RNS", "–", "80.00 ± 1.00"]
     gat = {"model": "gat", "full": None, "rns": None, "paper": {"full": None, "rns": None}}

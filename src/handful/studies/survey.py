@@ -216,7 +216,12 @@ def accuracy_table(heading: str, result: dict[str, Any], methods: Sequence[str])
         judge = METRICS[graph["metric"]]
         ranks = best_two([mean_of(cell.get("test")) for cell in found], judge.higher_is_better)
         texts = ["failed" if "error" in cell else judge.text(cell["test"]) for cell in found]
-        rows.append([Cell(f"{graph['name']}, {judge.label()}"), *(Cell(text, rank) for text, rank in zip(texts, ranks, strict=True))])
+        rows.append(
+            [
+                Cell(f"{graph['name']}, {judge.label()}"),
+                *(Cell(text, rank) for text, rank in zip(texts, ranks, strict=True)),
+            ]
+        )
     if result["ranks"]:
         mean = [result["ranks"]["mean"][m] for m in methods]
         marks = best_two(mean, highest=False)
