@@ -25,7 +25,6 @@ from handful.training.metrics import METRICS
 from handful.training.record import RunFolder
 from studies.smoke import laptop, smoke
 
-
 ACCURACY, MAE = METRICS["accuracy"], METRICS["mae"]
 
 

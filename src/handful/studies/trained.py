@@ -330,7 +330,7 @@ def told_of_labels(graph: Graph) -> str:
 
 
 def in_words(found: Assessment, seed: int) -> str:
-    """How the positive class does with the model of one ``seed``; for labels of other kinds nothing that the metric does not say."""
+    """How the positive class does with the model of one ``seed``; of other kinds nothing that the metric does not say."""
     for one in found.classes:
         if found.kind == "binary" and one["name"] == found.positive:
             scores = ", ".join(f"{what} {_percent(one[what])} %" for what in ("precision", "recall"))
