@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import handful as hf
 from graphs import make_graph
@@ -27,6 +28,7 @@ from handful.studies.trained import (
     read_trained,
     setting,
     summary_finding,
+    told_of_labels,
     trained_finding,
 )
 from handful.training.record import RunFolder
@@ -208,6 +210,13 @@ def test_a_training_shows_what_the_model_is_and_does(tmp_path: Path) -> None:
     assert set(shown.x) <= {f"{low}–{low + 10}" for low in range(0, 100, 10)}
     assert finding.details[-1].title == "Architecture"
     assert finding.details[-1].rows[-1][-1].text == finding.facts["parameters"]
+
+
+def test_one_class_alone_is_said() -> None:
+    graph = make_graph(60, classes=3)
+    assert told_of_labels(graph) == ""
+    only = graph.replace(y=torch.ones(60, dtype=torch.int64), class_names=("a", "b", "c"))
+    assert told_of_labels(only) == "all labelled nodes are of one class, b: there is nothing to tell apart"
 
 
 def test_the_sentence_of_the_positive_class_names_its_seed(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def main() -> None:
     _import_commands(sys.argv[1:2])
     from handful.errors import HandfulError
 
-    warnings.showwarning = _note
+    warnings.showwarning = lambda message, *_, **__: _say("note:", str(message), "bold")
     with suppress(ValueError):  # not on the main thread
         signal.signal(signal.SIGTERM, terminate)
     try:
@@ -69,11 +69,6 @@ def _import_commands(asked: list[str]) -> None:
     names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
     for name in [name for name in names if [name.rstrip("_")] == asked] or names:
         import_module(f"handful.cli.{name}")
-
-
-def _note(message: Warning | str, *_: object) -> None:
-    """A warning for people: what it says, and not where in the program."""
-    _say("note:", str(message), "bold")
 
 
 def _fail(words: str) -> NoReturn:

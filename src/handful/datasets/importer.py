@@ -20,6 +20,7 @@ from handful.datasets.schema import (
     Scale,
     Schema,
     Wanted,
+    alike,
     fit_columns,
     fit_labels,
 )
@@ -265,6 +266,9 @@ def _read_nodes(
     with problems.collected():
         _check_ids(table, id)
     problems.tell()
+    for name, values in {**{c.name: c.categories for c in found}, "the label": classes}.items():
+        if pair := alike(values):
+            say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
     kept = {column.name for column in found}
     return table, Schema(
         id=id,
@@ -534,13 +538,14 @@ def _scan(
             with reading(table.path):
                 parts.append(block.column(weight).cast(pa.float32()).to_numpy(zero_copy_only=False).astype(np.float32))
             unweighted.add(~np.isfinite(parts[-1]), row, f"'{weight}' is missing or not finite")
+            unweighted.add(parts[-1] < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", parts[-1])
         if ids is not None and unknown == "skip":
             kept = (parts[0] >= 0) & (parts[1] >= 0)
             skipped += int((~kept).sum())
             parts = [part[kept] for part in parts]
         blocks.append(parts)
         progress(len(block))
-    _tell(table, absent, strange, unweighted)
+    _tell(table, absent, strange, unweighted, [] if ids is None else ids.known[:2].to_pylist())
     if not blocks:
         raise empty(table.path)
     edge_index, weights = _joined(blocks)
@@ -570,12 +575,14 @@ def _side(table: TableFile, side: Any, end: str, kind: Any) -> Any:
         return as_text(side)
 
 
-def _tell(table: TableFile, absent: _Found, strange: _Found, unweighted: _Found) -> None:
+def _tell(table: TableFile, absent: _Found, strange: _Found, unweighted: _Found, known: list[Any]) -> None:
+    """Refuse the edges in which something was found; ``known`` are ids of the node table, as an example."""
     problems = Problems()
     if absent.count:
         problems.found.append(f"{table.path}, {absent}")
     if strange.count:
-        advice = "add them to it, or say that unknown ids are to be skipped or added"
+        example = " and ".join(f"'{id}'" for id in known)
+        advice = f"add them to it (its ids are such as {example}), or say that unknown ids are to be skipped or added"
         problems.found.append(f"{table.path}, {strange}: {advice}")
     if unweighted.count:
         problems.found.append(f"{table.path}, {unweighted}")

@@ -25,6 +25,7 @@ BLOCK_BYTES = 1 << 27
 HEADER_BYTES = 1 << 24
 """The longest header that is looked for."""
 HEADLESS = ("source", "target", "weight")
+SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 UNNAMED = "unnamed "
 """What a column without a name in the header is called, with its place: pandas writes its index so."""
 Source = Any
@@ -59,7 +60,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and not path.exists():
-            raise DatasetError(f"{path} does not exist") from None
+            raise DatasetError(f"{path} does not exist: give the path of a table") from None
         said = " ".join(str(error).split())
         row = re.search(r"Row #(\d+): (.*)", said)
         value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
@@ -68,6 +69,8 @@ def reading(path: Path) -> Iterator[None]:
             raise ConversionError(f"{path}, row {row[1]}: {what}", value[1]) from None
         if row:
             raise DatasetError(f"{path}, row {row[1]}: {_plainly(row[2])}") from None
+        if "invalid UTF8" in said:
+            raise DatasetError(f"{path} is not UTF-8: {SAVE_AS}") from None
         if "Empty CSV file" in said:
             raise empty(path) from None
         raise DatasetError(f"{path} cannot be read: {said}") from None
@@ -194,6 +197,8 @@ class Rows:
     def column(self, name: str) -> Any:
         """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
         column = self.table.column(self.source.has(name)).combine_chunks()
+        if self.source.delimiter is not None and arrow().types.is_binary(column.type):
+            raise DatasetError(f"{self.source.path}: column '{name}' is not UTF-8: {SAVE_AS}")
         return _resolved(column) if len(self.table) else column
 
     def row(self, place: int) -> str:
@@ -286,6 +291,8 @@ def _first_lines(path: Path) -> list[str]:
     while size <= HEADER_BYTES:
         with arrow().input_stream(str(path), compression="detect") as stream:
             block = stream.read(size)
+        if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
         head = block.decode("utf-8-sig", errors="replace")
         lines = re.split(r"\r\n|\n|\r", head)
         if len(block) < size:

@@ -322,20 +322,25 @@ def told_of_labels(graph: Graph) -> str:
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
     if graph.kind == "multilabel":
         return f"each node has {graph.num_classes} labels (multilabel), judged by {spaced(graph.metric)}"
-    if graph.kind != "binary" or graph.positive is None or graph.y is None:
+    if graph.y is None:
         return ""
-    names = graph.class_names or ("0", "1")
+    names = graph.class_names or tuple(map(str, range(max(2, int(graph.num_classes or 0)))))
+    there = graph.y[graph.labelled].unique().tolist()
+    if len(there) == 1:
+        return f"all labelled nodes are of one class, {names[there[0]]}: there is nothing to tell apart"
+    if graph.kind != "binary" or graph.positive is None:
+        return ""
     share = float((graph.y[graph.labelled] == int(graph.positive)).double().mean())
     return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
 
 
 def in_words(found: Assessment, seed: int) -> str:
-    """How the positive class does with the model of one ``seed``; of other kinds nothing that the metric does not say."""
+    """How the positive class does with the model of one ``seed``; of other kinds nothing beyond the metric."""
     for one in found.classes:
         if found.kind == "binary" and one["name"] == found.positive:
-            scores = ", ".join(f"{what} {_percent(one[what])} %" for what in ("precision", "recall"))
-            at = f"F1 {_percent(one['f1'])} % at threshold {found.threshold:.3g}"
-            return f"Of the best seed alone, {seed}: {one['name']} has {scores}, {at}."
+            scores = ", ".join(f"{spaced(what)} {_percent(one[what])}" for what in ("precision", "recall", "f1"))
+            at = f"at threshold {found.threshold:.3g}"
+            return f"Of the best seed alone, {seed}: {one['name']} has {scores} (%) {at}."
     return ""
 
 
