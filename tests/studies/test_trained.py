@@ -204,7 +204,7 @@ def test_a_training_shows_what_the_model_is_and_does(tmp_path: Path) -> None:
     graph = SMALL.load(best)
     assert counts == np.bincount(graph.y[graph.test_mask], minlength=graph.num_classes).tolist()
     assert [chart.name for chart in finding.charts] == ["curves", "calibration"]
-    assert f"over test nodes, seed {best}" in finding.charts[1].title
+    assert f"over {sum(counts)} test nodes, seed {best}" in finding.charts[1].title
     shown = finding.charts[1].views[1].series[0]
     assert sum(shown.y) == sum(counts)
     assert set(shown.x) <= {f"{low}–{low + 10}" for low in range(0, 100, 10)}

@@ -24,7 +24,7 @@ from handful.studies.verdict import few_seeds
 from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
 from handful.training.record import Run, read_config
-from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
+from handful.vocabulary import METHODS, REGIMES, hues, number, spaced, title, words
 
 UNSHOWN = ("checkpoint_seconds",)
 MOST_LINES = 6
@@ -164,14 +164,14 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
     for one in runs:
         groups.setdefault(one.graph, []).append(one)
     charts = []
-    for number, (graph, members) in enumerate(groups.items()):
+    for place, (graph, members) in enumerate(groups.items()):
         metric = members[0].judge.label("validation")
         looks = [
             ("seconds", "seconds", Axis("seconds of training, with evaluation"), "val", metric),
             ("epochs", "epoch", Axis("epoch", whole=True), "val", metric),
             ("loss", "epoch", Axis("epoch", whole=True), "loss", "training loss"),
         ]
-        name = "curves" if number == 0 else f"curves-{number}"
+        name = "curves" if place == 0 else f"curves-{place}"
         facets = _facets(members)
         views = [
             View(look, "line", axis, Axis(label), _curves(members, against, measure))
@@ -393,8 +393,8 @@ def _confusions(found: Assessment, where: str) -> Table:
 
 def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]:
     """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
-    where = f"{found.nodes} nodes, seed {seed}"
     if found.calibration:
+        where = f"{sum(one['nodes'] for one in found.calibration):,} {found.nodes} nodes, seed {seed}"
         x = [100 * one["confidence"] for one in found.calibration]
         y: list[float | None] = [100 * one["share"] for one in found.calibration]
         what = f"probability of {found.positive}" if found.positive else "probability of the predicted class"
@@ -416,7 +416,7 @@ def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]
             Series("true = predicted", ends, [*ends], color=1, mark="line"),
         ]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [Chart("predicted", f"{graph.name}: predicted against true ({where})", [view])]
+        return [Chart("predicted", f"{graph.name}: predicted against true ({found.nodes} nodes, seed {seed})", [view])]
     return []
 
 
@@ -444,7 +444,7 @@ def _head(name: str) -> str:
 def _cell(name: str, value: Any) -> str:
     if name == "probability":
         return _percent(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
