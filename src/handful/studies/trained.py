@@ -325,12 +325,12 @@ def told_of_labels(graph: Graph) -> str:
     if graph.y is None:
         return ""
     names = graph.class_names or tuple(map(str, range(max(2, int(graph.num_classes or 0)))))
-    there = graph.y[graph.labelled].unique().tolist()
-    if len(there) == 1:
-        return f"all labelled nodes are of one class, {names[there[0]]}: there is nothing to tell apart"
+    known = graph.y[graph.labelled]
+    if len(known) and int(known.min()) == int(known.max()):
+        return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to tell apart"
     if graph.kind != "binary" or graph.positive is None:
         return ""
-    share = float((graph.y[graph.labelled] == int(graph.positive)).double().mean())
+    share = float((known == int(graph.positive)).double().mean())
     return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
 
 
