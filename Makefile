@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Modules are compiled when they are first imported: most of what is installed never is.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: setup demo test test-all test-browser fuzz docs wheel lint types format clean
 
@@ -9,8 +11,8 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) torch
+	$(INSTALL) -e '.[dev]'
 	touch $(STAMP)
 
 demo: setup
@@ -33,6 +35,7 @@ test: lint types
 	$(BIN)/pytest -m 'triton and not slow' -n auto --maxprocesses 4 --dist worksteal
 
 test-all: lint types
+	$(BIN)/python -c 'import lightning, mkdocs, wandb' 2>/dev/null || $(INSTALL) -e '.[slow]'
 	$(BIN)/pytest -m ""
 	$(BIN)/pytest -m triton
 
@@ -41,6 +44,7 @@ test-browser: setup
 	$(BIN)/pytest -m slow tests/report/test_browser.py
 
 docs: setup
+	$(BIN)/python -c 'import material, mkdocstrings' 2>/dev/null || $(INSTALL) -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 fuzz: setup

@@ -41,3 +41,10 @@ def make_graph(
         edge_weight=torch.rand(n * degree, generator=rng) + 0.1 if weighted else None,
     )
     return graph.to_undirected() if undirected else graph
+
+
+def make_numbers(n: int = 200, metric: str = "mae") -> Graph:
+    """A regression: numbers in the tens of thousands, which the features tell."""
+    graph = make_graph(n)
+    assert graph.x is not None
+    return graph.replace(y=20_000 + 5_000 * graph.x[:, 0], task="regression", num_classes=None, metric=metric)

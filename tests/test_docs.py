@@ -37,7 +37,9 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         place = ROOT / "docs" / page
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", place.read_text(encoding="utf-8")):
-            assert (place.parent / target).exists(), f"{page}: {target}"
+            found = (place.parent / target).resolve()
+            assert found.exists(), f"{page}: {target}"
+            assert found.is_relative_to(ROOT / "docs"), f"{page}: {target} is not on the site"
 
 
 def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from handful.errors import RunError
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, points
 
 
 def a_view(name: str, y: list[float | None]) -> View:
@@ -48,11 +48,6 @@ def test_other_files_are_refused() -> None:
     for key in ("name", "tables", "charts", "facts"):
         with pytest.raises(RunError, match="not a finding"):
             Finding.from_json(good | {key: None} if key != "name" else {k: v for k, v in good.items() if k != key})
-
-
-def test_percent() -> None:
-    assert percent({"mean": 0.72514, "ci95": 0.00189}) == "72.51 ± 0.19"
-    assert percent({"mean": 0.5, "ci95": math.nan}) == "50.00"
 
 
 def test_ranks() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -24,3 +25,11 @@ def test_the_package_takes_it_from_here_without_importing_anything_else() -> Non
     code = f"import sys, {module}; print({module}.{name}); sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (found.returncode, found.stdout.strip()) == (0, __version__)
+
+
+def test_the_classifiers_name_the_pythons_that_are_tested() -> None:
+    root = Path(__file__).parents[1]
+    classifiers = tomllib.loads((root / "pyproject.toml").read_text())["project"]["classifiers"]
+    named = [text.rpartition(" ")[2] for text in classifiers if text.startswith("Programming Language :: Python :: 3.")]
+    (matrix,) = re.findall(r"python: \[(.*)\]", (root / ".github" / "workflows" / "test.yml").read_text())
+    assert named == re.findall(r"[0-9.]+", matrix)

@@ -29,8 +29,9 @@ SPLIT_KEYS = {
 }
 
 
-KEYS = ("edge_index", "edge_weight", "adj_t", "x", "y", "num_nodes", "num_classes", "class_names", "ids")
-"""What a graph takes of PyG's ``Data``, beside the split."""
+FACTS = ("task", "metric", "positive")
+KEYS = ("edge_index", "edge_weight", "adj_t", "x", "y", "num_nodes", "num_classes", "class_names", "ids", *FACTS)
+"""What a graph takes of named arrays, beside the split."""
 NO_EDGE_ATTR = (
     "edge_attr cannot be used: no model here takes features of edges. Give one number per edge as edge_weight, "
     "or leave edge_attr out"
@@ -110,7 +111,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
         found["class_names"] = _names(store["class_names"])
     if store.get("ids") is not None:
         found["ids"] = _ids(store["ids"])
-    found |= {key: str(store[key]) for key in ("task", "metric", "positive") if store.get(key) is not None}
+    found |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **found | fields)
 
 
@@ -192,7 +193,7 @@ def from_pyg(
 
 
 def unused(names: Iterable[str]) -> list[str]:
-    """The attributes of a ``Data`` that a graph does not take.
+    """The names that a graph does not take.
 
     >>> unused(["x", "train_mask", "pos"])
     ['pos']

@@ -252,18 +252,6 @@ class SamplerPicture:
 # -- pieces that findings are made of ---------------------------------------------------------------------------------
 
 
-def percent(value: Mapping[str, float | None]) -> str:
-    """A mean and its 95% CI, given as fractions, in percent; without the CI where one seed has none.
-
-    >>> percent({"mean": 0.7251, "ci95": 0.0019}), percent({"mean": 0.5, "ci95": None})
-    ('72.51 ± 0.19', '50.00')
-    """
-    mean, half = (math.nan if number is None else number for number in (value["mean"], value["ci95"]))
-    if math.isnan(mean):  # there were no nodes to measure on
-        return "–"
-    return f"{100 * mean:.2f}" + ("" if math.isnan(half) else f" ± {100 * half:.2f}")
-
-
 def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
     """1 for the best value, 2 for the second best, 0 for the others and for what is no number; equals share a rank.
 

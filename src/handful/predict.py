@@ -21,6 +21,7 @@ from handful.samplers import FullGraph, Sampler
 from handful.training.inference import infer
 from handful.training.metrics import probabilities
 from handful.training.streamed import Progress
+from handful.vocabulary import number
 
 SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
 CHOICES = ("all", "unlabelled", *SPLITS)
@@ -161,14 +162,14 @@ class Prediction:
         some = self.take(np.arange(min(most, len(self))))
         shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
         numbers = self.kind == "regression"
-        shown["Predicted"] = [f"{one:.4g}" for one in some.predicted] if numbers else some.predicted
+        shown["Predicted"] = [number(one) for one in some.predicted] if numbers else some.predicted
         if self.of_classes:
             shown["Probability"] = [f"{p:.1%}" for p in some.confidence]
         if some.spread is not None:
-            shown["±"] = [f"{s:.4g}" if numbers else f"{s:.1%}" for s in some.spread]
+            shown["±"] = [number(s) if numbers else f"{s:.1%}" for s in some.spread]
         if some.known.any():
             labels = some._label_column()
-            shown["Label"] = ["" if one != one else f"{one:.4g}" for one in labels] if numbers else labels
+            shown["Label"] = ["" if one != one else number(one) for one in labels] if numbers else labels
         if (some.splits != "").any():
             shown["Split"] = some.splits
         rows = [[Cell(str(value)) for value in row] for row in zip(*shown.values(), strict=True)]

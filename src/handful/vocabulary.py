@@ -124,6 +124,15 @@ def words(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def number(value: float, sign: str = "") -> str:
+    """A number by its first four digits, or all before the point; an exponent only where it is very large or small.
+
+    >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
+    ('12.35', '20,312', '+0.5', '1e-09', '1e+15')
+    """
+    return f"{value:{sign},.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:{sign}.4g}"
+
+
 def spaced(name: str) -> str:
     """``average_precision`` as ``average precision``, ``roc_auc`` as ``ROC-AUC``."""
     return METRICS.get(name) or name.replace("_", " ")

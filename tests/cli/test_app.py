@@ -50,6 +50,25 @@ def test_whole_numbers() -> None:
             integers(text, "--parts")
 
 
+def test_a_warning_is_one_line_without_a_place_in_the_program(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target,when\n0,1,2020\n1,2,2021\n")
+    (tmp_path / "nodes.csv").write_text("id,size\n0,1.5\n1,2.5\n2,9\n")
+    result = handful("info", tmp_path)
+    assert result.code == 0
+    (line,) = [line for line in result.stderr.splitlines() if "edges.csv" in line]
+    assert line.startswith("note: ")
+    assert "when is not used" in line
+
+
+def test_a_command_imports_no_other(tmp_path: Path) -> None:
+    code = "import sys; sys.argv = ['handful', 'train', 'nowhere']; from handful.cli import main\ntry: main()\n"
+    code += "except SystemExit: print(sorted(n for n in sys.modules if 'handful.cli.' in n), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ["app", "params", "train"]
+    assert done.stdout.strip() == f"{[f'handful.cli.{name}' for name in names]} False"
+    assert "there is no data set or file 'nowhere'" in done.stderr
+
+
 def test_every_file_beside_it_is_a_command() -> None:
     result = handful("-h")
     assert result.code == 0

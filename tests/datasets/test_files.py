@@ -97,6 +97,12 @@ def test_broken_npz(tmp_path: Path, changes: dict[str, Any], message: str) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_arrays_that_a_graph_does_not_take_are_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "more.npz", pos=np.eye(4), task=np.array("classification"))
+    with pytest.warns(UserWarning, match=r"more\.npz: a graph cannot hold pos: not used$"):
+        read_graph(path)
+
+
 def test_unreadable_npz(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="does not exist"):
         read_graph(tmp_path / "none.npz")

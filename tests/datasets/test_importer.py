@@ -140,6 +140,46 @@ def test_ids_of_any_type_over_many_blocks(
     assert graph.edge_index.tolist() == expected.edge_index.tolist()
 
 
+def test_columns_of_edges_that_are_not_used_are_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "edges.csv").write_text("source,target,when,weight,memo\na,b,2020,1,x\nb,c,2021,2,y\n")
+    (tmp_path / "nodes.csv").write_text(NODES)
+    read_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", say=said.append)
+    (words,) = said
+    assert "edges.csv: when, memo are not used: no model here takes features of edges." in words
+    assert words.endswith("One column of numbers can be the weight of the edges")
+
+
+def test_text_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    edges, nodes = pair(tmp_path)
+    nodes.write_bytes("id,city,label\na,Zürich,x\nb,Bern,y\nc,Bern,y\n".encode("latin-1"))
+    with pytest.raises(DatasetError, match=r"nodes\.csv: column 'city' is not UTF-8: save it again as UTF-8"):
+        read_tables(edges, nodes)
+    nodes.write_bytes("id,label\na,Zürich\nb,Bern\nc,Bern\n".encode("latin-1"))
+    with pytest.raises(DatasetError, match=r"nodes\.csv: column 'label' is not UTF-8"):
+        read_tables(edges, nodes)
+    edges.write_text(EDGES, encoding="utf-16")
+    with pytest.raises(DatasetError, match=r"edges\.csv is UTF-16: save it again as UTF-8"):
+        read_tables(edges, nodes)
+
+
+def test_values_that_differ_by_spaces_or_capitals_alone_are_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    nodes = "id,city,label\na,Bern,yes\nb,bern ,no\nc,Bern,Yes\n"
+    graph = read_tables(*pair(tmp_path, EDGES, nodes), say=said.append)
+    assert graph.class_names == ("Yes", "no", "yes")
+    assert [words.partition(": ")[2] for words in said] == [
+        "city has both 'Bern' and 'bern ', which are two different values here",
+        "the label has both 'Yes' and 'yes', which are two different values here",
+    ]
+
+
+def test_a_class_for_nearly_every_row_is_no_label(tmp_path: Path) -> None:
+    rows = "".join(f"{i},c{i}\n" for i in range(60))
+    with pytest.raises(DatasetError, match="'label' has 60 classes, nearly one a row: name another column"):
+        read_tables(*pair(tmp_path, "source,target\n0,1\n", "id,label\n" + rows))
+
+
 BROKEN = [
     (EDGES.replace("c,b", "c,q"), NODES, "edges.csv, row 3: target 'q' is not in the node table"),
     (EDGES.replace("c,b", "q,b"), NODES, "edges.csv, row 3: source 'q' is not in the node table"),
@@ -147,10 +187,21 @@ BROKEN = [
     (EDGES.replace("c,b", "c,b,d"), NODES, "edges.csv, row 3: 3 columns where there should be 2"),
     (EDGES.replace("c,b", ",b"), NODES, "edges.csv, row 3: the edge has no 'source'"),
     (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: say which it is of start, target"),
-    ("source,target\n", NODES, "edges.csv has no rows"),
+    ("source,target\n", NODES, "edges.csv has no rows: give a table with a row for every edge"),
     ("", NODES, "edges.csv has no rows"),
     ("source,target,weight\na,b,1\nb,c,x\n", NODES, "edges.csv, row 3: 'x' is not a number"),
     ("source,target,weight\na,b,1\nb,c,\n", NODES, "edges.csv, row 3: 'weight' is missing"),
+    (
+        "source,target,weight\na,b,1\nb,c,-2\n",
+        NODES,
+        "edges.csv, row 3: 'weight' is -2.0, and an edge counts 0",
+    ),
+    ("source,target\n7,8\n", "id,label\n007,0\n008,1\n", r"source '7' is .* \(its ids are such as '007' and '008'\)"),
+    (
+        EDGES,
+        "id;price;label\na;1,5;x\nb;2;y\nc;-1.000,25;y\n",
+        "'price' holds numbers with a comma .*write them",
+    ),
     (EDGES, NODES.replace("c,3", "a,3"), "nodes.csv, row 4: node 'a' is there a second time"),
     (EDGES, NODES.replace("c,3", ",3"), "nodes.csv, row 4: the node has no 'id'"),
     (EDGES, NODES.replace("blue,y", "blue,"), "nodes.csv, row 3: the node is in a split but has no 'label'"),

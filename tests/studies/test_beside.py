@@ -22,7 +22,7 @@ def test_a_table_of_every_entry_that_has_the_paper_s_number() -> None:
         },
         {"sampler": "mine", "test": {"mean": 0.5, "ci95": 0.1}, "paper": None},
     ]
-    table = beside_paper({"rows": rows})
+    table = beside_paper({"metric": "accuracy", "rows": rows})
     assert table is not None
     assert table.head == ["", "test (%)", "paper", "seconds", "paper", "GPU (GB)", "paper", "RAM (GB)", "paper"]
     (cells,) = [[cell.text for cell in row] for row in table.rows]
@@ -31,21 +31,33 @@ def test_a_table_of_every_entry_that_has_the_paper_s_number() -> None:
 
 def test_entries_are_named_by_what_is_above_them() -> None:
     cell = {"full": {"mean": 0.5, "ci95": 0.0}, "paper": paper_number("tab:graphland_rns", "tolokers-2", "rl")}
-    table = beside_paper({"datasets": [{"dataset": "tolokers-2", "rl": cell, "rh": cell}]})
+    entry = {"dataset": "tolokers-2", "metric": "average_precision", "rl": cell, "rh": cell}
+    table = beside_paper({"datasets": [entry]})
     assert table is not None
+    assert table.head == ["", "full (%)", "paper", "RNS (%)", "paper"]
     assert [row[0].text for row in table.rows] == ["tolokers-2 · RL", "tolokers-2 · RH"]
     target = {"target": 0.88, "epoch": 2.0, "paper": {"epoch": 2.5}}
-    speeds = beside_paper({"targets": [target]})
+    speeds = beside_paper({"metric": "accuracy", "targets": [target]})
     assert speeds is not None
-    assert [cell.text for cell in speeds.rows[0]] == ["88.0%", "2.00", "2.50"]
+    assert [cell.text for cell in speeds.rows[0]] == ["88.00 %", "2.00", "2.50"]
+
+
+def test_what_is_no_share_is_neither_scaled_nor_in_percent() -> None:
+    entry = {"sampler": "rns", "test": {"mean": 12.5, "ci95": 0.5}, "paper": {"mean": 11.0, "ci95": 1.0}}
+    table = beside_paper({"metric": "mae", "rows": [entry]})
+    assert table is not None
+    assert table.head == ["", "test", "paper"]
+    assert [cell.text for cell in table.rows[0]] == ["RNS", "12.5 ± 0.5", "11 ± 1"]
 
 
 def test_a_number_alone_is_of_the_test_metric_and_none_is_out_of_memory() -> None:
-    alone = beside_paper({"cells": [{"regime": "rns", "test": None, "paper": {"mean": 0.8, "ci95": 0.01}}]})
+    alone = beside_paper(
+        {"metric": "accuracy", "cells": [{"regime": "rns", "test": None, "paper": {"mean": 0.8, "ci95": 0.01}}]}
+    )
     assert alone is not None
     assert [cell.text for cell in alone.rows[0]] == ["RNS", "–", "80.00 ± 1.00"]
     gat = {"model": "gat", "full": None, "rns": None, "paper": {"full": None, "rns": None}}
-    broken = beside_paper({"models": [gat]})
+    broken = beside_paper({"metric": "accuracy", "models": [gat]})
     assert broken is not None
     assert [cell.text for cell in broken.rows[0]] == ["GAT", "–", "OOM", "–", "OOM"]
     assert beside_paper({"rows": [{"sampler": "rns", "paper": None}], "graph": "debian"}) is None

@@ -100,9 +100,16 @@ def test_the_paper_s_column_stands_beside_ours() -> None:
     outcomes = [outcome("full", 0.70), outcome("rns", 0.72)]
     found = comparison("samplers", {o.name: o.experiment for o in outcomes}, [failed("full"), failed("rns")])
     assert found.failed == ("full", "rns")
-    assert found.tables[0].head[-1] == "Paper (%)"
+    assert found.tables[0].head[-1] == "Paper accuracy (%)"
     assert found.tables[0].rows[1][-1].text == "72.51 ± 0.19"
     assert found.charts == []
+
+
+def test_the_paper_s_numbers_are_not_put_beside_another_metric() -> None:
+    other = outcome("rns", 0.72)
+    assert other.summary is not None
+    other.summary["metric"] = "macro_f1"
+    assert table_json([other])["rows"][0]["paper"] is None
 
 
 def test_points_of_cost() -> None:

@@ -21,8 +21,11 @@ from handful.studies.speedup import (
     speedup,
     speedup_chart,
 )
+from handful.training.metrics import METRICS
 from handful.training.record import RunFolder
 from studies.smoke import laptop, smoke
+
+ACCURACY, MAE = METRICS["accuracy"], METRICS["mae"]
 
 
 def lines(*rows: tuple[float, float, float | None]) -> list[dict[str, Any]]:
@@ -93,13 +96,29 @@ def test_a_seed_that_misses_the_target_leaves_no_speedup_to_it() -> None:
     assert found.reached == {"full": 1, "rns": 1}
     assert all(isnan(value) for value in (found.epochs, found.start, found.nostart))
     assert found.epoch == 2.0
-    assert "No target" in in_words([found])
+    assert "No target" in in_words([found], ACCURACY)
 
 
 def test_targets_are_what_every_run_reached() -> None:
-    assert reachable([FULL], [RNS]) == (0.78, 0.79, 0.80)
-    assert reachable([FULL[:3]], [RNS]) == (0.68, 0.69, 0.70)
-    assert reachable([lines((1, 1.0, 0.015))]) == (0.01,)
+    assert reachable([FULL], [RNS], metric=ACCURACY) == (0.78, 0.79, 0.80)
+    assert reachable([FULL[:3]], [RNS], metric=ACCURACY) == (0.68, 0.69, 0.70)
+    assert reachable([lines((1, 1.0, 0.015))], metric=ACCURACY) == (0.01,)
+    assert reachable([lines((1, 1.0, None))], metric=ACCURACY) == ()
+
+
+def test_an_error_is_reached_from_above() -> None:
+    errors = [lines((1, 10.0, 900.0), (2, 12.0, 500.0)), lines((1, 8.0, 700.0), (2, 9.0, 431.0))]
+    # The worse of the two bests is 500; a step is a hundredth of its first digit's unit.
+    assert reachable(*([one] for one in errors), metric=MAE) == (502.0, 501.0, 500.0)
+    assert reachable([lines((1, 1.0, 0.0432))], metric=MAE) == (0.0434, 0.0433, 0.0432)
+    half = crossing(errors[0], 700.0, higher_is_better=False)
+    assert half == Crossing(1.5, 11.0, 1.0)
+    assert crossing(errors[0], 499.0, higher_is_better=False) is None
+    found = speedup([errors[0]], [errors[1]], 600.0, higher_is_better=False)
+    assert found.epochs == pytest.approx(1.75 / (1 + 100 / 269))
+    assert "Speedups of RNS to 600: 2.00× by cheaper epochs" in in_words([found], MAE)
+    (view,) = speedup_chart([{**vars(found), "paper": None}], "g", MAE).views
+    assert (view.x.label, view.x.of) == ("target, validation MAE", ["600"])
 
 
 def test_the_paper_has_targets_for_its_graphs() -> None:
@@ -108,7 +127,7 @@ def test_the_paper_has_targets_for_its_graphs() -> None:
 
 def test_the_chart_has_ours_and_the_paper_s() -> None:
     row = {**vars(speedup([FULL], [RNS], 0.65)), "paper": {"epoch": 2.0, "epochs": 1.5}}
-    (view,) = speedup_chart([row], "g", "accuracy").views
+    (view,) = speedup_chart([row], "g", ACCURACY).views
     assert [one.name for one in view.series[::2]] == list(SPEEDUPS.values())
     assert view.series[0].y == [2.0]
     assert (view.series[1].y, view.series[1].paper) == ([2.0], True)

@@ -19,9 +19,11 @@ from studies.smoke import check, smoke, trained_here
 ANY = Experiment("synthetic?nodes=50&degree=4", seeds=(1,))
 
 
-def made(tests: dict[str, dict[str, list[float] | None]], missing: dict[str, str] | None = None) -> Finding:
+def made(
+    tests: dict[str, dict[str, list[float] | None]], missing: dict[str, str] | None = None, metric: str = "accuracy"
+) -> Finding:
     """The finding of made-up tests by graph, method and seed; ``None`` where a job failed."""
-    graphs = {g: {"metric": "accuracy", "nodes": 1, "edges": 1, "graph": g, "split": None} for g in tests}
+    graphs = {g: {"metric": metric, "nodes": 1, "edges": 1, "graph": g, "split": None} for g in tests}
     places, outcomes = {}, []
     for graph, methods in tests.items():
         for method, seeds in methods.items():
@@ -89,7 +91,23 @@ def test_a_failure_costs_its_graph_the_ranks_alone() -> None:
     assert found.failed == ("g9-saint",)
     assert found.payload["ranks"]["graphs"] == list(FOUR)
     assert found.tables[0].rows[5][2].text == "failed"
-    assert made({"g0": FOUR["g0"]}).words == "Ranks need two graphs that every method finished."
+    assert made({"g0": FOUR["g0"]}).words == "Ranks need two graphs that every method finished, judged by shares."
+
+
+def test_numbers_are_in_their_own_unit_and_have_no_part_in_the_ranks() -> None:
+    errors = {g: {m: [1000 * v for v in seeds] for m, seeds in methods.items()} for g, methods in FOUR.items()}
+    found = made(errors, metric="mae")
+    assert (found.payload["ranks"], found.payload["against"]) == (None, [])
+    first = found.tables[0].rows[0]
+    assert first[0].text == "g0, MAE"
+    assert [cell.rank for cell in first[1:]] == [2, 0, 1, 0]  # the least error is the best
+    assert first[1].text == "701 ± 0.01"
+    (view,) = found.charts[0].views
+    assert view.y.label == "MAE above RNS"
+    full = next(series for series in view.series if series.name == METHODS["full"])
+    off = np.subtract(errors["g0"]["full"], errors["g0"]["rns"])
+    assert full.y[0] == pytest.approx(off.mean())
+    assert made(FOUR).charts[1].views[0].y.label == "points above RNS"
 
 
 def test_every_sampler_on_two_small_graphs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import handful as hf
 from graphs import make_graph
@@ -27,6 +28,7 @@ from handful.studies.trained import (
     read_trained,
     setting,
     summary_finding,
+    told_of_labels,
     trained_finding,
 )
 from handful.training.record import RunFolder
@@ -202,8 +204,27 @@ def test_a_training_shows_what_the_model_is_and_does(tmp_path: Path) -> None:
     graph = SMALL.load(best)
     assert counts == np.bincount(graph.y[graph.test_mask], minlength=graph.num_classes).tolist()
     assert [chart.name for chart in finding.charts] == ["curves", "calibration"]
+    assert f"over {sum(counts)} test nodes, seed {best}" in finding.charts[1].title
+    shown = finding.charts[1].views[1].series[0]
+    assert sum(shown.y) == sum(counts)
+    assert set(shown.x) <= {f"{low}–{low + 10}" for low in range(0, 100, 10)}
     assert finding.details[-1].title == "Architecture"
     assert finding.details[-1].rows[-1][-1].text == finding.facts["parameters"]
+
+
+def test_one_class_alone_is_said() -> None:
+    graph = make_graph(60, classes=3)
+    assert told_of_labels(graph) == ""
+    only = graph.replace(y=torch.ones(60, dtype=torch.int64), class_names=("a", "b", "c"))
+    assert told_of_labels(only) == "all labelled nodes are of one class, b: there is nothing to tell apart"
+
+
+def test_the_sentence_of_the_positive_class_names_its_seed(tmp_path: Path) -> None:
+    graph = make_graph(100, classes=2).replace(class_names=("fraud", "ok"), positive="fraud", name="shop")
+    hf.save(graph, tmp_path / "shop")
+    summary = Experiment(tmp_path / "shop", hidden=4, layers=1, epochs=1, seeds=(1, 2)).run(tmp_path / "run")
+    words = summary_finding(summary, tmp_path / "run").words
+    assert f"Of the best seed alone, {hf.open_run(tmp_path / 'run').result.seed}: fraud has precision" in words
 
 
 def test_loose_runs_are_grouped_by_graph_and_those_of_a_finding_left_out(tmp_path: Path) -> None:

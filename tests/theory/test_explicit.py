@@ -94,6 +94,19 @@ def test_penalised_training_has_less_variance_and_none_changes_nothing() -> None
     assert held.R < 0.8 * plain.R
 
 
+def test_the_penalty_is_of_the_loss_that_is_trained() -> None:
+    """The same weights, batches and seeds, and R of the weighted loss: the penalty sees class weights."""
+    graph = small_graph()
+    weights = torch.tensor([5.0, 1.0, 0.1])
+    model, penalty = model_of(graph).train(), VariancePenalty(0.1)
+    items = [SeededBatch(batch, 0) for batch in RandomNodes(4).epoch(graph, 1, 0)]  # without dropout no seed is drawn
+    losses = [batch_loss(model, item.batch, class_weight=weights) for item in items]
+    rows = [torch.autograd.grad(loss, list(model.parameters())) for loss in losses]
+    options = {"epochs": 1, "lr": 0.5, "optimizer": "sgd", "update": "epoch", "seed": 1}
+    hf.fit(model, graph, RandomNodes(4), callbacks=[penalty], class_weight=weights, **options)
+    assert penalty.history[0] == pytest.approx(float(variance(rows)), rel=1e-4)
+
+
 def test_per_part_updates_are_refused() -> None:
     graph = small_graph()
     with pytest.raises(HandfulError, match="update='epoch'"):

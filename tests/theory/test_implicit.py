@@ -7,11 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
 
 import handful as hf
 from handful.samplers.full import FullGraph
 from handful.samplers.random_node import RandomNodes
 from handful.theory.backward_error import flow, modified_field, slope
+from handful.theory.bias import bias_split
 from handful.theory.implicit import (
     ImplicitWatch,
     Welford,
@@ -84,6 +86,32 @@ def test_one_part_is_the_full_graph(norm: str, classes: int) -> None:
     assert found.loss_variance == pytest.approx(0, abs=1e-12)
     assert pytest.approx(0, abs=1e-12) == found.R
     assert found.grad_norm_sq > 1e-4
+
+
+def test_numbers_are_measured_by_their_squared_errors_and_labels_by_theirs() -> None:
+    plain = small_graph()
+    assert plain.x is not None
+    numbers = plain.replace(y=900 + 50 * plain.x[:, 0], task="regression", num_classes=None)
+    mean, spread = (float(f(numbers.y[numbers.train_nodes])) for f in (torch.mean, lambda y: y.std(correction=0)))
+    labels = plain.replace(y=(plain.x[:, :2] > 0).long(), task="multilabel", num_classes=None)
+    by_hand = {
+        "regression": lambda out, y: F.mse_loss(out[:, 0], (y - mean) / spread),
+        "multilabel": lambda out, y: F.binary_cross_entropy_with_logits(out, y),
+    }
+    for graph in (numbers, labels):
+        model = model_of(graph, "ln", dropout=0.0).train()
+        found = implicit_terms(model, graph, RandomNodes(3), batches=6, seed=3)
+        losses, gradients = [], []
+        for epoch in range(2):
+            for batch in RandomNodes(3).epoch(graph, 3, epoch):
+                loss = by_hand[graph.task](model(batch)[batch.targets], batch.y)
+                losses.append(float(loss.detach()))
+                gradients.append(torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))]))
+        stacked = torch.stack(gradients).double()
+        assert found.mean_loss == pytest.approx(np.mean(losses), rel=1e-5)
+        assert pytest.approx(float((stacked - stacked.mean(0)).square().sum(1).mean()), rel=1e-4) == found.R
+        split = bias_split(model, graph, RandomNodes(3), batches=6, seed=3)
+        assert split.total["mean"] == pytest.approx(np.mean(losses) - full_loss(model, graph), abs=1e-5)
 
 
 def test_the_model_is_left_as_it_was() -> None:

@@ -329,8 +329,8 @@ def test_what_needs_classes_says_so(graph: hf.Graph) -> None:
             hf.fit("sage", known, hf.RandomNodes(2), options=TINY, **wrong)
     with pytest.raises(hf.HandfulError, match="stratified parts need classes"):
         hf.fit("sage", known, hf.RandomNodes(2, stratify=True), options=TINY, epochs=1)
-    with pytest.raises(hf.HandfulError, match="for graphs whose labels are classes"):
-        batch_loss(small_sage(known), full_batch(known))  # what the theory measures
+    with pytest.raises(hf.HandfulError, match="labels of this graph are numbers, and cross-entropy needs classes"):
+        batch_loss(small_sage(known), full_batch(known))
 
 
 def test_the_positive_class_and_the_threshold_are_those_asked_for() -> None:

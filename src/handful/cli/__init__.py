@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from contextlib import suppress
 from errno import ENOSPC
 from importlib import import_module
@@ -33,11 +34,11 @@ def main() -> None:
     SIGINT ends it with exit code 130 and SIGTERM with 143, after all that is open was put away. A bug of ours is exit
     code 70: one line, and a file with the details.
     """
-    for module in iter_modules(__path__):
-        if module.name not in SHARED:
-            import_module(f"handful.cli.{module.name}")
+    _import_commands(sys.argv[1:2])
     from handful.errors import HandfulError, ToldElsewhere
 
+    # Of several ranks the first alone gives notes.
+    warnings.showwarning = lambda message, *_, **__: None if console.quiet else _say("note:", str(message), "bold")
     with suppress(ValueError):  # not on the main thread
         signal.signal(signal.SIGTERM, terminate)
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1" and sys.argv[1:2] != ["train"]:
@@ -69,6 +70,13 @@ def main() -> None:
         if "not enough memory" in str(error) or "can't allocate memory" in str(error):  # torch has no class for it
             _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
         _confess(error)
+
+
+def _import_commands(asked: list[str]) -> None:
+    """The command that was asked for; all of them for help, completion, or a name that is none."""
+    names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
+    for name in [name for name in names if [name.rstrip("_")] == asked] or names:
+        import_module(f"handful.cli.{name}")
 
 
 def _fail(words: str) -> NoReturn:
@@ -108,8 +116,8 @@ def _usage(error: typer.TyperException) -> str:
     return said if place is None or said.endswith("?") else f"{said}: see {place.command_path} -h"
 
 
-def _say(kind: str, words: str) -> None:
+def _say(kind: str, words: str, style: str = "bold red") -> None:
     """One line, whatever is in it; of a rank that does not lead, which has been quiet, with its number."""
     console.quiet = False
     who = f"rank {rank}: " if (rank := os.environ.get("RANK", "0")) != "0" else ""
-    console.print(Text.assemble((who + kind, "bold red"), " ", words.replace("\n", " ")), soft_wrap=True)
+    console.print(Text.assemble((who + kind, style), " ", words.replace("\n", " ")), soft_wrap=True)

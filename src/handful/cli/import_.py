@@ -121,7 +121,8 @@ def import_graph(
         from handful.datasets.schema import Schema
 
         tables = [Schema.from_json(graph.schema).table()]
-    emit(result, json, tables, *lines, f"written to {to}; next: handful train {to}")
+    then = f"handful train {to}" if graph.y is not None else f"handful predict RUN {to}, RUN trained on a like graph"
+    emit(result, json, tables, *lines, f"written to {to}; next: {then}")
     if not graph.undirected:
         note("The graph is directed: messages follow the edges. --undirected adds the reverse of every edge.")
 

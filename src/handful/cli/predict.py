@@ -9,6 +9,7 @@ import typer
 
 from handful.cli import params as p
 from handful.cli.app import app, console, emit
+from handful.vocabulary import number
 
 
 @app.command()
@@ -130,7 +131,7 @@ def lines(result: dict[str, Any], several: bool) -> list[str]:
     if result["judged"]:
         shares = (
             f"{split} {one['accuracy']:.1%} of {one['nodes']:,}" if "accuracy" in one
-            else f"{split} {one['error']:.4g} off, on average of {one['nodes']:,}"
+            else f"{split} {number(one['error'])} off, on average of {one['nodes']:,}"
             for split, one in result["judged"].items()
         )  # fmt: skip
         out.append(f"{'right ' if top else ''}where the label is known: {', '.join(shares)}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from handful.convert import from_mapping
+from handful.convert import from_mapping, unused
 from handful.datasets.arrays import ArrayFile
 from handful.datasets.importer import read_tables
 from handful.datasets.tables import SUFFIXES
@@ -74,9 +75,12 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
     if "edge_index" not in store:
         raise DatasetError(f"{path} has no edge_index; it holds {', '.join(sorted(map(str, store))) or 'nothing'}")
     try:
-        return from_mapping(store, fold, **fields)
+        graph = from_mapping(store, fold, **fields)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
+    if lost := unused(map(str, store)):
+        tables.get("say", warnings.warn)(f"{path}: a graph cannot hold {', '.join(lost)}: not used")
+    return graph
 
 
 def _check_kind(path: Path) -> None:

@@ -21,6 +21,7 @@ from handful.datasets.schema import (
     Scale,
     Schema,
     Wanted,
+    alike,
     fit_columns,
     fit_labels,
 )
@@ -33,6 +34,7 @@ from handful.datasets.tables import (
     TableFile,
     arrow,
     as_text,
+    empty,
     first,
     reading,
 )
@@ -131,7 +133,7 @@ def read_tables(
     with the columns is in ``graph.schema``: missing numbers are filled and numbers are scaled, by the training rows
     where the table has a split of its own, else by all rows. Labels are numbered in sorted order; a missing label, or
     -1 among integers, is unknown. Without a node table integer ids are the node numbers, if they are dense, and other
-    ids are numbered as they come. Lost: edge columns beyond the weight.
+    ids are numbered as they come. Lost, and said: edge columns beyond the weight.
 
     Args:
         edges: the edge list: a CSV or Parquet file, or a table of pandas, polars or pyarrow.
@@ -204,6 +206,12 @@ def read_parts(
         listed.has(name)
     if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
         raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
+    used = {roles.source, roles.target, roles.weight}
+    if extra := [name for name in listed.names if name not in used and not name.startswith(UNNAMED)]:
+        say(
+            f"{listed.path}: {', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not used: no model here takes "
+            "features of edges. One column of numbers can be the weight of the edges"
+        )
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
@@ -298,6 +306,9 @@ def _read_nodes(
     with problems.collected():
         _check_ids(table, id)
     problems.tell()
+    for name, values in {**{c.name: c.categories for c in found}, "the label": classes}.items():
+        if pair := alike(values):
+            say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
     kept = {column.name for column in found}
     return table, Schema(
         id=id,
@@ -573,13 +584,14 @@ def _scan(
             with reading(table.path):
                 parts.append(block.column(weight).cast(pa.float32()).to_numpy(zero_copy_only=False).astype(np.float32))
             unweighted.add(~np.isfinite(parts[-1]), row, f"'{weight}' is missing or not finite")
+            unweighted.add(parts[-1] < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", parts[-1])
         if ids is not None and unknown == "skip":
             kept = (parts[0] >= 0) & (parts[1] >= 0)
             skipped += int((~kept).sum())
             parts = [part[kept] for part in parts]
         blocks.append(parts)
         progress(len(block))
-    _tell(table, absent, strange, unweighted)
+    _tell(table, absent, strange, unweighted, [] if ids is None else ids.known[:2].to_pylist())
     edge_index, weights = blocks.joined(table.path)
     if ids is None:
         edge_index, num_nodes, own = _numbered(edge_index, table.path, scratch is None)
@@ -607,12 +619,14 @@ def _side(table: TableFile, side: Any, end: str, kind: Any) -> Any:
         return as_text(side)
 
 
-def _tell(table: TableFile, absent: _Found, strange: _Found, unweighted: _Found) -> None:
+def _tell(table: TableFile, absent: _Found, strange: _Found, unweighted: _Found, known: list[Any]) -> None:
+    """Refuse the edges in which something was found; ``known`` are ids of the node table, as an example."""
     problems = Problems()
     if absent.count:
         problems.found.append(f"{table.path}, {absent}")
     if strange.count:
-        advice = "add them to it, or say that unknown ids are to be skipped or added"
+        example = " and ".join(f"'{id}'" for id in known)
+        advice = f"add them to it (its ids are such as {example}), or say that unknown ids are to be skipped or added"
         problems.found.append(f"{table.path}, {strange}: {advice}")
     if unweighted.count:
         problems.found.append(f"{table.path}, {unweighted}")
@@ -636,7 +650,7 @@ class InMemory(list[list[np.ndarray]]):
     def joined(self, where: Path) -> tuple[np.ndarray, np.ndarray | None]:
         """One ``edge_index`` and one vector of weights of all blocks, which are freed on the way."""
         if not self:
-            raise DatasetError(f"{where} has no rows")
+            raise empty(where)
         count = sum(len(block[0]) for block in self)
         edge_index = np.empty((2, count), np.result_type(*{part.dtype for block in self for part in block[:2]}))
         weights = np.empty(count, np.float32) if len(self[0]) == 3 else None
@@ -671,7 +685,7 @@ class InFile:
     def joined(self, where: Path) -> tuple[np.ndarray, None]:
         """One ``edge_index`` of all blocks, mapped from the file."""
         if not self.path.exists():
-            raise DatasetError(f"{where} has no rows")
+            raise empty(where)
         if not self.path.stat().st_size:
             return np.empty((2, 0), np.int32), None
         return np.memmap(self.path, np.int32, "r").reshape(-1, 2).T, None

@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from scipy.special import ndtri
 
 from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_floats, as_text, first, reading
 from handful.errors import DatasetError
@@ -472,8 +471,20 @@ def _kind(rows: Rows, name: str, wanted: Wanted) -> Kind | None:
     if types.is_temporal(kind) and not types.is_interval(kind):
         return "date"
     if types.is_string(kind):
+        if _has_decimal_commas(column):
+            raise DatasetError(
+                f"{rows.source.path}: column '{name}' holds numbers with a comma ('{column.drop_null()[0]}'): write "
+                "them with a point and without separators, or make it categorical"
+            )
         return "category"
     raise DatasetError(f"{rows.source.path}: column '{name}' holds {kind}, neither numbers nor text: ignore it")
+
+
+def _has_decimal_commas(column: Any) -> bool:
+    """Whether a text column is one of numbers as they are written where the comma is the decimal point."""
+    compute, values = arrow().compute, column.drop_null()
+    numbers = compute.match_substring_regex(values, r"^\s*-?[0-9]+(\.[0-9]{3})*(,[0-9]+)?\s*$")
+    return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
 
 
 def _is_list(kind: Any) -> bool:
@@ -500,6 +511,8 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     A value's quantile is read off the reference ``quantiles``, from below and from above, and the two are averaged, so
     that a value that fills several quantiles gets their middle.
     """
+    from scipy.special import ndtri  # when needed: it takes as long to import as a small graph to train on
+
     reference = np.linspace(0, 1, len(quantiles))
     share = 0.5 * (
         np.interp(values, quantiles, reference) - np.interp(-values, -quantiles[::-1], -reference[::-1])
@@ -529,6 +542,11 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
         raise DatasetError(f"labels in several columns ({_listed(labels)}) are for the task multilabel")
     texts, whole = _label_texts(rows, labels[0])
     values = [value for value in texts.unique().to_pylist() if value is not None]
+    if len(values) > MANY_CATEGORIES and 2 * len(values) > len(texts) - texts.null_count:
+        raise DatasetError(
+            f"{rows.source.path}: '{labels[0]}' has {len(values):,} classes, nearly one a row: name another column as "
+            "label, or say that it is a regression"
+        )
     return tuple(sorted(values, key=int) if whole else sorted(values))
 
 
@@ -669,6 +687,20 @@ def _hash_words(column: Any, rows: Rows, name: str, out: np.ndarray) -> None:
 def _more(wrong: np.ndarray) -> str:
     count = int(wrong.sum()) - 1
     return f" (and in {count:,} more rows)" if count else ""
+
+
+def alike(values: Sequence[str]) -> list[str]:
+    """The first two values that differ by spaces or capitals alone, if any.
+
+    >>> alike(["Lyon", "Porto", "lyon "])
+    ['Lyon', 'lyon ']
+    """
+    seen: dict[str, str] = {}
+    for value in values:
+        other = seen.setdefault(" ".join(value.split()).casefold(), value)
+        if other != value:
+            return [other, value]
+    return []
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -25,6 +25,7 @@ BLOCK_BYTES = 1 << 27
 HEADER_BYTES = 1 << 24
 """The longest header that is looked for."""
 HEADLESS = ("source", "target", "weight")
+SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 UNNAMED = "unnamed "
 """What a column without a name in the header is called, with its place: pandas writes its index so."""
 Source = Any
@@ -59,7 +60,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and not path.exists():
-            raise DatasetError(f"{path} does not exist") from None
+            raise DatasetError(f"{path} does not exist: give the path of a table") from None
         said = " ".join(str(error).split())
         row = re.search(r"Row #(\d+): (.*)", said)
         value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
@@ -68,9 +69,16 @@ def reading(path: Path) -> Iterator[None]:
             raise ConversionError(f"{path}, row {row[1]}: {what}", value[1]) from None
         if row:
             raise DatasetError(f"{path}, row {row[1]}: {_plainly(row[2])}") from None
+        if "invalid UTF8" in said:
+            raise DatasetError(f"{path} is not UTF-8: {SAVE_AS}") from None
         if "Empty CSV file" in said:
-            raise DatasetError(f"{path} has no rows") from None
+            raise empty(path) from None
         raise DatasetError(f"{path} cannot be read: {said}") from None
+
+
+def empty(path: Path) -> DatasetError:
+    """What is wrong with a table without rows."""
+    return DatasetError(f"{path} has no rows: give a table with a row for every edge or node, below the column names")
 
 
 def _plainly(said: str) -> str:
@@ -113,7 +121,7 @@ class TableFile:
             head = _first_lines(path)
         skip = next((i for i, line in enumerate(head) if line and not line.startswith("#")), len(head))
         if skip == len(head):
-            raise DatasetError(f"{path} has no rows")
+            raise empty(path)
         delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
         line = head[skip : skip + 1]
         cells = next(csv.reader(line, delimiter=delimiter)) if quoted else line[0].split(delimiter)
@@ -172,7 +180,7 @@ class TableFile:
         wanted = [self.has(name) for name in (self.names if names is None else names)]
         blocks = [block for _, block in self.blocks(wanted, types, multiline=self.quoted)]
         if not blocks:
-            raise DatasetError(f"{self.path} has no rows")
+            raise empty(self.path)
         return Rows(self, arrow().Table.from_batches(blocks))
 
 
@@ -189,6 +197,8 @@ class Rows:
     def column(self, name: str) -> Any:
         """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
         column = self.table.column(self.source.has(name)).combine_chunks()
+        if self.source.delimiter is not None and arrow().types.is_binary(column.type):
+            raise DatasetError(f"{self.source.path}: column '{name}' is not UTF-8: {SAVE_AS}")
         return _resolved(column) if len(self.table) else column
 
     def row(self, place: int) -> str:
@@ -281,6 +291,8 @@ def _first_lines(path: Path) -> list[str]:
     while size <= HEADER_BYTES:
         with arrow().input_stream(str(path), compression="detect") as stream:
             block = stream.read(size)
+        if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
         head = block.decode("utf-8-sig", errors="replace")
         lines = re.split(r"\r\n|\n|\r", head)
         if len(block) < size:
@@ -314,7 +326,7 @@ def read_matrix(path: Path, dtype: Any, rows: int | None = None, *, by_column: b
         columns = [column.to_numpy() for column in block.columns]
         parts.append(np.stack(columns, axis=0 if by_column else 1))
     if not parts:
-        raise DatasetError(f"{path} has no rows")
+        raise empty(path)
     axis = 1 if by_column else 0
     count = sum(part.shape[axis] for part in parts)
     if rows is not None and count != rows:

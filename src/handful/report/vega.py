@@ -42,7 +42,7 @@ FEW = 24
 LETTER = 7.0
 """The width of a letter in pixels, about."""
 PHONE = 270
-"""The width of a plot on a phone: labels beside points that fit there fit everywhere."""
+"""The width of a plot on a phone."""
 WIDTH, HEIGHT = 560, 280
 TICK = (
     "datum.value == 0 || (abs(datum.value) >= 0.001 && abs(datum.value) < 1e6) "
@@ -51,6 +51,8 @@ TICK = (
 """A tick as text."""
 MOST_TICKS = 7
 PANEL_WIDTH, PANEL_HEIGHT = 210, 150
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom, in pixels."""
 
 
 def shared() -> dict[str, Any]:
@@ -292,27 +294,30 @@ def _legend(view: View, width: int) -> dict[str, Any]:
 
 
 def _labels(view: View, x: dict[str, Any], y: dict[str, Any]) -> list[dict[str, Any]]:
-    """The name of each series beside its only point, where it covers no other."""
-    points = [(one, row) for one in view.series for row in _rows(view, one, gaps=False)]
-    at = [(_place(row["x"], x["scale"], PHONE), HEIGHT - _place(row["y"], y["scale"], HEIGHT)) for _, row in points]
-    taken = [(px - 7, py - 7, px + 7, py + 7) for px, py in at]
-    for (px, _), (_, row) in zip(at, points, strict=True):
-        ends = [
-            HEIGHT - _place(row[end], y["scale"], HEIGHT) for end in ("low", "high") if _shown(row.get(end), view.y.log)
-        ]
-        taken += [(px - 5, min(ends), px + 5, max(ends))] if ends else []
+    """The name of each series beside its only point, where it covers no other point, bar or name.
+
+    A page is as wide as its reader has it, and what stands close together on a phone is apart on a screen: a place is
+    as good as it is at both widths.
+    """
+    rows = [row for one in view.series for row in _rows(view, one, gaps=False)]
+    taken: dict[int, list[Box]] = {width: [] for width in (PHONE, WIDTH)}
+    sides = []
+    for row in rows:
+        ends = [row["y"], *(row[end] for end in ("low", "high") if _shown(row.get(end), view.y.log))]
+        low, py, high = (HEIGHT - _place(value, y["scale"], HEIGHT) for value in (min(ends), row["y"], max(ends)))
+        for width, boxes in taken.items():
+            px = _place(row["x"], x["scale"], width)
+            boxes += [(px - 7, py - 7, px + 7, py + 7), (px - 5, high, px + 5, low)]
+        sides.append([*_SIDES, ("center", 0, round(high - py) - 10), ("center", 0, round(low - py) + 10)])
     placed: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
-    for (px, py), (_, row) in zip(at, points, strict=True):
-        long = len(row["name"]) * LETTER
-        best, least = ("left", 10, 0), math.inf
-        for align, dx, dy in _SIDES:
-            left = px + dx - {"left": 0, "center": long / 2, "right": long}[align]
-            box = (left, py + dy - 7, left + long, py + dy + 7)
-            outside = max(0, -left) + max(0, left + long - PHONE) + max(0, -box[1]) + max(0, box[3] - HEIGHT)
-            cost = outside * 14 + sum(_overlap(box, other) for other in taken)
-            if cost < least - 1:
-                best, least, chosen = (align, dx, dy), cost, box
-        taken.append(chosen)
+    for row, own in zip(rows, sides, strict=True):
+        where = {side: _beside(row, side, x, y) for side in own}
+        costs = {side: sum(_cost(box, width, taken[width]) for width, box in where[side].items()) for side in own}
+        best = own[0]
+        for side in own[1:]:
+            best = side if costs[side] < costs[best] - 1 else best
+        for width, box in where[best].items():
+            taken[width].append(box)
         placed.setdefault(best, []).append(row)
     return [
         {
@@ -326,9 +331,28 @@ def _labels(view: View, x: dict[str, Any], y: dict[str, Any]) -> list[dict[str, 
 
 _SIDES = [("left", 10, 0), ("right", -10, 0), ("center", 0, -15), ("center", 0, 16)]
 _SIDES += [(align, dx, dy) for dy in (-14, 14, -26, 26) for align, dx in (("left", 8), ("right", -8))]
+"""Where the name of a point may stand; above and below its bar are others."""
 
 
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
+def _beside(row: dict[str, Any], side: tuple[str, int, int], x: dict[str, Any], y: dict[str, Any]) -> dict[int, Box]:
+    """What the name of a point covers on this side of it, by the width of the plot."""
+    (align, dx, dy), long = side, len(row["name"]) * LETTER
+    top = HEIGHT - _place(row["y"], y["scale"], HEIGHT) + dy - 7
+    boxes = {}
+    for width in (PHONE, WIDTH):
+        left = _place(row["x"], x["scale"], width) + dx - {"left": 0, "center": long / 2, "right": long}[align]
+        boxes[width] = (left, top, left + long, top + 14)
+    return boxes
+
+
+def _cost(box: Box, width: int, taken: list[Box]) -> float:
+    """How much of a name is outside the plot, or on something else."""
+    left, top, right, bottom = box
+    outside = max(0, -left) + max(0, right - width) + max(0, -top) + max(0, bottom - HEIGHT)
+    return outside * 14 + sum(_overlap(box, other) for other in taken)
+
+
+def _overlap(a: Box, b: Box) -> float:
     return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
 
 

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from handful.errors import HandfulError
-from handful.finding import Cell, Series, Table, percent, points
+from handful.finding import Cell, Series, Table, points
 from handful.studies import presets
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import title
 
+MEASURED = {"test": "test", "full": "full", "rns": "RNS"}
+"""What the metric was measured on or of."""
 COLUMNS = {
-    "test": "test (%)",
-    "full": "full (%)",
-    "rns": "RNS (%)",
+    **MEASURED,
     "seconds": "seconds",
     "epoch_seconds": "seconds per epoch",
     "gpu_gb": "GPU (GB)",
@@ -40,15 +41,20 @@ def paper_number(table: str, *row: str) -> Any:
 
 
 def beside_paper(payload: dict[str, Any]) -> Table | None:
-    """A row for every entry of ``payload`` that has the paper's numbers with it: each of ours, then the paper's."""
-    found = [(label, _ours(entry), _paper(entry)) for label, entry in _entries(payload, ())]
-    names = [name for name in COLUMNS if any(name in paper for _, _, paper in found)]
+    """A row for every entry of ``payload`` that has the paper's numbers with it: each of ours, then the paper's.
+
+    An entry is judged by the ``metric`` that stands in it, or next above it.
+    """
+    found = [(label, judge, _ours(entry), _paper(entry)) for label, judge, entry in _entries(payload, (), None)]
+    names = [name for name in COLUMNS if any(name in paper for _, _, _, paper in found)]
     if not names:
         return None
-    head = ["", *(column for name in names for column in (COLUMNS[name], "paper"))]
+    unit = " (%)" if all(judge.percent for _, judge, _, _ in found) else ""
+    titles = {name: words + (unit if name in MEASURED else "") for name, words in COLUMNS.items()}
+    head = ["", *(column for name in names for column in (titles[name], "paper"))]
     rows = [
-        [Cell(label), *(Cell(_text(values.get(name))) for name in names for values in (ours, paper))]
-        for label, ours, paper in found
+        [Cell(label), *(Cell(_text(values.get(name), judge)) for name in names for values in (ours, paper))]
+        for label, judge, ours, paper in found
     ]
     return Table("Beside the paper", head, rows)
 
@@ -62,23 +68,25 @@ def points_beside(name: str, x: list[Any], ours: list[Any], paper: list[Any], co
     return series
 
 
-def _entries(value: Any, where: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every dict with a ``paper`` in it, named by the texts above and in it."""
+def _entries(value: Any, where: tuple[str, ...], judge: Metric | None) -> Iterator[tuple[str, Metric, dict[str, Any]]]:
+    """Every dict with a ``paper`` in it, named by the texts above and in it, and what it is judged by."""
     if isinstance(value, list):
         for inner in value:
-            yield from _entries(inner, where)
+            yield from _entries(inner, where, judge)
     elif isinstance(value, dict):
-        here = (*where, *(_label(value[key]) for key in LABELLED if value.get(key) is not None))
+        judge = METRICS[value["metric"]] if "metric" in value else judge
+        here = (*where, *(_label(value[key], judge) for key in LABELLED if value.get(key) is not None))
         if value.get("paper"):
-            yield " · ".join(here), value
+            assert judge is not None, "a study that has the paper's numbers has its metric"
+            yield " · ".join(here), judge, value
             return
         for key, inner in value.items():
-            yield from _entries(inner, (*here, key.upper()) if key in ("rl", "rh") else here)
+            yield from _entries(inner, (*here, key.upper()) if key in ("rl", "rh") else here, judge)
 
 
-def _label(value: Any) -> str:
+def _label(value: Any, judge: Metric | None) -> str:
     """A name as people read it; a number is a target."""
-    return f"{100 * value:.1f}%" if isinstance(value, float) else title(str(value))
+    return judge.told(value) if isinstance(value, float) and judge is not None else title(str(value))
 
 
 def _ours(entry: dict[str, Any]) -> dict[str, Any]:
@@ -92,11 +100,11 @@ def _paper(entry: dict[str, Any]) -> dict[str, Any]:
     return {"test": paper} if "mean" in paper else {k: "OOM" if v is None else v for k, v in paper.items()}
 
 
-def _text(value: Any) -> str:
-    """A metric in percent with its interval; anything else as it is."""
+def _text(value: Any, judge: Metric) -> str:
+    """What has an interval is the metric; anything else as it is."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and "ci95" in value:
-        return percent(value)
+        return judge.text(value)
     number = value["mean"] if isinstance(value, dict) else value
     return "–" if number is None or number != number else f"{number:,.0f}" if number >= 100 else f"{number:.2f}"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from handful.datasets import sources
 from handful.errors import SamplerError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, View, best_two, mean_of, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, View, best_two, mean_of, points
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
@@ -93,8 +94,9 @@ def comparison(name: str, jobs: Mapping[str, Experiment], outcomes: Sequence[Out
     seeds = len(next(iter(jobs.values())).seeds)
     papers = [row["paper"] for row in payload["rows"]]
     if any(papers):
-        head = [*head, "Paper (%)"]
-        rows = [[*cells, Cell(percent(p["test"]) if p else "")] for cells, p in zip(rows, papers, strict=True)]
+        metric = METRICS[payload["metric"]]
+        head = [*head, metric.label("Paper")]
+        rows = [[*cells, Cell(metric.text(p["test"]) if p else "")] for cells, p in zip(rows, papers, strict=True)]
     return trained_finding(
         name,
         outcomes,
@@ -109,6 +111,8 @@ def comparison(name: str, jobs: Mapping[str, Experiment], outcomes: Sequence[Out
 
 def table_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The table as plain values; a sampler that failed has a row with its ``error`` and no numbers."""
+    graph, metric = graph_and_metric(outcomes)
+    named = sources().get(outcomes[0].experiment.graph)
     rows: list[dict[str, Any]] = []
     for outcome in outcomes:
         row: dict[str, Any] = {"sampler": outcome.experiment.sampler.method}
@@ -121,9 +125,10 @@ def table_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             }
             row["prepare_seconds"] = outcome.summary.get("prepare_seconds", {"mean": 0.0})
             row["dir"] = str(outcome.folder)
-        row["paper"] = paper_number("tab:main-results", outcome.experiment.graph, row["sampler"])
+        # The paper's numbers are of the data set's own metric: beside another they would mislead.
+        own = named is not None and named.metric == metric
+        row["paper"] = paper_number("tab:main-results", outcome.experiment.graph, row["sampler"]) if own else None
         rows.append(row)
-    graph, metric = graph_and_metric(outcomes)
     return {"graph": graph, "metric": metric, "rows": rows}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.settings import Update
 from handful.statistics import mean_ci95
@@ -11,6 +13,7 @@ from handful.studies.request import Request
 from handful.theory.explicit import VariancePenalty
 from handful.theory.implicit import implicit_terms
 from handful.training import Callback, Loop, fit
+from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
 STEP = 0.1
@@ -77,11 +80,12 @@ def run(request: Request) -> Finding:
         name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "R", "mean_loss")}
         for name, runs in results.items()
     }
-    ranks = best_two([s["test"]["mean"] for s in summary.values()], highest=True)
+    judge = METRICS[graph.metric]
+    ranks = best_two([s["test"]["mean"] for s in summary.values()], judge.higher_is_better)
     rows = [
         [
             Cell(name),
-            Cell(percent(s["test"]), rank),
+            Cell(judge.text(s["test"]), rank),
             Cell(f"{s['mean_loss']['mean']:.4f}"),
             Cell(f"{s['R']['mean']:.3g}"),
         ]
@@ -95,36 +99,43 @@ def run(request: Request) -> Finding:
             Axis(label),
             [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())],
         )
-        for key, label, scale in (("test", "test metric (%)", 100.0), ("R", "R(w) at the end", 1.0))
+        for key, label, scale in (("test", judge.label("test"), judge.scale), ("R", "R(w) at the end", 1.0))
     ]
     heading = f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds"
     return Finding(
         "explicit-penalty",
         heading,
-        in_words(results),
-        [Table(heading, ["regime", "test (%)", "L̄ at the end", "R at the end"], rows)],
+        in_words(results, judge),
+        [Table(heading, ["regime", judge.label("test"), "L̄ at the end", "R at the end"], rows)],
         [Chart("explicit-penalty", f"{graph.name}: does the penalty do what the steps do?", views)],
-        {"graph": graph.name, "parts": PARTS, "step": STEP, "epochs": epochs, "regimes": summary, "runs": results},
+        {
+            "graph": graph.name,
+            "metric": graph.metric,
+            "parts": PARTS,
+            "step": STEP,
+            "epochs": epochs,
+            "regimes": summary,
+            "runs": results,
+        },
     )
 
 
-def in_words(results: dict[str, list[dict[str, float]]]) -> str:
+def in_words(results: dict[str, list[dict[str, float]]], judge: Metric) -> str:
     """Whether the penalty closes the gap between one step and per-part steps of equal flow time, seed by seed."""
     chained, short, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
 
     def apart(a: list[float], b: list[float]) -> dict[str, float]:
-        return mean_ci95([100 * (x - y) for x, y in zip(a, b, strict=True)])
+        return mean_ci95([x - y for x, y in zip(a, b, strict=True)])
+
+    def signed(value: dict[str, float]) -> str:
+        return judge.signed(value["mean"]) + ("" if isnan(value["ci95"]) else f" ± {judge.text(value['ci95'])}")
 
     lag, gap, moved = apart(chained, short), apart(chained, plain), apart(penalised, plain)
     words = (
-        f"Per-part steps are {lag['mean']:+.2f} points from one step of the same α, which moves 1/{PARTS} as far, and "
-        f"{gap['mean']:+.2f}{_interval(gap)} from one step of equal flow time. The penalty adds "
-        f"{moved['mean']:+.2f}{_interval(moved)} to the latter"
+        f"Per-part steps are {judge.signed(lag['mean'])} {judge.unit} from one step of the same α, which moves "
+        f"1/{PARTS} as far, and {signed(gap)} from one step of equal flow time. The penalty adds {signed(moved)} to "
+        "the latter"
     )
     if gap["mean"] == 0 or abs(gap["mean"]) <= gap["ci95"]:
         return f"{words}: there is no gap that it could close."
     return f"{words}: {100 * moved['mean'] / gap['mean']:.0f}% of the gap."
-
-
-def _interval(value: dict[str, float]) -> str:
-    return "" if value["ci95"] != value["ci95"] else f" ± {value['ci95']:.2f}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.datasets import home
+from handful.datasets import home, sources
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, View, percent
+from handful.finding import Axis, Cell, Chart, Finding, View
 from handful.studies import presets
 from handful.studies.architectures import METHODS, method_points
 from handful.studies.beside import paper_number
@@ -15,6 +15,7 @@ from handful.studies.budget import Scale, asked, scaled, small, train_jobs
 from handful.studies.datasets import absent, here
 from handful.studies.request import Request
 from handful.studies.trained import failures, setting, trained_finding
+from handful.training.metrics import METRICS
 from handful.vocabulary import title
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
@@ -62,16 +63,17 @@ def run(request: Request) -> Finding:
             payload.append({"dataset": name, "missing": absent(name, request.root)})
             continue
         row = [Cell(name)]
-        entry: dict[str, Any] = {"dataset": name}
+        judge = METRICS[sources()[name].metric]
+        entry: dict[str, Any] = {"dataset": name, "metric": judge.name}
         for split in SPLITS:
             full, rns = (tests.get(f"{name}-{split}-{method}") for method in METHODS)
             delta = rns["mean"] - full["mean"] if full and rns else None
             best = {"full": delta is not None and delta < 0, "rns": delta is not None and delta > 0}
             row += [
-                Cell(percent(t), int(best[m])) if t else Cell("failed")
+                Cell(judge.text(t), int(best[m])) if t else Cell("failed")
                 for m, t in zip(METHODS, (full, rns), strict=True)
             ]
-            row.append(Cell("" if delta is None else f"{100 * delta:+.2f}"))
+            row.append(Cell("" if delta is None else judge.signed(delta)))
             paper = paper_number("tab:graphland_rns", name, split)
             entry[split] = {"full": full, "rns": rns, "delta": delta, "paper": paper}
         rows.append(row)

@@ -16,7 +16,7 @@ from handful.studies.trained import failures, graph_and_metric, setting, trained
 from handful.theory import diagnosis
 from handful.theory.hubs import expected_edges
 from handful.training.metrics import METRICS, Metric
-from handful.vocabulary import hues, spaced, title
+from handful.vocabulary import hues, title
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
 VALUES: dict[str, tuple[Hubs | None, ...]] = {
@@ -137,9 +137,7 @@ def in_words(rows: list[dict[str, Any]], metric: Metric) -> str:
 
 
 def _against(row: dict[str, Any], plain: dict[str, Any], metric: Metric) -> str:
-    gain = metric.signed(row["test"]["mean"] - plain["test"]["mean"]) + (
-        " points" if metric.percent else f" {spaced(metric.name)}"
-    )
+    gain = f"{metric.signed(row['test']['mean'] - plain['test']['mean'])} {metric.unit}"
     times = row["epoch_seconds"]["mean"] / plain["epoch_seconds"]["mean"]
     less = plain["R"]["mean"] / row["R"]["mean"] if row["R"]["mean"] else float("inf")
     return f"{gain}, R {less:.2g} times smaller, an epoch {times:.2f} times as long"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
+from math import floor, log10
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from handful.studies.budget import Scale, pair, train_jobs
 from handful.studies.presets import TARGETS
 from handful.studies.request import Request
 from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import SPEEDUPS, spaced
 
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 STEP = 0.01
-"""Between targets, as in the paper."""
+"""Between targets that are shares, as in the paper; of others in the unit of their first digit."""
 
 Lines = Sequence[dict[str, Any]]
 """The evaluations of one run, in order: ``epoch``, ``seconds`` and ``val`` of each."""
@@ -45,7 +46,7 @@ class Crossing:
     nostart: float
 
 
-def crossing(lines: Lines, target: float) -> Crossing | None:
+def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Crossing | None:
     """Linear interpolation between the first evaluation that reaches ``target`` and the one before it, which does not.
 
     A run whose first evaluation reaches it crosses there; one that never does has no crossing. t_0 is the runtime of
@@ -55,12 +56,13 @@ def crossing(lines: Lines, target: float) -> Crossing | None:
     Crossing(epochs=2.0, start=7.0, nostart=2.0)
     """
     known = [line for line in lines if line["val"] is not None]
-    at = next((i for i, line in enumerate(known) if line["val"] >= target), None)
+    sign = 1 if higher_is_better else -1
+    at = next((i for i, line in enumerate(known) if sign * line["val"] >= sign * target), None)
     if at is None:
         return None
-    above, below = known[at], known[max(0, at - 1)]
-    share = (target - below["val"]) / (above["val"] - below["val"]) if at else 0.0
-    epochs, seconds = (below[key] + share * (above[key] - below[key]) for key in ("epoch", "seconds"))
+    there, before = known[at], known[max(0, at - 1)]
+    share = (target - before["val"]) / (there["val"] - before["val"]) if at else 0.0
+    epochs, seconds = (before[key] + share * (there[key] - before[key]) for key in ("epoch", "seconds"))
     return Crossing(float(epochs), float(seconds), float(seconds - lines[0]["seconds"]))
 
 
@@ -79,9 +81,10 @@ class Speedup:
     reached: dict[str, int]
 
 
-def speedup(full: Sequence[Lines], rns: Sequence[Lines], target: float) -> Speedup:
+def speedup(full: Sequence[Lines], rns: Sequence[Lines], target: float, higher_is_better: bool = True) -> Speedup:
     """S = E_s[full-graph quantity] / E_s[RNS quantity], the mean of each over its seeds, one history a seed."""
-    found = {name: [crossing(lines, target) for lines in runs] for name, runs in (("full", full), ("rns", rns))}
+    methods = {"full": full, "rns": rns}
+    found = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
     reached = {name: sum(one is not None for one in all_) for name, all_ in found.items()}
 
     def ratio(quantity: str) -> float:
@@ -92,11 +95,20 @@ def speedup(full: Sequence[Lines], rns: Sequence[Lines], target: float) -> Speed
     return Speedup(target, tau, ratio("epochs"), ratio("start"), ratio("nostart"), reached)
 
 
-def reachable(*methods: Sequence[Lines], step: float = STEP) -> tuple[float, ...]:
-    """Three targets ``step`` apart; the highest is the last multiple of it that every run of every method reached."""
-    common = min(max(line["val"] or 0.0 for line in lines) for runs in methods for lines in runs)
+def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
+    """Three targets a step apart; the hardest is the last multiple of it that every run of every method reached.
+
+    A share that is a target is above zero.
+    """
+    sign = 1 if metric.higher_is_better else -1
+    histories = [[line["val"] for line in lines if line["val"] is not None] for runs in methods for lines in runs]
+    if not all(histories):
+        return ()
+    common = min(max(sign * value for value in values) for values in histories)
+    step = STEP if metric.percent or common == 0 else STEP * 10 ** floor(log10(abs(common)))
     top = floor(common / step + 1e-9)
-    return tuple(round(step * (top - below), 10) for below in (2, 1, 0) if top - below > 0)
+    targets = (sign * step * (top - below) for below in (2, 1, 0))
+    return tuple(float(f"{target:.10g}") for target in targets if target > 0 or not metric.percent)
 
 
 def run(request: Request) -> Finding:
@@ -116,12 +128,14 @@ def run(request: Request) -> Finding:
         )
     curves = {o.name: o.histories() for o in outcomes}
     full, rns = curves["full"], curves["rns"]
-    targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else reachable(full, rns)
-    found = [speedup(full, rns, target) for target in targets]
     name, metric = graph_and_metric(outcomes)
+    judge = METRICS[metric]
+    own = reachable(full, rns, metric=judge)
+    targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else own
+    found = [speedup(full, rns, target, judge.higher_is_better) for target in targets]
     rows = [
         [
-            Cell(f"{100 * s.target:.1f}%"),
+            Cell(judge.told(s.target)),
             *(Cell(_times(value)) for value in (s.epoch, s.epochs, s.start, s.nostart)),
             Cell(" and ".join(f"{s.reached[method]} of {len(curves[method])}" for method in ("full", "rns"))),
         ]
@@ -135,7 +149,7 @@ def run(request: Request) -> Finding:
         "speedup",
         outcomes,
         title=f"{name} · RNS against full-graph training · {setting(jobs)}",
-        words=in_words(found),
+        words=in_words(found, judge),
         head=[
             f"target val. {spaced(metric)}",
             "epoch time",
@@ -153,13 +167,13 @@ def run(request: Request) -> Finding:
             },
             "targets": payload,
         },
-        charts=[speedup_chart(payload, name, metric)],
+        charts=[speedup_chart(payload, name, judge)],
     )
 
 
-def speedup_chart(rows: Sequence[dict[str, Any]], graph: str, metric: str) -> Chart:
+def speedup_chart(rows: Sequence[dict[str, Any]], graph: str, metric: Metric) -> Chart:
     """The four speedups at every target, beside the paper's."""
-    targets = [f"{100 * row['target']:.1f}%" for row in rows]
+    targets = [metric.told(row["target"]) for row in rows]
     papers = [row["paper"] or {} for row in rows]
     series = []
     for color, (key, label) in enumerate(SPEEDUPS.items()):
@@ -167,19 +181,19 @@ def speedup_chart(rows: Sequence[dict[str, Any]], graph: str, metric: str) -> Ch
         if any(papers):
             theirs = [paper.get(key) for paper in papers]
             series.append(Series(f"{label}, paper", targets, theirs, color=color, paper=True))
-    x = Axis(f"target, validation {spaced(metric)}", of=targets)
+    x = Axis(f"target, validation {spaced(metric.name)}", of=targets)
     view = View("speedup", "bar", x, Axis("full graph / RNS (×)"), series)
     return Chart("speedup", f"{graph}: where the speed of RNS comes from", [view])
 
 
-def in_words(found: Sequence[Speedup]) -> str:
-    """What the speedups say, for the highest target that both methods always reached."""
+def in_words(found: Sequence[Speedup], metric: Metric) -> str:
+    """What the speedups say, for the hardest target that both methods always reached."""
     sure = [s for s in found if s.start == s.start]
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."
     last = sure[-1]
     return (
-        f"Speedups of RNS to {100 * last.target:.0f}%: {_times(last.epoch)} by cheaper epochs, {_times(last.epochs)} "
+        f"Speedups of RNS to {metric.told(last.target)}: {_times(last.epoch)} by cheaper epochs, {_times(last.epochs)} "
         f"by fewer, {_times(last.start)} in time, {_times(last.nostart)} without what precedes the first evaluation."
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 from handful.datasets import load
 from handful.errors import DatasetError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, percent, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, points
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
@@ -173,10 +173,13 @@ def survey_finding(request: Request, plan: Plan, outcomes: Sequence[Outcome]) ->
 def comparison_over(
     graphs: Mapping[str, dict[str, Any]], methods: Sequence[str], cells: Mapping[tuple[str, str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Mean ranks over the graphs that every method finished, and every other method against ``OURS``."""
-    whole = [name for name in graphs if all("error" not in cells[name, m] for m in methods)]
-    better = {name: 1 if METRICS[graphs[name]["metric"]].higher_is_better else -1 for name in whole}
-    scores = np.array([[better[n] * cells[n, m]["test"]["mean"] for m in methods] for n in whole])
+    """Mean ranks over the graphs that every method finished, and every other method against ``OURS``.
+
+    Means and signed ranks over graphs need one unit: a graph that is judged by no share has no part in them.
+    """
+    shares = [name for name, facts in graphs.items() if METRICS[facts["metric"]].percent]
+    whole = [name for name in shares if all("error" not in cells[name, m] for m in methods)]
+    scores = np.array([[cells[n, m]["test"]["mean"] for m in methods] for n in whole])
     if len(whole) < 2 or len(methods) < 2:
         return {"ranks": None, "against": []}
     ranks = {
@@ -210,16 +213,20 @@ def accuracy_table(heading: str, result: dict[str, Any], methods: Sequence[str])
     rows = []
     for graph in result["graphs"]:
         found = [graph["methods"][m] for m in methods]
-        highest = METRICS[graph["metric"]].higher_is_better
-        ranks = best_two([mean_of(cell.get("test")) for cell in found], highest)
-        name = f"{graph['name']} ({spaced(graph['metric'])})"
-        texts = ["failed" if "error" in cell else percent(cell["test"]) for cell in found]
-        rows.append([Cell(name), *(Cell(text, rank) for text, rank in zip(texts, ranks, strict=True))])
+        judge = METRICS[graph["metric"]]
+        ranks = best_two([mean_of(cell.get("test")) for cell in found], judge.higher_is_better)
+        texts = ["failed" if "error" in cell else judge.text(cell["test"]) for cell in found]
+        rows.append(
+            [
+                Cell(f"{graph['name']}, {judge.label()}"),
+                *(Cell(text, rank) for text, rank in zip(texts, ranks, strict=True)),
+            ]
+        )
     if result["ranks"]:
         mean = [result["ranks"]["mean"][m] for m in methods]
         marks = best_two(mean, highest=False)
         rows.append([Cell("mean rank"), *(Cell(f"{r:.2f}", k) for r, k in zip(mean, marks, strict=True))])
-    return Table(f"Test (%) · {heading}", ["Graph", *map(title, methods)], rows)
+    return Table(f"Test · {heading}", ["Graph", *map(title, methods)], rows)
 
 
 def versus_tables(result: dict[str, Any]) -> list[Table]:
@@ -268,27 +275,28 @@ def rank_chart(result: dict[str, Any]) -> list[Chart]:
 
 
 def difference_chart(result: dict[str, Any], methods: Sequence[str]) -> Chart:
-    """Points above plain RNS on every graph, seed by seed: mean and 95% CI of the differences."""
+    """How far above plain RNS on every graph, seed by seed: mean and 95% CI of the differences."""
     graphs = [g for g in result["graphs"] if "error" not in g["methods"]["rns"]]
-    names = [g["name"] for g in graphs]
+    names, judges = [g["name"] for g in graphs], [METRICS[g["metric"]] for g in graphs]
     others = [m for m in methods if m != "rns"]
     series = []
     for method, hue in zip(others, hues(others), strict=True):
         off = [
             None
-            if "error" in g["methods"][method]
-            else mean_ci95(np.subtract(g["methods"][method]["seeds"], g["methods"]["rns"]["seeds"]).tolist())
-            for g in graphs
+            if "error" in of[method]
+            else mean_ci95((judge.scale * np.subtract(of[method]["seeds"], of["rns"]["seeds"])).tolist())
+            for of, judge in zip((g["methods"] for g in graphs), judges, strict=True)
         ]
-        series.append(points(title(method), names, off, hue, scale=100))
-    view = View("points", "dot", Axis("", of=names), Axis("points above RNS"), series)
+        series.append(points(title(method), names, off, hue))
+    units = sorted({"points" if judge.percent else spaced(judge.name) for judge in judges})
+    view = View("points", "dot", Axis("", of=names), Axis(f"{' or '.join(units)} above RNS"), series)
     return Chart("survey", "Every method against plain RNS", [view])
 
 
 def in_words(result: dict[str, Any]) -> str:
     """Who ranks first, who cannot be told from it, and how our method does against each of the others."""
     if not result["ranks"]:
-        return "Ranks need two graphs that every method finished."
+        return "Ranks need two graphs that every method finished, judged by shares."
     ranks = dict(sorted(result["ranks"]["mean"].items(), key=lambda item: item[1]))
     (first, best), *rest = ranks.items()
     gap = result["ranks"]["critical_difference"]

@@ -22,10 +22,10 @@ from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.studies.jobs import Outcome
 from handful.studies.verdict import few_seeds
-from handful.training.assessment import Assessment, assess
+from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
 from handful.training.record import Run, read_config
-from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
+from handful.vocabulary import METHODS, REGIMES, hues, number, spaced, title, words
 
 UNSHOWN = ("checkpoint_seconds",)
 MOST_LINES = 6
@@ -165,14 +165,14 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
     for one in runs:
         groups.setdefault(one.graph, []).append(one)
     charts = []
-    for number, (graph, members) in enumerate(groups.items()):
+    for place, (graph, members) in enumerate(groups.items()):
         metric = members[0].judge.label("validation")
         looks = [
             ("seconds", "seconds", Axis("seconds of training, with evaluation"), "val", metric),
             ("epochs", "epoch", Axis("epoch", whole=True), "val", metric),
             ("loss", "epoch", Axis("epoch", whole=True), "loss", "training loss"),
         ]
-        name = "curves" if number == 0 else f"curves-{number}"
+        name = "curves" if place == 0 else f"curves-{place}"
         facets = _facets(members)
         views = [
             View(look, "line", axis, Axis(label), _curves(members, against, measure))
@@ -301,10 +301,10 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
         graph = made.load(opened.result.seed)
         limit = 0.5 if opened.result.threshold is None else opened.result.threshold
         found = assess(opened.model, graph, limit, made.sampler)
-        said = f"{said} {in_words(found)}".rstrip()
+        said = f"{said} {in_words(found, opened.result.seed)}".rstrip()
         told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
         tables += assessment_tables(found, graph, opened.result.seed)
-        charts += assessment_charts(found, graph)
+        charts += assessment_charts(found, graph, opened.result.seed)
     said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
     return Finding(
         "train",
@@ -327,19 +327,25 @@ def told_of_labels(graph: Graph) -> str:
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
     if graph.kind == "multilabel":
         return f"each node has {graph.num_classes} labels (multilabel), judged by {spaced(graph.metric)}"
-    if graph.kind != "binary" or graph.positive is None or graph.y is None:
+    if graph.y is None:
         return ""
-    names = graph.class_names or ("0", "1")
-    share = float((graph.y[graph.labelled] == int(graph.positive)).double().mean())
+    names = graph.class_names or tuple(map(str, range(max(2, int(graph.num_classes or 0)))))
+    known = graph.y[graph.labelled]
+    if len(known) and int(known.min()) == int(known.max()):
+        return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to tell apart"
+    if graph.kind != "binary" or graph.positive is None:
+        return ""
+    share = float((known == int(graph.positive)).double().mean())
     return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
 
 
-def in_words(found: Assessment) -> str:
-    """How the positive class does; for labels of other kinds nothing that the metric does not say."""
+def in_words(found: Assessment, seed: int) -> str:
+    """How the positive class does with the model of one ``seed``; of other kinds nothing beyond the metric."""
     for one in found.classes:
         if found.kind == "binary" and one["name"] == found.positive:
-            scores = ", ".join(f"{what} {_percent(one[what])} %" for what in ("precision", "recall"))
-            return f"{one['name']}: {scores}, F1 {_percent(one['f1'])} % at threshold {found.threshold:.3g}."
+            scores = ", ".join(f"{spaced(what)} {_percent(one[what])}" for what in ("precision", "recall", "f1"))
+            at = f"at threshold {found.threshold:.3g}"
+            return f"Of the best seed alone, {seed}: {one['name']} has {scores} (%) {at}."
     return ""
 
 
@@ -390,16 +396,23 @@ def _confusions(found: Assessment, where: str) -> Table:
     return Table(f"Most frequent confusions of the {where}", ["is", "taken for", "nodes"], rows)
 
 
-def assessment_charts(found: Assessment, graph: Graph) -> list[Chart]:
-    """Whether probabilities come true; of numbers, predicted against true ones."""
+def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]:
+    """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
     if found.calibration:
+        where = f"{sum(one['nodes'] for one in found.calibration):,} {found.nodes} nodes, seed {seed}"
         x = [100 * one["confidence"] for one in found.calibration]
         y: list[float | None] = [100 * one["share"] for one in found.calibration]
         what = f"probability of {found.positive}" if found.positive else "probability of the predicted class"
         series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        view = View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series)
-        error = f"calibration error {_percent(found.calibration_error)} %"
-        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", [view])]
+        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in found.calibration]
+        tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
+        counts: list[float | None] = [one["nodes"] for one in found.calibration]
+        views = [
+            View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
+            View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
+        ]
+        error = f"calibration error {_percent(found.calibration_error)} % over {where}"
+        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
     if found.points:
         true, guess = [one[0] for one in found.points], [one[1] for one in found.points]
         ends = [min(true), max(true)]
@@ -408,7 +421,7 @@ def assessment_charts(found: Assessment, graph: Graph) -> list[Chart]:
             Series("true = predicted", ends, [*ends], color=1, mark="line"),
         ]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [Chart("predicted", f"{graph.name}: predicted against true", [view])]
+        return [Chart("predicted", f"{graph.name}: predicted against true ({found.nodes} nodes, seed {seed})", [view])]
     return []
 
 
@@ -436,7 +449,7 @@ def _head(name: str) -> str:
 def _cell(name: str, value: Any) -> str:
     if name == "probability":
         return _percent(value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:

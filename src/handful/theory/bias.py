@@ -24,7 +24,7 @@ from handful.samplers.full import FullGraph
 from handful.samplers.random_node import RandomNodes
 from handful.statistics import mean_ci95
 from handful.theory.implicit import first_batches, without_dropout
-from handful.training.loss import node_losses
+from handful.training.loss import losses_of, node_losses
 from handful.training.module import logits_of
 
 
@@ -129,16 +129,16 @@ def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 
     >>> abs(found.total["mean"]) < 1e-6  # a batch is the whole graph
     True
     """
-    logits = full_logits(model, graph)
+    logits, losses = full_logits(model, graph), losses_of(graph)
     assert graph.y is not None
     train = graph.train_nodes
     reference = torch.full((graph.num_nodes,), torch.nan, dtype=torch.float64, device=graph.device)
-    reference[train] = node_losses(logits[train], graph.y[train]).double()
+    reference[train] = losses(logits[train], graph.y[train]).double()
     whole = float(reference[train].mean())
     first, second = [], []
     with without_dropout(model), torch.no_grad():
         for batch in first_batches(graph, sampler, batches, seed):
-            sampled = node_losses(logits_of(model, batch)[batch.targets], batch.y).double()
+            sampled = losses(logits_of(model, batch)[batch.targets], batch.y).double()
             on_full = reference[batch.nodes[batch.targets]]
             weight = batch.target_weight
             share = torch.full_like(on_full, 1 / len(on_full)) if weight is None else weight.double()

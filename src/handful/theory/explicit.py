@@ -19,6 +19,7 @@ from handful.errors import HandfulError
 from handful.theory.implicit import kept_buffers
 from handful.training.callbacks import Callback
 from handful.training.loop import batch_loss
+from handful.training.loss import NodeLosses, node_losses
 from handful.training.module import seed_step
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ class SeededBatch:
 
 
 def variance_gradient(
-    model: nn.Module, batches: Sequence[SeededBatch], mean: Sequence[Tensor]
+    model: nn.Module,
+    batches: Sequence[SeededBatch],
+    mean: Sequence[Tensor],
+    losses: NodeLosses = node_losses,
+    class_weight: Tensor | None = None,
 ) -> tuple[float, list[Tensor]]:
     """R(w) and ∇R(w), given ∇L̄(w): exact, by differentiating each batch's gradient once more.
 
@@ -45,6 +50,7 @@ def variance_gradient(
         model: its weights are w.
         batches: m of them.
         mean: ∇L̄(w), one tensor per weight.
+        losses, class_weight: as the training has them.
 
     >>> import handful as hf
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -60,7 +66,7 @@ def variance_gradient(
     with kept_buffers(model):
         for item in batches:
             seed_step(model, item.seed)
-            loss = batch_loss(model, item.batch)
+            loss = batch_loss(model, item.batch, losses=losses, class_weight=class_weight)
             slopes = torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True)
             pairs = [(g, g.detach() - at) for g, at in zip(slopes, mean, strict=True) if g is not None]
             spread += sum(float(off.square().sum()) for _, off in pairs)
@@ -98,15 +104,15 @@ class VariancePenalty(Callback):
             raise HandfulError(
                 "a variance penalty needs the mean gradient of an epoch first: train with update='epoch'"
             )
-        loop.optimizer.register_step_pre_hook(lambda *_: self._add(loop.model))
+        loop.optimizer.register_step_pre_hook(lambda *_: self._add(loop))
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
         self._batches.append(SeededBatch(batch, seed))
 
-    def _add(self, model: nn.Module) -> None:
-        weights = [p for p in model.parameters() if p.requires_grad]
+    def _add(self, loop: Loop) -> None:
+        weights = [p for p in loop.model.parameters() if p.requires_grad]
         mean = [torch.zeros_like(w) if w.grad is None else w.grad.clone() for w in weights]
-        spread, slopes = variance_gradient(model, self._batches, mean)
+        spread, slopes = variance_gradient(loop.model, self._batches, mean, loop.losses, loop.class_weight)
         for weight, at, slope in zip(weights, mean, slopes, strict=True):
             weight.grad = at + self.strength * slope
         self.history.append(spread)

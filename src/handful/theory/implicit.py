@@ -28,6 +28,7 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.callbacks import Callback
 from handful.training.loop import batch_loss
+from handful.training.loss import losses_of
 
 if TYPE_CHECKING:
     from handful.training.loop import Loop
@@ -179,7 +180,7 @@ def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) ->
     """
     with without_dropout(model), torch.no_grad():
         whole = next(FullGraph().epoch(graph, 0, 0))
-        return float(batch_loss(model, replace(whole, layers=(sampler.operator(graph),))))
+        return float(batch_loss(model, replace(whole, layers=(sampler.operator(graph),)), losses=losses_of(graph)))
 
 
 def implicit_terms(
@@ -207,12 +208,12 @@ def implicit_terms(
     >>> terms.bias < 1e-6, terms.R < 1e-9  # every batch is the graph
     (True, True)
     """
-    losses, gradients = Welford(), Welford()
+    losses, gradients, of_nodes = Welford(), Welford(), losses_of(graph)
     nodes = targets = 0
     reference = full_loss(model, graph, sampler)
     with without_dropout(model):
         for batch in first_batches(graph, sampler, batches, seed):
-            loss = batch_loss(model, batch)
+            loss = batch_loss(model, batch, losses=of_nodes)
             gradient = flat_gradient(loss, model)
             gradients.add(gradient)
             losses.add(loss.detach().reshape(1))

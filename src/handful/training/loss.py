@@ -22,7 +22,8 @@ def node_losses(logits: Tensor, y: Tensor) -> Tensor:
     [0.6930000185966492, 0.6930000185966492]
     """
     if y.is_floating_point():
-        raise HandfulError("this is for graphs whose labels are classes: cross-entropy needs them")
+        what = "numbers" if y.ndim == 1 else "several labels a node"
+        raise HandfulError(f"the labels of this graph are {what}, and cross-entropy needs classes: give another graph")
     logits = logits.float() if logits.itemsize < 4 else logits
     if logits.shape[1] == 1:
         return F.binary_cross_entropy_with_logits(logits.squeeze(1), y.to(logits.dtype), reduction="none")

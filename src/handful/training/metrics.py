@@ -12,7 +12,7 @@ from torch import Tensor
 
 from handful.errors import HandfulError
 from handful.graph import Graph, Kind
-from handful.vocabulary import spaced
+from handful.vocabulary import number, spaced
 
 
 def predicted(logits: Tensor) -> Tensor:
@@ -223,8 +223,8 @@ class Metric:
         mean, half = (np.nan if number is None else self.scale * number for number in (both["mean"], both["ci95"]))
         if np.isnan(mean):  # there were no nodes to measure on
             return "–"
-        form = ".2f" if self.percent else ".4g"
-        return f"{mean:{form}}" + ("" if np.isnan(half) else f" ± {half:{form}}")
+        form = "{:.2f}".format if self.percent else number
+        return form(mean) + ("" if np.isnan(half) else f" ± {form(half)}")
 
     def told(self, value: float | Mapping[str, float | None]) -> str:
         """As ``text``, with its unit: for a sentence.
@@ -240,7 +240,7 @@ class Metric:
         >>> METRICS["accuracy"].signed(0.01), METRICS["mae"].signed(-0.5)
         ('+1.00', '-0.5')
         """
-        return f"{self.scale * difference:{'+.2f' if self.percent else '+.4g'}}"
+        return f"{self.scale * difference:+.2f}" if self.percent else number(difference, "+")
 
     def apart(self, difference: float) -> str:
         """How far two values are from each other.
@@ -248,7 +248,12 @@ class Metric:
         >>> METRICS["accuracy"].apart(-0.026), METRICS["mae"].apart(0.5)
         ('2.60 points', '0.5 of MAE')
         """
-        return self.text(abs(difference)) + (" points" if self.percent else f" of {spaced(self.name)}")
+        return f"{self.text(abs(difference))} {self.unit}"
+
+    @property
+    def unit(self) -> str:
+        """What differences are in, after a number."""
+        return "points" if self.percent else f"of {spaced(self.name)}"
 
     @property
     def differences(self) -> str:
@@ -289,7 +294,7 @@ METRICS: dict[str, Metric] = {
         _named(macro_f1),
         _named(average_precision),
         _named(roc_auc),
-        _named(r2),
+        _named(r2, percent=False),
         _named(mae, higher_is_better=False, percent=False),
         _named(rmse, higher_is_better=False, percent=False),
     )
