@@ -38,6 +38,7 @@ SAYS = {
     "files": "never half-written",
     "notebook": "tables for notebooks",
     "signals": "put away first",
+    "budget": "how much memory",
     "errors": "what, where, what to do",
     "version": "one place",
 }

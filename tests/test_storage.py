@@ -4,16 +4,19 @@ import json
 import os
 import shutil
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import handful.storage as storage
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
-from handful.storage import ARRAYS, open_graph, save
+from handful.storage import ARRAYS, joined_crc32, open_graph, save, saving
 
 EDGES = np.array([[0, 1, 2, 3, 3, 0], [1, 2, 3, 0, 3, 2]])
 
@@ -149,7 +152,7 @@ def test_a_failed_save_leaves_nothing_and_keeps_the_old_graph(tmp_path: Path, mo
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "save", fail)
+        patch.setattr(storage.ArrayFile, "_write", fail)
         with pytest.raises(OSError, match="disk full"):
             save(a_graph(name="new"), path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["g"]
@@ -220,3 +223,39 @@ def test_masks_are_saved_as_booleans(tmp_path: Path) -> None:
     path = save(a_graph(), tmp_path / "g")
     for mask in MASKS:
         assert np.load(path / f"{mask}.npy").dtype == bool
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_checksums_of_two_pieces_join(first: bytes, second: bytes) -> None:
+    assert joined_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+@pytest.mark.parametrize("block", [1, 2, 5])
+def test_a_folder_written_in_pieces_is_that_of_save(tmp_path: Path, block: int) -> None:
+    graph = a_graph()
+    whole = save(graph, tmp_path / "whole")
+    with saving(tmp_path / "pieces") as folder:
+        folder.fields = {name: getattr(graph, name) for name in storage.FIELDS}
+        for name in reversed(ARRAYS):  # in any order
+            values = np.asarray(getattr(graph, name))
+            with folder.array(name, str(values.dtype), row=values.shape[1:]) as out:
+                for lo in range(0, len(values), block):
+                    out.append(values[lo : lo + block])
+    for path in whole.iterdir():
+        assert path.read_bytes() == (tmp_path / "pieces" / path.name).read_bytes(), path.name
+    assert_same(graph, open_graph(tmp_path / "pieces", verify=True))
+
+
+def test_pieces_that_come_to_nothing_leave_nothing(tmp_path: Path) -> None:
+    def broken() -> None:
+        with saving(tmp_path / "g") as folder, folder.array("indptr", "int64") as out:
+            out.append(np.zeros(3))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        broken()
+    with saving(tmp_path / "g") as folder, folder.array("x", "float32", row=(2,)) as out:
+        with pytest.raises(ValueError, match=r"rows of shape \(3,\)"):
+            out.append(np.zeros((1, 3)))
+        out.append(np.zeros((1, 2)))
+    assert [path.name for path in tmp_path.iterdir()] == ["g"]

@@ -8,6 +8,7 @@ write; while the stamp fits, the folder is opened at once.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -15,7 +16,10 @@ import shutil
 import stat
 import time
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import DatasetError, GraphError
-from handful.files import private, write_text
+from handful.files import naming, private, write_text
 from handful.graph import MASKS, Graph
 
 FORMAT = "handful-graph"
@@ -65,20 +69,79 @@ def save(graph: Graph, path: str | Path) -> Path:
     ...     open_graph(path)
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
     """
+    with saving(path) as folder:
+        folder.fields = {n: getattr(graph, n) for n in FIELDS}
+        for name in ARRAYS:
+            if (values := getattr(graph, name)) is not None:
+                array, dtype = _plain(values)
+                with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
+                    out.append(array)
+    return Path(path)
+
+
+@dataclass
+class Folder:
+    """A graph folder that is being written, array by array. Whoever writes it vouches for all that ``Graph`` checks.
+
+    Args:
+        path: where the files are while they are written; scratch files may be put there and must be removed.
+        fields: the fields of ``Graph`` that are no arrays; all of ``FIELDS`` when the writing ends.
+        arrays: what the header says of each array that is complete.
+    """
+
+    path: Path
+    fields: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @contextmanager
+    def array(
+        self, name: str, dtype: str, stored: np.dtype[Any] | None = None, row: tuple[int, ...] = ()
+    ) -> Iterator[ArrayFile]:
+        """The array ``name``, to which blocks of rows are appended; it is complete when the context ends well.
+
+        Args:
+            name: one of ``ARRAYS``.
+            dtype: what torch calls its type.
+            stored: the type in the file; ``dtype`` when ``None``.
+            row: the shape of a row.
+        """
+        file = ArrayFile(self.path / f"{name}.npy", np.dtype(dtype) if stored is None else stored, row)
+        with file:
+            yield file
+        self.arrays[name] = {"dtype": dtype, "shape": [file.rows, *row], "bytes": file.bytes, "crc32": file.crc32}
+
+
+@contextmanager
+def saving(path: str | Path) -> Iterator[Folder]:
+    """A graph folder to be written in pieces. It appears at ``path`` when the context ends well, and never otherwise.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as home:
+    ...     with saving(home + "/pair") as folder:
+    ...         for name, values in {"indptr": [0, 1, 2], "indices": [1, 0]}.items():
+    ...             with folder.array(name, "int64" if name == "indptr" else "int32") as out:
+    ...                 for value in values:
+    ...                     out.append(np.array([value]))
+    ...         folder.fields = {"name": "pair", "undirected": True, "metric": ""}
+    ...     open_graph(home + "/pair")
+    Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
+    """
     path = Path(path)
     _refuse_other(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = _sibling(path)
     aside.mkdir()
     try:
-        arrays = {n: _write(aside, n, t) for n in ARRAYS if (t := getattr(graph, n)) is not None}
-        header = {"format": FORMAT, "version": VERSION, **{n: getattr(graph, n) for n in FIELDS}, "arrays": arrays}
+        folder = Folder(aside)
+        yield folder
+        arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}
+        fields = {name: folder.fields.get(name) for name in FIELDS}
+        header = {"format": FORMAT, "version": VERSION, **fields, "arrays": arrays}
         (aside / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=1), encoding="utf-8")
         _swap_in(aside, path)
         _write_stamp(path, _stamp(path, header))
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return path
 
 
 def open_graph(path: str | Path, verify: bool = False) -> Graph:
@@ -167,19 +230,100 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def _write(folder: Path, name: str, values: Tensor | np.ndarray) -> dict[str, Any]:
+class ArrayFile:
+    """A ``.npy`` file of the bytes that ``np.save`` gives, appended block by block, with its checksum.
+
+    A block is written and summed on a thread of its own while the next one is made; it must not be changed meanwhile.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], row: tuple[int, ...]) -> None:
+        self.path, self.dtype, self.row, self.rows = path, dtype, row, 0
+        self._sum, self._size = 0, 0
+        self._file = path.open("wb")
+        self._worker, self._writing = ThreadPoolExecutor(1), Future[None]()
+        self._writing.set_result(None)
+        self._file.write(self._header())
+
+    def _header(self) -> bytes:
+        """It is as long for any number of rows: numpy leaves room for them."""
+        out = io.BytesIO()
+        shape = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(out, {**shape, "shape": (self.rows, *self.row)})
+        return out.getvalue()
+
+    def append(self, block: np.ndarray) -> None:
+        """Add rows, in the type of the file."""
+        block = np.ascontiguousarray(block, self.dtype)
+        if block.shape[1:] != self.row:
+            raise ValueError(f"rows of shape {block.shape[1:]} for an array of rows of shape {self.row}")
+        self._writing.result()
+        self.rows += len(block)
+        if block.size:
+            self._writing = self._worker.submit(self._write, block.reshape(-1).view(np.uint8))
+
+    def _write(self, data: np.ndarray) -> None:
+        with naming(self.path):
+            self._file.write(data.data)
+        self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
+
+    @property
+    def bytes(self) -> int:
+        """The size of the file."""
+        return len(self._header()) + self._size
+
+    @property
+    def crc32(self) -> str:
+        """The checksum of the file, of which the header is known last."""
+        return f"{joined_crc32(zlib.crc32(self._header()), self._sum, self._size):08x}"
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._writing.result()
+            self._file.seek(0)
+            self._file.write(self._header())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        finally:
+            self._worker.shutdown()
+            self._file.close()
+
+
+def joined_crc32(first: int, second: int, length: int) -> int:
+    """The CRC-32 of a text whose two pieces have these, the second piece being ``length`` bytes long.
+
+    A CRC is a remainder of polynomials over GF(2), the lowest power in the highest bit; the first piece is multiplied
+    by x^(8·length).
+
+    >>> joined_crc32(zlib.crc32(b"hand"), zlib.crc32(b"ful"), 3) == zlib.crc32(b"handful")
+    True
+    """
+    power, out = 1 << 23, first  # x^8, and its squares
+    while length:
+        if length & 1:
+            out = _crc_product(out, power)
+        power, length = _crc_product(power, power), length >> 1
+    return out ^ second
+
+
+def _crc_product(a: int, b: int) -> int:
+    out = 0
+    while a:
+        if a & (1 << 31):
+            out ^= b
+        a, b = (a << 1) & 0xFFFFFFFF, (b >> 1) ^ (0xEDB88320 if b & 1 else 0)
+    return out
+
+
+def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
+    """``values`` as numpy has them, and what torch calls their type."""
     if isinstance(values, np.ndarray):
-        array, dtype = values, str(values.dtype)
-    else:
-        tensor = values.detach().cpu().contiguous()
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        array = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    path = folder / f"{name}.npy"
-    with path.open("wb") as file:
-        np.save(file, array, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-    return {"dtype": dtype, "shape": list(array.shape), "bytes": path.stat().st_size, "crc32": _crc32(path)}
+        return values, str(values.dtype)
+    tensor = values.detach().cpu().contiguous()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy(), dtype
 
 
 def _sibling(path: Path) -> Path:

@@ -64,3 +64,22 @@ def test_mistakes_are_one_line(tables: tuple[Path, Path], tmp_path: Path) -> Non
         assert result.code == 2
         assert message in result.stderr.replace("\n", "")
         assert not (tmp_path / "g").exists()
+
+
+def test_a_data_set_by_name_in_memory_and_within_a_budget(tmp_path: Path) -> None:
+    name = "synthetic?nodes=300&degree=4&features=4&half=1"
+    for folder, memory in (("a", ()), ("b", ("--memory", "8GiB"))):
+        result = handful("import", name, "--out", tmp_path / folder, *memory)
+        assert result.code == 0, result.stderr
+        assert "300 nodes" in result.stdout
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+    for args, message in (
+        ((name, "--memory", "much"), "a size is a number of bytes"),
+        ((name, "--memory", "1MiB"), "synthetic with 300 nodes needs 64.0 MiB beside"),
+        (("debian", "--memory", "8GiB"), "data set 'debian' is made in memory"),
+    ):
+        result = handful("import", *args, "--out", tmp_path / "c")
+        assert result.code == 2
+        assert message in result.stderr.replace("\n", " ")
+        assert not (tmp_path / "c").exists()

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handful.datasets import load
-from handful.datasets.synthetic import BlockModel, generate
-from handful.errors import DatasetError
-from handful.graph import Graph
+from faults.programs import finished
+from handful.datasets import load, write
+from handful.datasets.synthetic import BlockModel, generate, write_within
+from handful.errors import DatasetError, HandfulError
+from handful.graph import MASKS, Graph
 from handful.kernels.threads import get_threads, set_threads
+from handful.storage import save
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +141,78 @@ def test_the_seed_decides_and_threads_do_not() -> None:
         ("train=0", "train must be"),
         ("train=0.9&val=0.2", "val must be between 0 and 0.1"),
         ("signal=nan", "signal must be"),
+        ("train=0.5&val=0.2&test=0.4", "test must be between 0 and 0.3"),
+        ("half=1&bfloat16=1", "give half or bfloat16"),
     ],
 )
 def test_options_that_make_no_graph(query: str, message: str) -> None:
     with pytest.raises(DatasetError, match=message):
         load(f"synthetic?{query}")
+
+
+@given(
+    st.builds(
+        BlockModel,
+        nodes=st.integers(100, 1000),
+        degree=st.floats(0, 10),
+        classes=st.integers(2, 5),
+        features=st.integers(0, 5),
+        half=st.booleans(),
+        train=st.floats(0.1, 0.5),
+        test=st.none() | st.floats(0, 0.2),
+        seed=st.integers(0, 5),
+    ),
+    st.sampled_from([10_000, 50_000, 1 << 24]),
+)
+@settings(max_examples=15, deadline=None)
+def test_straight_to_a_folder_it_is_the_same_whatever_the_room(model: BlockModel, room: int) -> None:
+    with TemporaryDirectory() as folder:
+        whole, pieces = save(generate(model), Path(folder, "whole")), Path(folder, "pieces")
+        write_within(model, pieces, room)
+        assert sorted(path.name for path in pieces.iterdir()) == sorted(path.name for path in whole.iterdir())
+        for path in whole.iterdir():
+            assert path.read_bytes() == (pieces / path.name).read_bytes(), path.name
+
+
+def test_brain_floats_and_a_share_of_test_nodes(tmp_path: Path) -> None:
+    name = "synthetic?nodes=400&degree=4&features=3&bfloat16=1&train=0.1&val=0.1&test=0.2"
+    graph = load(name)
+    assert graph.x is not None
+    assert graph.x.dtype == torch.bfloat16
+    assert [int(getattr(graph, mask).sum()) for mask in MASKS] == [40, 40, 80]
+    write(name, tmp_path / "g", memory="8GiB")
+    assert (tmp_path / "g" / "x.npy").read_bytes() == (save(graph, tmp_path / "h") / "x.npy").read_bytes()
+
+
+def test_too_little_memory_names_what_would_do(tmp_path: Path) -> None:
+    with pytest.raises(HandfulError, match=r"synthetic with 1,000 nodes needs 64.0 MiB beside .*: give at least"):
+        write("synthetic?nodes=1000", tmp_path / "g", memory="1MiB")
+    assert not (tmp_path / "g").exists()
+
+
+WATCHED = """
+import sys, threading, time
+from handful.budget import anonymous
+from handful.datasets import write
+small, name, folder = sys.argv[1:]
+write(small, folder, "8GiB")  # compile first
+peak, held = [0], anonymous()
+def watch():
+    while True:
+        peak[0] = max(peak[0], anonymous())
+        time.sleep(0.002)
+threading.Thread(target=watch, daemon=True).start()
+budget = held + (80 << 20)
+write(name, folder, budget)
+print(budget - peak[0], peak[0] - held)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
+def test_the_budget_is_kept(tmp_path: Path) -> None:
+    """Two million edges and 51 MB of features, while 80 MiB may be held beside what Python and its libraries take."""
+    small, large = (f"synthetic?nodes={nodes}&degree=10&half=1&features=128" for nodes in (1000, 200_000))
+    out, _ = finished("-c", WATCHED, small, large, tmp_path / "g")
+    spare, used = map(int, out.split())
+    assert spare >= 0
+    assert used > 10 << 20

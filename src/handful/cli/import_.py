@@ -18,7 +18,10 @@ ColumnsOption = Annotated[str | None, typer.Option(help="Columns, separated by c
 @app.command("import")
 def import_graph(
     edges: Annotated[
-        Path, typer.Argument(help="An edge list (.csv, .tsv, .txt, .parquet), or any graph file or folder.")
+        str,
+        typer.Argument(
+            help="An edge list (.csv, .tsv, .txt, .parquet), any graph file or folder, or the name of a data set."
+        ),
     ],
     nodes: Annotated[Path | None, typer.Argument(help="A node table: id, label, features, perhaps a split.")] = None,
     to: Annotated[Path, typer.Option("--out", help="The folder to write.")] = Path("graph"),
@@ -58,15 +61,18 @@ def import_graph(
     ] = "rh",
     seed: Annotated[int, typer.Option(help="The seed of that split.")] = 0,
     metric: Annotated[str | None, typer.Option(help="accuracy, average_precision or roc_auc.")] = None,
+    memory: p.Memory = None,
     json: p.Json = False,
 ) -> None:
     """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
+    from handful.datasets import load, write
     from handful.datasets.files import read_graph
     from handful.datasets.importer import Columns, Handling
+    from handful.datasets.registry import is_name
     from handful.datasets.splits import drawn_split
     from handful.graph import MASKS
     from handful.runs import find_schema
-    from handful.storage import save
+    from handful.storage import open_graph, save
 
     started = time.perf_counter()
     columns = Columns(
@@ -85,14 +91,23 @@ def import_graph(
             rows += count
             status.update(f"reading: {rows:,} edges")
 
-        graph = read_graph(edges, nodes, columns=columns, how=how, schema=found, progress=progress, say=note, **fields)
-        if undirected:
-            status.update("adding the reverse of every edge")
-            graph = graph.to_undirected()
-        if graph.y is not None and graph.train_mask is None and found is None:
-            graph = graph.replace(**drawn_split(graph, split, seed))
-        status.update("writing")
-        save(graph, to)
+        if memory is not None:
+            status.update("writing")
+            write(edges, to, memory)
+            graph = open_graph(to)
+        else:
+            if is_name(edges):
+                graph = load(edges)
+            else:
+                options: dict[str, Any] = {"columns": columns, "how": how, "schema": found}
+                graph = read_graph(edges, nodes, **options, progress=progress, say=note, **fields)
+            if undirected:
+                status.update("adding the reverse of every edge")
+                graph = graph.to_undirected()
+            if graph.y is not None and graph.train_mask is None and found is None:
+                graph = graph.replace(**drawn_split(graph, split, seed))
+            status.update("writing")
+            save(graph, to)
     sizes = {m.removesuffix("_mask"): int(t.sum()) for m in MASKS if (t := getattr(graph, m)) is not None}
     size = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
     more = {"classes": graph.num_classes, "undirected": graph.undirected, "split": sizes, "schema": graph.schema}

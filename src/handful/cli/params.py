@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from handful.budget import as_bytes
 from handful.cli.app import integers
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
@@ -55,6 +56,12 @@ def setting(param: typer.CallbackParam, value: Any) -> Any:
 def _seeds(text: str | None) -> str | None:
     if text is not None:
         integers(text, "--seeds")
+    return text
+
+
+def _size(text: str | None) -> str | None:
+    if text is not None:
+        as_bytes(text)
     return text
 
 
@@ -108,6 +115,10 @@ Seeds = Annotated[
     ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, … (else cpu).")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="How much memory the process may hold, such as 8GiB; files take the rest.", callback=_size),
+]
 Threads = Annotated[int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, callback=_use_threads)]
 Model = Annotated[
     str | None,

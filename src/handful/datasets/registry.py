@@ -71,6 +71,8 @@ class Source:
     """A dataclass whose fields are what may follow the question mark."""
     scheme: bool = False
     """Whether the name is followed by ``:rest``."""
+    write: Callable[[Query, Path, int | str], None] | None = None
+    """Saves the graph straight in a folder, within so much memory; ``None`` if it is always made in memory."""
     on_disk: Callable[[Path], bool] | None = None
     """Whether the data are below this home; ``None`` if they need no file (embedded or generated)."""
 
@@ -110,26 +112,84 @@ def load(
     >>> load("synthetic?nodes=500&degree=4&features=8&classes=5")
     Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
+    text = _checked(name, split, seed)
+    found = _query(text, split, root, seed)
+    if found is None:
+        return _from_path(text, split, seed)
+    source, query = found
+    graph = source.load(query)
+    own = (source.scheme or bool(source.splits)) and not (split and is_drawn(split))
+    return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
+
+
+def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
+    """Save a graph by name straight in a folder, the same bytes as ``handful.storage.save(load(name), path)`` writes.
+
+    Args:
+        name: of a data set that can be made so: ``synthetic`` with its options.
+        path: the folder, as ``handful.storage.save`` takes it.
+        memory: the anonymous memory that this process may hold, such as ``"4GiB"``.
+
+    Raises:
+        DatasetError: there is no such data set, or it is always made in memory.
+
+    >>> from handful.storage import open_graph
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write("synthetic?nodes=500&degree=4&features=8&classes=5", folder + "/graph", memory="4GiB")
+    ...     open_graph(folder + "/graph")
+    Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
+    """
+    found = _query(name, None, None, 0)
+    if found is None:
+        raise DatasetError(unknown("data set", name, sources()))
+    source, query = found
+    if source.write is None:
+        able = ", ".join(one.name for one in sources().values() if one.write is not None)
+        raise DatasetError(f"data set '{source.name}' is made in memory: leave memory out, or choose from {able}")
+    source.write(query, Path(path), memory)
+
+
+def is_name(text: str) -> bool:
+    """Whether ``text`` names a data set, and is no path.
+
+    >>> is_name("synthetic?nodes=500"), is_name("./debian")
+    (True, False)
+    """
+    return _source(text) is not None
+
+
+def _checked(name: str | os.PathLike[str], split: str | None, seed: int) -> str:
     if not isinstance(name, str | os.PathLike):
         raise DatasetError(f"a graph is given by its name or path, got {name!r}")
     if split is not None and not isinstance(split, str):
         raise DatasetError(f"split takes a name such as rh or random:60/20/20, got {split!r}")
     check_seed(seed)
-    text = os.fspath(name)
-    base, _, given = text.partition("?")
-    kind, colon, rest = base.partition(":")
+    return os.fspath(name)
+
+
+def _source(text: str) -> Source | None:
+    kind, colon, _ = text.partition("?")[0].partition(":")
     source = sources().get(kind)
-    if source is None or (colon and not source.scheme):
-        return _from_path(text, split, seed)
+    return None if source is None or (colon and not source.scheme) else source
+
+
+def _query(text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int) -> tuple[Source, Query] | None:
+    """The data set that ``text`` names and what it is asked for; ``None`` for a path."""
+    source = _source(text)
+    if source is None:
+        return None
+    base, _, given = text.partition("?")
+    rest = base.partition(":")[2]
     if source.scheme and not rest:
-        raise DatasetError(f"'{text}' is not complete: write {kind}:NAME, {source.description}")
-    # A family knows the splits of its members; for a data set without own splits they are drawn below.
+        raise DatasetError(f"'{text}' is not complete: write {source.name}:NAME, {source.description}")
+    # A family knows the splits of its members; for a data set without own splits they are drawn by ``load``.
     own = split if source.scheme or source.splits else None
     if own is not None and is_drawn(own):
         own = None
     if own is not None and source.splits and own not in source.splits:
-        raise DatasetError(f"data set '{kind}': " + unknown("split", own, source.splits))
-    query = Query(
+        raise DatasetError(f"data set '{source.name}': " + unknown("split", own, source.splits))
+    return source, Query(
         name=text,
         rest=rest,
         split=own or (source.splits[0] if source.splits else None),
@@ -137,8 +197,6 @@ def load(
         seed=seed,
         options=_options(source, given),
     )
-    graph = source.load(query)
-    return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
 
 
 def _from_path(text: str, split: str | None, seed: int) -> Graph:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from handful.errors import DatasetError
 from handful.graph import MASKS, Graph, is_label
+from handful.kernels.csr import index_dtype
 from handful.random import generator
 
 Masks = dict[str, Tensor]
@@ -24,6 +25,8 @@ RANDOM_HIGH: Shares = (0.50, 0.25, 0.25)
 RANDOM_LOW: Shares = (0.10, 0.10, 0.80)
 SPLIT = "stratified:60/20/20"
 """What is drawn for a graph that comes without a split, where nobody names one."""
+BLOCK = 1 << 22
+"""How many nodes are marked at once."""
 NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
@@ -56,8 +59,12 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
     >>> {name: int(mask.sum()) for name, mask in random_split(10, (0.5, 0.2, 0.3), seed=0).items()}
     {'train_mask': 5, 'val_mask': 2, 'test_mask': 3}
     """
-    nodes = np.arange(num_nodes) if among is None else among.cpu().numpy().nonzero()[0]
-    return _by_order(generator(seed).permutation(nodes), num_nodes, shares)
+    if among is None:
+        nodes = np.arange(num_nodes, dtype=index_dtype(num_nodes))
+    else:
+        nodes = among.cpu().numpy().nonzero()[0]
+    generator(seed).shuffle(nodes)
+    return _by_order(nodes, num_nodes, shares)
 
 
 def rank_split(rank: Tensor, shares: Shares) -> Masks:
@@ -176,7 +183,8 @@ def _by_order(order: np.ndarray, num_nodes: int, shares: Shares) -> Masks:
 
 
 def _masks(groups: list[np.ndarray], num_nodes: int) -> Masks:
-    out = {name: torch.zeros(num_nodes, dtype=torch.bool) for name in MASKS}
+    out = {name: np.zeros(num_nodes, bool) for name in MASKS}
     for name, group in zip(MASKS, groups, strict=True):
-        out[name][torch.from_numpy(group)] = True
-    return out
+        for lo in range(0, len(group), BLOCK):  # numpy makes an int64 of every index
+            out[name][group[lo : lo + BLOCK]] = True
+    return {name: torch.from_numpy(mask) for name, mask in out.items()}

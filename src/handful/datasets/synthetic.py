@@ -4,29 +4,40 @@ Classes have equal sizes. The node of rank i in its class of n has the weight w_
 which makes P(degree > k) fall as k^(1 − exponent) up to the cutoff that i₀ sets. Of N·degree/2 pairs each has one end
 drawn by weight from all nodes and the other by weight from the same class (with probability ``homophily``) or from
 another class. Pairs that hit one node twice are dropped and repeated pairs merged, so that the graph is simple and its
-mean degree a little below ``degree``. Every number is a hash of (seed, counter): threads do not change the graph.
+mean degree a little below ``degree``. Every number is a hash of (seed, counter): neither threads nor the memory that
+there is change the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from handful.budget import require_disk, room
+from handful.datasets.edge_sort import EdgeSort
 from handful.datasets.memory import require_memory
 from handful.datasets.registry import Query, Source
-from handful.datasets.splits import random_split
+from handful.datasets.splits import Shares, random_split
 from handful.errors import DatasetError
 from handful.graph import Graph
 from handful.kernels.block_model import draw_ends, noisy_means, simple_rows
 from handful.kernels.csr import index_dtype
 from handful.random import derived_seed, generator
+from handful.storage import FIELDS, Folder, saving
 
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
 """The keys of the random streams."""
+PLACES = 1 << 18
+"""How many nodes are made at a time."""
+LEAST = 64 << 20
+"""The bytes to work with that ``write`` asks for at least."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,12 @@ class BlockModel:
     """How far the means of the classes lie from the origin, in standard deviations of the noise."""
     half: bool = False
     """Features in float16."""
+    bfloat16: bool = False
+    """Features in bfloat16."""
     train: float = 0.5
     val: float = 0.25
+    test: float | None = None
+    """All that is left, when not given."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -60,6 +75,7 @@ class BlockModel:
             "features": (0, 2**20),
             "train": (1 / self.nodes if self.nodes > 0 else 1, 1),
             "val": (0, 1 - self.train),
+            **({} if self.test is None else {"test": (0, 1 - self.train - self.val + 1e-9)}),
             "signal": (0, 1e6),
             "seed": (0, 2**62),
         }
@@ -71,10 +87,19 @@ class BlockModel:
             raise DatasetError(f"synthetic: exponent must be above 2, got {self.exponent}: the mean degree is infinite")
         if self.exponent > 1000:
             raise DatasetError(f"synthetic: exponent must be at most 1000, got {self.exponent}")
-        # Ends are drawn, put in order and checked: an edge is held about four times, and a node's row of x twice.
-        width = 2 if self.half else 4
-        needed = self.nodes * (self.degree * 32 + self.features * 2 * width + 100)
-        require_memory(needed, f"synthetic with {self.nodes:,} nodes of degree {self.degree:g}")
+        if self.half and self.bfloat16:
+            raise DatasetError("synthetic: half is float16, and features have one type: give half or bfloat16")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the features."""
+        return torch.bfloat16 if self.bfloat16 else torch.float16 if self.half else torch.float32
+
+    @property
+    def shares(self) -> Shares:
+        """Of training, validation and test."""
+        rest = 1 - self.train - self.val
+        return self.train, self.val, rest if self.test is None else self.test
 
 
 # -- edges ----------------------------------------------------------------------------------------------------------
@@ -116,35 +141,87 @@ def _starts(model: BlockModel) -> np.ndarray:
     return np.array([model.nodes * c // model.classes for c in range(model.classes + 1)])
 
 
+@dataclass(frozen=True)
+class _Pairs:
+    """Which pairs each place has, and their other ends."""
+
+    model: BlockModel
+    member: np.ndarray
+    """The nodes class by class, heaviest first."""
+
+    @cached_property
+    def weights(self) -> list[_Weights]:
+        return [_weights(int(size), self.model) for size in np.diff(_starts(self.model))]
+
+    def first(self, lo: int, hi: int) -> np.ndarray:
+        """Where the pairs of places lo to hi begin, and where those of the last end.
+
+        Those of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, to within one.
+        """
+        n, pairs = self.model.nodes, round(self.model.nodes * self.model.degree / 2)
+        total = [
+            start + w.size * w.share(np.arange(max(lo - start, 0), min(hi + 1 - start, w.size)))
+            for start, w in zip(_starts(self.model), self.weights, strict=False)
+            if start <= hi and start + w.size > lo
+        ]
+        shift = generator(self.model.seed, START).random()
+        first = np.floor(np.concatenate(total) * (pairs / n) + shift).astype(np.int64)
+        return first if hi < n else np.append(first, pairs)
+
+    def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
+        """The other end of every pair of the places from ``lo`` on that ``first`` is of."""
+        low = np.array([w.offset**w.power for w in self.weights])
+        high = np.array([(w.size + w.offset) ** w.power for w in self.weights])
+        offset, power = np.array([w.offset for w in self.weights]), self.weights[0].power
+        key, same = np.uint64(derived_seed(self.model.seed, PAIRS)), float(self.model.homophily)
+        return draw_ends(first, _starts(self.model), self.member, low, high, offset, power, same, key, lo)
+
+    def blocks(self, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Both ends of all pairs, ``most`` of them at a time, or more where one place has more."""
+        for lo in range(0, self.model.nodes, PLACES):
+            first = self.first(lo, min(lo + PLACES, self.model.nodes))
+            i = 0
+            while i < len(first) - 1:
+                j = max(i + 1, int(np.searchsorted(first, first[i] + most, "right")) - 1)
+                some = first[i : j + 1]
+                yield np.repeat(self.member[lo + i : lo + j], np.diff(some)), self.ends(lo + i, some)
+                i = j
+
+
+def _order(model: BlockModel) -> np.ndarray:
+    """The nodes class by class, heaviest first."""
+    member = np.arange(model.nodes, dtype=index_dtype(model.nodes))
+    generator(model.seed, ORDER).shuffle(member)
+    return member
+
+
+def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
+    """int16 ``(N,)``, the class of every node."""
+    y, start = np.empty(model.nodes, np.int16), _starts(model)
+    for lo in range(0, model.nodes, PLACES):
+        some = member[lo : lo + PLACES]
+        y[some] = np.searchsorted(start, np.arange(lo, lo + len(some)), "right") - 1
+    return y
+
+
 def topology(model: BlockModel, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``indptr`` and ``indices`` of the model; ``member`` lists the nodes class by class, heaviest first."""
-    n, start, pairs = model.nodes, _starts(model), round(model.nodes * model.degree / 2)
-    weights = [_weights(int(size), model) for size in np.diff(start)]
-    # The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, to within one.
-    total = np.concatenate([s + w.size * w.share(np.arange(w.size)) for s, w in zip(start, weights, strict=False)])
-    first = np.append(np.floor(total * (pairs / n) + generator(model.seed, START).random()), pairs).astype(np.int64)
-    low = np.array([w.offset**w.power for w in weights])
-    high = np.array([(w.size + w.offset) ** w.power for w in weights])
-    offset, power = np.array([w.offset for w in weights]), weights[0].power
-    key = np.uint64(derived_seed(model.seed, PAIRS))
-    other = draw_ends(first, start, member, low, high, offset, power, float(model.homophily), key)
-    return simple_rows(first, member, other)
+    pairs = _Pairs(model, member)
+    first = pairs.first(0, model.nodes)
+    return simple_rows(first, member, pairs.ends(0, first))
 
 
 # -- features -------------------------------------------------------------------------------------------------------
 
 
-def block_features(model: BlockModel, y: np.ndarray) -> Tensor:
-    """``(N, features)``: for each class a mean of length ``signal`` in a random direction, plus standard noise."""
+def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iterator[Tensor]:
+    """``(N, features)``, ``rows`` at a time: for each class a mean of length ``signal`` in a random direction, plus
+    standard noise."""
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)
     key = np.uint64(derived_seed(model.seed, NOISE))
-    out = torch.empty(model.nodes, model.features, dtype=torch.float16 if model.half else torch.float32)
-    # In blocks, since numba has no float16.
-    for begin in range(0, model.nodes, 1 << 18):
-        block = slice(begin, begin + (1 << 18))
-        out[block] = torch.from_numpy(noisy_means(y[block], means, key, begin))
-    return out
+    for lo in range(0, model.nodes, rows):
+        yield torch.from_numpy(noisy_means(y[lo : lo + rows].astype(np.int64), means, key, lo)).to(model.dtype)
 
 
 # -- the graph ------------------------------------------------------------------------------------------------------
@@ -152,17 +229,23 @@ def block_features(model: BlockModel, y: np.ndarray) -> Tensor:
 
 def generate(model: BlockModel) -> Graph:
     """The graph of a block model; the same options give the same graph."""
-    member = generator(model.seed, ORDER).permutation(model.nodes).astype(index_dtype(model.nodes))
-    y = np.empty(model.nodes, np.int64)
-    y[member] = np.repeat(np.arange(model.classes), np.diff(_starts(model)))
-    shares = model.train, model.val, 1 - model.train - model.val
-    masks: dict[str, Any] = random_split(model.nodes, shares, derived_seed(model.seed, SPLIT))
+    # Ends are drawn, put in order and checked: an edge is held about four times, and a node's row of x twice.
+    needed = model.nodes * (model.degree * 32 + model.features * 2 * model.dtype.itemsize + 100)
+    require_memory(needed, f"synthetic with {model.nodes:,} nodes of degree {model.degree:g}")
+    masks: dict[str, Any] = random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT))
+    member = _order(model)
+    y = _classes(model, member)
     indptr, indices = topology(model, member)
+    x = None
+    if model.features:
+        x = torch.empty(model.nodes, model.features, dtype=model.dtype)
+        for lo, block in zip(range(0, model.nodes, PLACES), block_features(model, y), strict=True):
+            x[lo : lo + PLACES] = block
     return Graph(
         torch.from_numpy(indptr),
         torch.from_numpy(indices),
-        x=block_features(model, y) if model.features else None,
-        y=torch.from_numpy(y),
+        x=x,
+        y=torch.from_numpy(y.astype(np.int64)),
         num_classes=model.classes,
         undirected=True,
         name="synthetic",
@@ -170,9 +253,81 @@ def generate(model: BlockModel) -> Graph:
     )
 
 
+def write(model: BlockModel, path: Path, memory: int | str) -> None:
+    """Save the graph of a block model in the folder ``path``, the same bytes as of ``generate`` and ``save``.
+
+    Args:
+        model: of any size that the disk has room for.
+        path: as ``handful.storage.save`` takes it.
+        memory: the anonymous memory that this process may hold, such as ``"4GiB"``: 8 bytes for every node, and
+            ``LEAST`` to work with.
+
+    Raises:
+        HandfulError: it is too little memory, or the disk has no room.
+    """
+    name = f"synthetic with {model.nodes:,} nodes"
+    edges = model.nodes * model.degree
+    width = model.features * model.dtype.itemsize + 19
+    require_disk(edges * 12 + model.nodes * width, path, name)
+    write_within(model, path, room(memory, 8 * model.nodes + LEAST, name))
+
+
+def write_within(model: BlockModel, path: Path, room: int) -> None:
+    """``write`` with ``room`` bytes to work with."""
+    with saving(path) as folder:
+        for name, mask in random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT)).items():
+            with folder.array(name, "bool") as out:
+                out.append(mask.numpy())
+        member = _order(model)
+        _write_topology(model, member, folder, max(room - 6 * model.nodes, room // 8))
+        y = _classes(model, member)
+        del member
+        with folder.array("y", "int64") as out:
+            for lo in range(0, model.nodes, PLACES):
+                out.append(y[lo : lo + PLACES].astype(np.int64))
+        if model.features:
+            rows = max(1, min(PLACES, room // 32 // model.features))
+            dtype = str(model.dtype).removeprefix("torch.")
+            stored = np.dtype(np.int16 if model.bfloat16 else dtype)
+            with folder.array("x", dtype, stored, (model.features,)) as out:
+                for block in block_features(model, y, rows):
+                    out.append((block.view(torch.int16) if model.bfloat16 else block).numpy())
+        folder.fields = _fields(model)
+
+
+def _write_topology(model: BlockModel, member: np.ndarray, folder: Folder, room: int) -> None:
+    scratch = folder.path / "scratch"
+    scratch.mkdir()
+    sort = EdgeSort(scratch, model.nodes, room)
+    for own, other in _Pairs(model, member).blocks(sort.block):
+        sort.add(own, other)
+    with folder.array("indptr", "int64") as indptr, folder.array("indices", str(sort.dtype)) as indices:
+        end = np.zeros(1, np.int64)
+        indptr.append(end)
+        for counts, sources in sort.rows():
+            ends = end + np.cumsum(counts)
+            end = ends[-1:]
+            indptr.append(ends)
+            indices.append(sources)
+    scratch.rmdir()
+
+
+def _fields(model: BlockModel) -> dict[str, Any]:
+    """What the graph of the model says beside its arrays: that of one whose class sizes differ as its own do."""
+    sizes = np.diff(_starts(model))
+    y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
+    like = Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")
+    return {name: getattr(like, name) for name in FIELDS}
+
+
 def _load(query: Query) -> Graph:
     """The graph of the options in the name."""
     return generate(query.options)
+
+
+def _write(query: Query, path: Path, memory: int | str) -> None:
+    """The same straight to a folder."""
+    write(query.options, path, memory)
 
 
 _DEFAULT = BlockModel()
@@ -182,6 +337,7 @@ SOURCES = (
         name="synthetic",
         description=f"degree-corrected block model; options {', '.join(f.name for f in fields(BlockModel))}",
         load=_load,
+        write=_write,
         task=f"{_DEFAULT.classes} classes",
         nodes=_DEFAULT.nodes,
         edges=round(_DEFAULT.nodes * _DEFAULT.degree),

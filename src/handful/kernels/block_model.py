@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.kernels.buckets import sort_distinct
 from handful.kernels.counter import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
@@ -17,22 +18,22 @@ Array = np.ndarray
 
 
 @kernel
-def _draw(lo: int, hi: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any, power: float,
-          homophily: float, key: Any, out: Any) -> None:  # fmt: skip
-    """The other ends of the pairs of places lo to hi."""
+def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any,
+          power: float, homophily: float, key: Any, out: Any) -> None:  # fmt: skip
+    """The other ends of the pairs of places begin + lo to begin + hi."""
     classes = start.shape[0] - 1
-    own = np.searchsorted(start, lo, side="right") - 1
-    for place in range(lo, hi):
-        while place >= start[own + 1]:
+    own = np.searchsorted(start, begin + lo, side="right") - 1
+    for i in range(lo, hi):
+        while begin + i >= start[own + 1]:
             own += 1
-        for e in range(first[place], first[place + 1]):
+        for e in range(first[i], first[i + 1]):
             c = own
             if uniform(key, 3 * e) >= homophily:
                 c = (own + 1 + below(key, 3 * e + 1, classes - 1)) % classes
             u = uniform(key, 3 * e + 2)
             rank = int((low[c] + u * (high[c] - low[c])) ** (1 / power) - offset[c])
             size = start[c + 1] - start[c]
-            out[e] = member[start[c] + min(max(rank, 0), size - 1)]
+            out[e - first[0]] = member[start[c] + min(max(rank, 0), size - 1)]
 
 
 def draw_ends(
@@ -45,27 +46,29 @@ def draw_ends(
     power: float,
     homophily: float,
     key: np.uint64,
+    begin: int = 0,
 ) -> Array:
-    """The other end of every pair.
+    """The other end of every pair of some places.
 
     With probability ``homophily`` it is of the class of the pair's place, else of another class, all of them equally
     likely. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1).
 
     Args:
-        first: int64 ``(places + 1,)``, where the pairs of each place begin.
+        first: int64 ``(places + 1,)``, where the pairs of each of these places begin.
         start: int64 ``(classes + 1,)``, where the places of each class begin.
-        member: ``(places,)``, the node at each place.
+        member: the node at each place of all.
         low, high, offset: float64 ``(classes,)``.
         power: of all classes.
         homophily: the share of pairs within a class.
         key: of the random numbers.
+        begin: the first of these places.
 
     Returns:
         ``(pairs,)``, nodes in the type of ``member``.
     """
-    out = np.empty(int(first[-1]), member.dtype)
-    ranges = row_ranges(first, get_threads())
-    run(_draw, ranges, first, start, member, low, high, offset, power, homophily, key, out)
+    out = np.empty(int(first[-1] - first[0]), member.dtype)
+    ranges = row_ranges(first - first[0], get_threads())
+    run(_draw, ranges, begin, first, start, member, low, high, offset, power, homophily, key, out)
     return out
 
 
@@ -91,20 +94,6 @@ def _place(lo: int, hi: int, first: Any, member: Any, other: Any, cursor: Any, o
 
 
 @kernel
-def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, kept: Any) -> None:
-    """Sort each row and bring its distinct values to its front."""
-    for v in range(lo, hi):
-        row = indices[indptr[v] : indptr[v + 1]]
-        row.sort()
-        count = 0
-        for i in range(row.shape[0]):
-            if count == 0 or row[i] != row[count - 1]:
-                row[count] = row[i]
-                count += 1
-        kept[v] = count
-
-
-@kernel
 def _close_gaps(lo: int, hi: int, indptr: Any, old_indptr: Any, old: Any, out: Any) -> None:
     for v in range(lo, hi):
         for i in range(indptr[v + 1] - indptr[v]):
@@ -123,7 +112,7 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
     loose = np.concatenate([[0], np.cumsum(degree)])
     indices = np.empty(loose[-1], other.dtype)
     run(_place, rows, first, member, other, loose[:-1].copy(), indices)
-    over_rows(_sort_rows, loose, indices, degree)
+    over_rows(sort_distinct, loose, indices, degree)
     indptr = np.concatenate([[0], np.cumsum(degree)])
     if indptr[-1] == loose[-1]:
         return indptr, indices

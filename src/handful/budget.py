@@ -1,0 +1,84 @@
+"""How much memory a job may take: sizes as people write them, and the room that a budget leaves to a process.
+
+A budget is of anonymous memory, all that the process holds and no file backs (RssAnon): pages of memory-mapped files
+and the system's cache of files do not count, since the system takes them back when it needs them.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import shutil
+from pathlib import Path
+
+from handful.errors import HandfulError
+
+UNITS = {"": 1, **{f"{prefix}B": 1000**i for i, prefix in enumerate("kMGT", 1)}}
+UNITS |= {f"{prefix}iB": 1024**i for i, prefix in enumerate("KMGT", 1)} | {"B": 1}
+_STATUS = Path("/proc/self/status")
+
+
+def as_bytes(size: int | str) -> int:
+    """A size in bytes: a number of them, or a number with a unit.
+
+    >>> as_bytes("8GiB"), as_bytes("1.5 MB"), as_bytes(4096)
+    (8589934592, 1500000, 4096)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(size))
+    units = {unit.lower(): scale for unit, scale in UNITS.items()}
+    if isinstance(size, bool) or found is None or found[2].lower() not in units:
+        raise HandfulError(f"a size is a number of bytes, or one with a unit, such as 8GiB or 500MB; got {size!r:.60}")
+    count = float(found[1]) * units[found[2].lower()]
+    if not 1 <= count < 2**63:
+        raise HandfulError(f"a size must be at least one byte and below 8 EiB, got {size!r:.60}")
+    return int(count)
+
+
+def in_words(count: float) -> str:
+    """A number of bytes for people.
+
+    >>> in_words(1.5 * 2**30), in_words(3 * 2**20), in_words(700)
+    ('1.5 GiB', '3.0 MiB', '700 bytes')
+    """
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if count >= UNITS[unit]:
+            return f"{count / UNITS[unit]:,.1f} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def anonymous() -> int:
+    """The anonymous memory of this process in bytes; 0 where the system does not tell."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", _STATUS.read_text()) if _STATUS.exists() else None
+    return 0 if found is None else 1024 * int(found[1])
+
+
+def room(memory: int | str, least: int, what: str) -> int:
+    """What ``memory`` leaves beside all that the process holds already, in bytes.
+
+    Raises:
+        HandfulError: it is less than ``least``, which ``what`` needs; the message says which budget would do.
+
+    >>> room("1PB", 0, "nothing")
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: a size is a number of bytes, or one with a unit, such as 8GiB or 500MB; got '1PB'
+    """
+    gc.collect()
+    held, budget = anonymous(), as_bytes(memory)
+    if budget - held < least:
+        raise HandfulError(
+            f"{what} needs {in_words(least)} beside the {in_words(held)} that this process holds, and memory is "
+            f"{in_words(budget)}: give at least {in_words(1.05 * (held + least))}"
+        )
+    return budget - held
+
+
+def require_disk(needed: float, folder: Path, what: str) -> None:
+    """Refuse what takes more bytes than the disk of ``folder``, which need not exist yet, has free.
+
+    >>> require_disk(1, Path("."), "a byte")
+    """
+    place = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise HandfulError(f"{what} takes {in_words(needed)} of disk, and {place} has room for {in_words(free)}")

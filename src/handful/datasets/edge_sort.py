@@ -1,0 +1,136 @@
+"""Edges as the rows of a CSR within a budget: scattered into files by ranges of rows, then sorted range by range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from handful.budget import in_words
+from handful.errors import DatasetError, GraphError
+from handful.files import naming
+from handful.kernels.buckets import distinct_rows, in_buckets
+from handful.kernels.csr import index_dtype
+from handful.kernels.threads import get_threads, run
+
+FAN = 6
+"""A range of rows is cut into 2⁶ at most: so many files are open at once."""
+RECORD_NUMBERS = 2
+"""A record is a target and a source."""
+BLOCK = 1 << 22
+"""The most edges of a block: larger ones are not faster."""
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """Rows ``lo`` to ``lo + 2^shift`` and the file with their records."""
+
+    path: Path
+    lo: int
+    shift: int
+
+
+class EdgeSort:
+    """The simple undirected graph of a stream of pairs: loops are dropped, and repeated pairs merged.
+
+    Args:
+        folder: where the scratch files go; they take 16 bytes for every pair of int32 ids, and are gone at the end.
+        num_nodes: N.
+        room: how many bytes of memory may be used.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     sort = EdgeSort(Path(folder), num_nodes=3, room=1 << 20)
+    ...     sort.add(np.array([0, 1]), np.array([2, 1]))
+    ...     [(counts.tolist(), sources.tolist()) for counts, sources in sort.rows() if len(sources)]
+    [([1], [2]), ([1], [0])]
+    """
+
+    def __init__(self, folder: Path, num_nodes: int, room: int) -> None:
+        self.folder, self.num_nodes, self.room = folder, num_nodes, room
+        self.dtype = np.dtype(index_dtype(num_nodes))
+        self._whole = _Bucket(folder / "edges", 0, max(0, num_nodes - 1).bit_length())
+        self._seen = 0
+
+    @property
+    def block(self) -> int:
+        """How many edges a block that is added may have: what is made of it takes half of the room."""
+        return int(min(max(self.room // (8 * RECORD_NUMBERS * self.dtype.itemsize), 1), BLOCK))
+
+    def add(self, rows: np.ndarray, columns: np.ndarray) -> None:
+        """Take the pairs ``(rows[i], columns[i])``, at most ``block`` of them.
+
+        Raises:
+            GraphError: an end of a pair is not a node.
+        """
+        self._scatter(
+            self._whole, rows.astype(self.dtype, copy=False), columns.astype(self.dtype, copy=False), both=True
+        )
+        self._seen += len(rows)
+
+    def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For one range of rows after another: the number of sources of each row, and the sources, ascending."""
+        buckets = self._cut(self._whole)
+        while some := list(islice(buckets, get_threads())):
+            yield from run(lambda k, _: self._sorted(some[k]), [(k, k + 1) for k in range(len(some))])
+
+    # -- ranges of rows -----------------------------------------------------------------------------------------
+
+    def _parts(self, bucket: _Bucket) -> list[_Bucket]:
+        shift = max(0, bucket.shift - FAN)
+        los = range(bucket.lo, min(bucket.lo + (1 << bucket.shift), self.num_nodes), 1 << shift)
+        return [_Bucket(bucket.path.with_name(f"{bucket.path.name}-{k}"), lo, shift) for k, lo in enumerate(los)]
+
+    def _scatter(self, bucket: _Bucket, rows: np.ndarray, columns: np.ndarray, *, both: bool) -> None:
+        """Append each edge to the file of the part of ``bucket`` that its row is in; the reverse too, if ``both``."""
+        parts = self._parts(bucket)
+        shift = max(0, bucket.shift - FAN)
+        records, starts, bad = in_buckets(rows, columns, self.num_nodes, bucket.lo, shift, len(parts), both)
+        if bad >= 0:
+            ends = f"{rows[bad]} and {columns[bad]}"
+            raise GraphError(f"edge {self._seen + bad} joins {ends}: node ids run from 0 to {self.num_nodes - 1}")
+        for part, lo, hi in zip(parts, starts[:-1], starts[1:], strict=True):
+            if hi > lo:
+                with naming(part.path), part.path.open("ab") as file:
+                    file.write(records[lo:hi].reshape(-1).view(np.uint8).data)
+
+    def _cut(self, bucket: _Bucket) -> Iterator[_Bucket]:
+        """The parts of a bucket that fit, in order; those that do not are cut again."""
+        for part in self._parts(bucket):
+            needed, fits = self._needed(part), self.room // (get_threads() + 1)
+            if needed <= fits:
+                yield part
+                continue
+            if part.shift == 0:
+                raise DatasetError(
+                    f"the edges of node {part.lo} alone take {in_words(needed)} to sort, and there is room for "
+                    f"{in_words(fits)}: give {in_words((get_threads() + 1) * (needed - fits))} more memory"
+                )
+            records = self._records(part)
+            for lo in range(0, len(records), self.block):
+                some = np.ascontiguousarray(records[lo : lo + self.block].T)
+                self._scatter(part, *some, both=False)
+            part.path.unlink()
+            yield from self._cut(part)
+
+    def _needed(self, bucket: _Bucket) -> int:
+        """The bytes that sorting takes: the sources, and three numbers for each row."""
+        return _size(bucket.path) // RECORD_NUMBERS + 24 * (1 << bucket.shift)
+
+    def _records(self, bucket: _Bucket) -> np.ndarray:
+        if not _size(bucket.path):
+            return np.empty((0, RECORD_NUMBERS), self.dtype)
+        return np.memmap(bucket.path, self.dtype, "r").reshape(-1, RECORD_NUMBERS)
+
+    def _sorted(self, bucket: _Bucket) -> tuple[np.ndarray, np.ndarray]:
+        rows = min(1 << bucket.shift, self.num_nodes - bucket.lo)
+        found = distinct_rows(self._records(bucket), bucket.lo, rows)
+        bucket.path.unlink(missing_ok=True)
+        return found
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

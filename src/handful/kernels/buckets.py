@@ -1,0 +1,136 @@
+"""Edges in buckets of rows, and the rows of one bucket: the two passes of a sort that goes through files.
+
+A *record* is two integers: target and source.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
+
+Array = np.ndarray
+
+
+@kernel
+def _count(
+    lo: int, hi: int, rows: Any, columns: Any, bound: int, base: int, shift: int, buckets: int, both: bool
+) -> Any:
+    """How many records of edges lo to hi each bucket gets; at the end, 1 plus the place of the first bad edge, or 0."""
+    counts = np.zeros(buckets + 1, np.int64)
+    for i in range(lo, hi):
+        v, u = rows[i], columns[i]
+        if v < 0 or v >= bound or u < 0 or u >= bound:
+            counts[buckets] = i + 1
+            return counts
+        if not both:
+            counts[(v - base) >> shift] += 1
+        elif u != v:
+            counts[(v - base) >> shift] += 1
+            counts[(u - base) >> shift] += 1
+    return counts
+
+
+@kernel
+def _scatter(piece: int, _: int, cuts: Any, cursor: Any, rows: Any, columns: Any, base: int, shift: int, both: bool,
+             out: Any) -> None:  # fmt: skip
+    """Write the records of the edges of one piece where its cursors are."""
+    for i in range(cuts[piece], cuts[piece + 1]):
+        v, u = rows[i], columns[i]
+        if both and u == v:
+            continue
+        for turn in range(2 if both else 1):
+            row, column = (v, u) if turn == 0 else (u, v)
+            bucket = (row - base) >> shift
+            at = cursor[piece, bucket]
+            cursor[piece, bucket] = at + 1
+            out[at, 0], out[at, 1] = row, column
+
+
+def in_buckets(
+    rows: Array, columns: Array, bound: int, base: int, shift: int, buckets: int, both: bool
+) -> tuple[Array, Array, int]:
+    """Records of edges, bucket after bucket, in each of them in the order of the edges.
+
+    Args:
+        rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; those are checked here.
+        bound: the number of nodes.
+        base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller sees to it that it is one.
+        both: whether an edge makes two records, one of them its reverse; loops are then left out.
+
+    Returns:
+        ``(records, 2)`` in the type of ``rows``, where each bucket begins in them ``(buckets + 1,)``, and -1 or
+        the place of an edge whose ends are not nodes: then there are no records.
+    """
+    ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1) or [(0, 0)]
+    counted = np.array(run(_count, ranges, rows, columns, bound, base, shift, buckets, both))
+    bad = counted[:, -1]
+    if bad.any():
+        return np.empty((0, 2), rows.dtype), np.zeros(buckets + 1, np.int64), int(bad[bad > 0].min()) - 1
+    # A piece writes into a bucket after the pieces before it: the order of the edges is kept.
+    ends = np.cumsum(counted[:, :-1].T.reshape(-1)).reshape(buckets, len(ranges)).T
+    cursor = np.ascontiguousarray(ends - counted[:, :-1])
+    starts = np.append(cursor[0], ends[-1, -1])
+    out = np.empty((int(starts[-1]), 2), rows.dtype)
+    cuts = np.array([lo for lo, _ in ranges] + [len(rows)])
+    pieces = [(k, k + 1) for k in range(len(ranges))]
+    run(_scatter, pieces, cuts, cursor, rows, columns, base, shift, both, out)
+    return out, starts, -1
+
+
+@kernel
+def _rows_of(records: Any, base: int, indptr: Any) -> None:
+    for i in range(records.shape[0]):
+        indptr[records[i, 0] - base + 1] += 1
+    for v in range(indptr.shape[0] - 1):
+        indptr[v + 1] += indptr[v]
+
+
+@kernel
+def _place(records: Any, base: int, cursor: Any, out: Any) -> None:
+    for i in range(records.shape[0]):
+        v = records[i, 0] - base
+        out[cursor[v]] = records[i, 1]
+        cursor[v] += 1
+
+
+@kernel
+def sort_distinct(lo: int, hi: int, indptr: Any, indices: Any, kept: Any) -> None:
+    """Sort rows lo to hi and bring the distinct values of each to its front; ``kept`` gets their number."""
+    for v in range(lo, hi):
+        row = indices[indptr[v] : indptr[v + 1]]
+        row.sort()
+        count = 0
+        for i in range(row.shape[0]):
+            if count == 0 or row[i] != row[count - 1]:
+                row[count] = row[i]
+                count += 1
+        kept[v] = count
+
+
+@kernel
+def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
+    """Move the front of every row to the end of what was kept before it; how many there are."""
+    end = 0
+    for v in range(kept.shape[0]):
+        for i in range(indptr[v], indptr[v] + kept[v]):
+            indices[end] = indices[i]
+            end += 1
+    return end
+
+
+def distinct_rows(records: Array, base: int, rows: int) -> tuple[Array, Array]:
+    """The number of distinct sources of each of ``rows`` rows from ``base`` on, and the sources, sorted in each row.
+
+    Args:
+        records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
+    """
+    indptr = np.zeros(rows + 1, np.int64)
+    _rows_of(records, base, indptr)
+    indices = np.empty(len(records), records.dtype)
+    _place(records, base, indptr[:-1].copy(), indices)
+    kept = np.empty(rows, np.int64)
+    over_rows(sort_distinct, indptr, indices, kept)
+    return kept, indices[: _close_gaps(indptr, kept, indices)]
