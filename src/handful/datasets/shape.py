@@ -7,15 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.datasets.registry import load, source_of
-from handful.datasets.splits import is_drawn, shares_of
+from handful.datasets.registry import load, query_of
+from handful.datasets.splits import RANDOM_HIGH, Shares, shares_of
 from handful.datasets.synthetic import BlockModel
 from handful.files import place
-from handful.graph import MASKS
+from handful.graph import MASKS, Graph
 from handful.storage import is_saved, read_header
 
-SHARES = {"rh": (0.5, 0.25, 0.25), "rl": (0.1, 0.1, 0.8)}
-"""Of training, validation and test in the named splits."""
+ASSUMED = "; half of its nodes taken for training"
 
 
 @dataclass(frozen=True)
@@ -66,64 +65,75 @@ class Shape:
 
 
 def shape_of(name: str, split: str | None = None, root: str | None = None) -> Shape:
-    """The shape of a graph by name or path, with its split. Only a file of a kind that does not tell is loaded."""
-    path = place(name)
-    source = source_of(name)
-    if source is None and path is not None and is_saved(path):
+    """The shape of a graph by name or path, with its split. Only what does not tell its size is loaded."""
+    query, path = query_of(name, split, root, seed=0), place(name)
+    if query is None and path is not None and is_saved(path):
         return _of_folder(path, split)
-    if source is not None and source[0].name == "synthetic":
-        return _of_options(name, source[1], split)
-    known = None if source is None else source[0]
-    if known is not None and None not in (known.nodes, known.edges, known.features, known.classes):
-        train, val, test = _shares(split or (known.splits[0] if known.splits else "rh"))
-        n = known.nodes or 0
-        said = "the list of data sets" + ("" if split in SHARES or known.splits[:1] == ("rh",) else ASSUMED)
-        return Shape(
-            name, n, known.edges or 0, known.features or 0, known.classes or 0,
-            round(train * n), round((val + test) * n), said,
-        )  # fmt: skip
-    graph = load(name, split=split, root=root)
-    sizes = [0 if mask is None else int(mask.sum()) for mask in (getattr(graph, one) for one in MASKS)]
-    if not sizes[0]:
-        sizes = [round(share * graph.num_nodes) for share in _shares("rh")]
-    return Shape(
-        name, graph.num_nodes, graph.num_edges, graph.num_features, graph.num_outputs, sizes[0], sum(sizes[1:]),
-        "loading it", 4 if graph.x is None else graph.x.element_size(), graph.edge_weight is not None,
-        bool(graph.undirected),
-    )  # fmt: skip
+    if query is not None and isinstance(query[1].options, BlockModel):
+        return _of_options(name, query[1].options, split)
+    if query is not None:
+        known = query[0]
+        if known.nodes and known.edges and known.features and known.classes:
+            shares = shares_of(split or query[1].split or "")
+            train, judged = _counts(known.nodes, shares)
+            said = "the list of data sets" + ("" if shares else ASSUMED)
+            return Shape(name, known.nodes, known.edges, known.features, known.classes, train, judged, said)
+    return _of_graph(load(name, split=split, root=root))
 
 
-ASSUMED = "; half of its nodes taken for training"
-
-
-def _shares(split: str) -> tuple[float, float, float]:
-    return shares_of(split) if is_drawn(split) else SHARES.get(split, SHARES["rh"])
+def _counts(nodes: int, shares: Shares | None) -> tuple[int, int]:
+    train, val, test = shares or RANDOM_HIGH
+    return max(1, round(train * nodes)), round((val + test) * nodes)
 
 
 def _of_folder(path: Path, split: str | None) -> Shape:
-    """By the header; only the masks are read."""
+    """By the header; of the arrays, only the masks are read."""
     header = read_header(path)
     arrays = header["arrays"]
     n = arrays["indptr"]["shape"][0] - 1
     x, y = arrays.get("x"), arrays.get("y")
     if split is None and MASKS[0] in arrays:
         sizes = [int(np.load(path / f"{one}.npy", mmap_mode="r").sum()) if one in arrays else 0 for one in MASKS]
-        known = "its header and masks"
+        (train, judged), known = (sizes[0], sum(sizes[1:])), "its header and masks"
     else:
-        sizes = [round(share * n) for share in _shares(split or "rh")]
+        train, judged = _counts(n, shares_of(split or ""))
         known = "its header" + ("" if split else ASSUMED)
-    outputs = header.get("num_classes") or (y["shape"][1] if y is not None and len(y["shape"]) > 1 else 1)
     return Shape(
-        header["name"], n, arrays["indices"]["shape"][0], 0 if x is None else x["shape"][1], outputs, sizes[0],
-        sum(sizes[1:]), known, 2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4,
-        "edge_weight" in arrays, bool(header.get("undirected")), path,
-    )  # fmt: skip
+        header["name"],
+        n,
+        arrays["indices"]["shape"][0],
+        0 if x is None else x["shape"][1],
+        header.get("num_classes") or (y["shape"][1] if y is not None and len(y["shape"]) > 1 else 1),
+        train,
+        judged,
+        known,
+        element=2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4,
+        weighted="edge_weight" in arrays,
+        undirected=bool(header.get("undirected")),
+        folder=path,
+    )
 
 
 def _of_options(name: str, model: BlockModel, split: str | None) -> Shape:
-    n = model.nodes
-    train, *rest = model.shares if split is None else _shares(split)
+    train, judged = _counts(model.nodes, model.shares if split is None else shares_of(split))
+    edges = round(model.nodes * model.degree)
+    known, element = "its options", model.dtype.itemsize
+    return Shape(name, model.nodes, edges, model.features, model.classes, train, judged, known, element)
+
+
+def _of_graph(graph: Graph) -> Shape:
+    sizes = [0 if mask is None else int(mask.sum()) for mask in (getattr(graph, one) for one in MASKS)]
+    train, judged = (sizes[0], sum(sizes[1:])) if sizes[0] else _counts(graph.num_nodes, None)
     return Shape(
-        name, n, round(n * model.degree), model.features, model.classes, round(train * n), round(sum(rest) * n),
-        "its options", model.dtype.itemsize,
-    )  # fmt: skip
+        graph.name,
+        graph.num_nodes,
+        graph.num_edges,
+        graph.num_features,
+        graph.num_outputs,
+        train,
+        judged,
+        "loading it" + ("" if sizes[0] else ASSUMED),
+        element=4 if graph.x is None else graph.x.element_size(),
+        weighted=graph.edge_weight is not None,
+        undirected=bool(graph.undirected),
+    )
