@@ -241,13 +241,18 @@ class Experiment:
         return begin_run(self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device)
 
     def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
-        """One run on ``graph``; ``records`` are ``out``, ``resume`` and ``record`` of ``handful.fit``."""
+        """One run on ``graph``; ``records`` are ``out``, ``resume``, ``record`` and ``memory`` of ``handful.fit``."""
         model = self.make_model(graph, seed)
         settings = {"seed": seed, "device": self.device, "callbacks": callbacks, **records}
         return fit_model(model, graph, self.sampler, self.settings, **settings)
 
     def run(
-        self, out: str | Path | None = None, *, resume: bool = False, callbacks: Sequence[Callback] = ()
+        self,
+        out: str | Path | None = None,
+        *,
+        resume: bool = False,
+        callbacks: Sequence[Callback] = (),
+        memory: int | str | None = None,
     ) -> Summary:
         """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
 
@@ -255,6 +260,8 @@ class Experiment:
             out: the folder; nothing is written without one.
             resume: go on with what is in ``out``. An experiment that differs in any field is refused.
             callbacks: see ``Callback``.
+            memory: a budget, as for ``handful.fit``. It says how to run and not what: it is no part of the experiment,
+                and a run may be resumed with another.
 
         >>> import handful as hf
         >>> experiment = hf.Experiment("synthetic?nodes=200&degree=4", hidden=16, layers=2, epochs=2, seeds=(1, 2))
@@ -278,6 +285,7 @@ class Experiment:
                     out=None if folder is None else folder / f"seed-{seed}",
                     resume=resume,
                     record=self.with_(seeds=(seed,)).to_json(),
+                    memory=memory,
                 )
                 # A folder has the models: none needs to stay in memory while others train.
                 runs.append(run if folder is None else replace(run, model=None))

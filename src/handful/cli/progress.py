@@ -76,6 +76,9 @@ class EpochProgress(Bar, Callback):
         self.done = self.epochs * self.seeds.index(loop.seed)
         self.at(self.done + loop.epoch, None, f"seed {loop.seed}")
 
+    def on_progress(self, loop: Loop, what: str, share: float) -> None:
+        self.bar.update(self.task, description=f"epoch {loop.epoch + 1}: {what} {share:.0%}")
+
     def on_epoch(self, loop: Loop) -> None:
         self.bar.update(self.task, completed=self.done + loop.epoch)
 

@@ -95,6 +95,12 @@ def train(
         bool, typer.Option("--checkpoint-activations", help="Less memory: run layers again in the backward pass.")
     ] = False,
     threads: p.Threads = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="The most anonymous memory to hold, such as 8GiB: batches go through scratch files (rns, cluster)."
+        ),
+    ] = None,
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
     ] = None,
@@ -153,7 +159,7 @@ def train(
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
-        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers])
+        summary = asked.run(folder, resume=resume, callbacks=[Told(), progress, *trackers], memory=memory)
     found = summary_finding(summary, folder)
     page = publish(found, folder)
     short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]

@@ -2,8 +2,8 @@
 
 The one pass reads the rows in order, a block at a time (``cut``), and keeps a source if its part is that of the row.
 There is no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept, one
-in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those of
-one part.
+in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those
+of one part.
 
 Hubs are nodes that every part holds. As sources they are kept by the same pass, whatever the row. A row of a hub is in
 every part, with the sources that are there.

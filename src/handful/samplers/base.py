@@ -16,6 +16,7 @@ from handful.batch import Batch, Sample, make_batch
 from handful.errors import SamplerError, unknown
 from handful.graph import Graph
 
+
 class Deal(NamedTuple):
     """An epoch whose batches are induced by the parts of a partition, which is known when it begins."""
 
@@ -45,6 +46,11 @@ class Sampler(ABC):
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         """The samples of one epoch: nodes, layers and targets. One without targets makes no step and is counted."""
+
+    @property
+    def deals(self) -> bool:
+        """Whether the samples of an epoch are induced by the parts of a partition, which ``deal`` then gives."""
+        return type(self).deal is not Sampler.deal
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
         """The partition of an epoch whose samples its parts induce.

@@ -86,8 +86,12 @@ class RandomNodes(Sampler):
         for size, (nodes, adjacency) in zip(sizes, induced_parts(graph, *dealt), strict=True):
             yield nodes, adjacency, size
 
+    @property
+    def deals(self) -> bool:
+        return self.fraction is None
+
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
-        if self.fraction is not None:
+        if not self.deals:
             return super().deal(graph, seed, epoch)
         if self.parts > max(1, graph.num_nodes):
             raise SamplerError(f"cannot deal {graph.num_nodes} nodes into {self.parts} parts: use fewer parts")
@@ -114,7 +118,8 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
 
     Every node draws a part independently; then parts that drew too many hand nodes picked at random to those that
     drew too few. The law treats all nodes alike and its sizes are fixed, hence it is uniform over all such splits; it
-    is much faster than a permutation, and takes no memory beside the result. With ``drop_last`` sizes are ⌊n/m⌋ and the nodes left over get part ``m``.
+    is much faster than a permutation, and takes no memory beside the result. With ``drop_last`` sizes are ⌊n/m⌋ and the
+    nodes left over get part ``m``.
     """
     part = rng.integers(0, m, n, dtype=part_dtype(m))
     size = np.full(m, n // m)

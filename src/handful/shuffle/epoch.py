@@ -75,7 +75,9 @@ def shuffled(
     """
     graph.require_training()
     if graph.device.type != "cpu":
-        raise HandfulError(f"memory is for a graph on the CPU, and this one is on {graph.device}: leave one of them out")
+        raise HandfulError(
+            f"memory is for a graph on the CPU, and this one is on {graph.device}: leave one of them out"
+        )
     codes = coded(deal.part, deal.parts, deal.hubs)
     del deal
     budget = Budget(memory, codes.m)

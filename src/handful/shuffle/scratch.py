@@ -1,4 +1,4 @@
-"""``Scratch``: arrays that wait for the turn of their part, in memory while they may and else in files without a name."""
+"""``Scratch``: arrays that wait for the turn of their part, in memory while they may, else in files without a name."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Scratch:
         try:
             if name not in self._files:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._files[name] = TemporaryFile(dir=self.folder, buffering=0)
+                self._files[name] = TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115  (closed below)
                 self._waiting[name] = 0
             file = self._files[name]
             offset = file.seek(0, 2)
@@ -125,8 +125,8 @@ class Scratch:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             what = "is full" if full else f"cannot be written: {error.strerror}"
             raise HandfulError(
-                f"the scratch folder {self.folder} {what}, after {self.written / 2**30:.2f} GiB: free some room, name a "
-                "folder on another disk by HANDFUL_HOME, or give more memory"
+                f"the scratch folder {self.folder} {what}, after {self.written / 2**30:.2f} GiB: free some room, "
+                "name a folder on another disk by HANDFUL_HOME, or give more memory"
             ) from None
         self.written += piece.nbytes
         self._waiting[name] += 1

@@ -30,6 +30,9 @@ class Callback:
     def on_start(self, loop: Loop) -> None:
         """Before the first epoch; after a resume, before the first epoch that is still to do."""
 
+    def on_progress(self, loop: Loop, what: str, share: float) -> None:
+        """How much of ``what`` is done, where an epoch is long: with a budget of memory."""
+
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
         """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` drew the step's dropout."""
 

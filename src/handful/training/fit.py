@@ -29,6 +29,7 @@ from handful.settings import (
     Settings,
     varied,
 )
+from handful.shuffle.budget import anonymous, parse_size, size_text
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
 from handful.training.loop import Loop, devices_of, outputs_of, plain_part, restore_checkpoint, save_checkpoint, train
@@ -72,6 +73,7 @@ def fit(
     metric: str | Metric | Callable[[Tensor, Tensor], Any] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
+    memory: int | str | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     record: Mapping[str, Any] | None = None,
@@ -102,6 +104,9 @@ def fit(
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: show a bar, in a terminal or a notebook.
+        memory: the anonymous memory that the process may hold, such as ``"8GiB"``: batches are then made by one shuffle
+            an epoch, with scratch files where memory does not suffice. They are the same, and so is the result. For a
+            saved graph on the CPU, whose arrays are memory-mapped, and the samplers ``rns`` and ``cluster``.
         out: the run folder; nothing is written without one.
         resume: go on with the run in ``out`` (or begin it). It ends bit for bit like a run that was never broken off.
             A run that differs in anything is refused.
@@ -137,6 +142,8 @@ def fit(
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
     loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
+    if memory is not None:
+        loop.memory = checked_memory(memory, loop)
     folder = RunFolder(out) if out is not None else None
     with ExitStack() as stack:
         stack.callback(release)
@@ -153,6 +160,27 @@ def fit(
             folder.rewind(loop.history)
         train(loop, folder)
         return _finish(loop, folder)
+
+
+def checked_memory(memory: int | str, loop: Loop) -> int:
+    """The budget in bytes.
+
+    Raises:
+        HandfulError: it is no size, or the run cannot be made within one.
+    """
+    size, held = parse_size(memory), anonymous()
+    if not loop.sampler.deals:
+        raise SamplerError(
+            f"memory is for epochs that are known when they begin, and {loop.sampler} draws its batches one by one: "
+            "use sampler rns (without fraction) or cluster, or leave memory out"
+        )
+    if any(device.type != "cpu" for device in devices_of(loop)):
+        raise HandfulError("memory is for training on the CPU: leave it out, or train there")
+    if size <= held:
+        raise HandfulError(
+            f"memory {size_text(size)} is less than the {size_text(held)} held before training: give more"
+        )
+    return size
 
 
 def as_graph(graph: Graph | Data) -> Graph:

@@ -1,16 +1,19 @@
-"""From samples to batches: trim, gather features and labels, and work ahead of a device."""
+"""From samples to batches: trim, gather features and labels, within a budget or ahead of a device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from torch import nn
+from torch import Tensor, nn
 
 from handful.batch import Batch, Sample, make_batch
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.ahead import ahead
+from handful.samplers.base import Deal
+from handful.shuffle.epoch import Say, shuffled
+from handful.training.cost import StepCost, step_cost
 from handful.trim import trim
 
 
@@ -19,7 +22,32 @@ def gathered(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed:
 
     They are made ahead of a device that trains. On the CPU the kernels of both would only share its cores.
     """
-    if trimmed and isinstance(model, Network) and model.trimmable:
-        samples = map(partial(trim, depth=model.depth), samples)  # map keeps none of them alive
+    if (depth := _depth(model, trimmed)) is not None:
+        samples = map(partial(trim, depth=depth), samples)  # map keeps none of them alive
     batches = map(partial(make_batch, graph), samples)
     return batches if graph.device.type == "cpu" else ahead(batches)
+
+
+def _depth(model: nn.Module, trimmed: bool) -> int | None:
+    """The depth to trim to; ``None`` where the batches are left as they are."""
+    return model.depth if trimmed and isinstance(model, Network) and model.trimmable else None
+
+
+def within_budget(
+    graph: Graph,
+    deal: Deal,
+    model: nn.Module,
+    trimmed: bool,
+    memory: int,
+    loss: Callable[[nn.Module, Batch], Tensor],
+    say: Say,
+) -> Iterator[Batch]:
+    """The same batches, made from the partition of an epoch within ``memory`` bytes; a step computes ``loss``."""
+    found: list[StepCost] = []
+
+    def step_bytes(sample: Sample) -> int:
+        if not found and len(sample.targets):
+            found.append(step_cost(model, graph, sample, loss))
+        return found[0](sample) if found and len(sample.targets) else 0
+
+    return shuffled(graph, deal, memory, depth=_depth(model, trimmed), step_bytes=step_bytes, say=say)

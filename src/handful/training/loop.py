@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -18,13 +19,14 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from handful.batch import Batch
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
+from handful.kernels.memory import release
 from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
-from handful.training.gather import gathered
+from handful.training.gather import gathered, within_budget
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
 from handful.training.memory import reset_peak_memory
@@ -59,6 +61,8 @@ class Loop:
     class_weight: Tensor | None = None
     metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
+    memory: int | None = None
+    """The budget of anonymous memory in bytes: how to run, not what."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -161,8 +165,7 @@ def train_epoch(loop: Loop) -> None:
     model, how = loop.model, loop.settings
     model.train()
     total, batches, small = 0.0, 0, 0
-    samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
-    for index, batch in enumerate(gathered(loop.graph, samples, model, how.trim)):
+    for index, batch in enumerate(batches_of(loop)):
         too_small = len(batch.targets) > 0 and isinstance(model, Network) and model.too_small(batch)
         if len(batch.targets) == 0 or too_small:
             loop.skipped, small = loop.skipped + 1, small + too_small
@@ -190,6 +193,17 @@ def train_epoch(loop: Loop) -> None:
     if loop.scheduler is not None and not isinstance(loop.scheduler, ReduceLROnPlateau):
         loop.scheduler.step()
     loop.notify("on_epoch")
+
+
+def batches_of(loop: Loop) -> Iterator[Batch]:
+    """The batches of the coming epoch."""
+    graph, seed, epoch, trimmed = loop.graph, loop.seed, loop.epoch, loop.settings.trim
+    if loop.memory is None:
+        return gathered(graph, loop.sampler.sample(graph, seed, epoch), loop.model, trimmed)
+    release()  # what the last epoch's steps have left would count as taken
+    loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
+    say = partial(loop.notify, "on_progress")
+    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, trimmed, loop.memory, loss, say)
 
 
 def batch_loss(
