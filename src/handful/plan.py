@@ -8,10 +8,8 @@ a cache holds for a small graph and not for a large one. Its rate is measured wi
 
 from __future__ import annotations
 
-import gc
 import math
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,11 +21,11 @@ import numpy as np
 
 from handful.budget import anonymous
 from handful.datasets import load
+from handful.datasets.memory import free_memory
 from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.graph import Graph
-from handful.kernels.memory import release
+from handful.graph import MASKS, Graph
 from handful.kernels.subgraph import coded, cut
 from handful.nn.network import Network
 from handful.samplers import FullGraph, RandomNodes, Sampler
@@ -35,8 +33,9 @@ from handful.samplers.induced import part_dtype
 from handful.shuffle.budget import SLACK
 from handful.shuffle.epoch import part_bytes
 from handful.shuffle.read import NEAR
-from handful.training.cost import StepCost, step_cost, units
+from handful.training.cost import LiveBytes, StepCost, step_cost
 from handful.training.loop import Loop, batch_loss, evaluate, train_epoch
+from handful.training.memory import resting_ram
 from handful.trim import trim
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
@@ -63,10 +62,10 @@ class Part:
     needed: float
     """The share of all nodes whose features an epoch reads."""
 
-    def ram(self, shape: Shape, base: int) -> int:
-        """Memory of the process with the graph loaded; a saved graph's arrays are mapped, and count when read."""
-        survivors = shape.edges * shape.index_bytes // self.m
-        return base + shape.total_bytes + shape.nodes + survivors + max(self.step_bytes, self.cut_bytes)
+    def training(self, shape: Shape) -> int:
+        """Beside process and graph: the parts of all nodes, the edges inside a part, and a step or the next part."""
+        survivors = shape.edges * shape.index_bytes // self.m if self.m > 1 else 0
+        return shape.nodes + survivors + max(self.step_bytes, self.cut_bytes)
 
     def budget(self, shape: Shape, base: int) -> int:
         """The least ``--memory`` that an epoch out of core can be made in."""
@@ -94,7 +93,11 @@ class Plan:
     m: int
     parts: tuple[Part, ...]
     base: int
-    """What the process takes with neither graph nor batch."""
+    """Anonymous memory of the process with neither graph nor batch."""
+    resident: int
+    """All of its memory, code and libraries included."""
+    evaluation_bytes: int
+    """Of an exact evaluation that holds the layers of all nodes."""
     available: int
     """Memory that this machine can give, in bytes."""
     memory: int | None
@@ -112,11 +115,15 @@ class Plan:
         """Of the m that was asked for."""
         return next(part for part in self.parts if part.m == self.m)
 
+    def ram(self, part: Part) -> int:
+        """Memory of the process with the graph loaded; a saved graph's arrays are mapped, and count when read."""
+        return self.resident + self.shape.total_bytes + max(part.training(self.shape), self.evaluation_bytes)
+
     def fits(self, part: Part) -> str:
         """Where training with this m fits: in memory, within the budget, or nowhere."""
         if self.memory is not None:
             return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
-        if part.ram(self.shape, self.base) <= self.available:
+        if self.ram(part) <= self.available:
             return "in memory"
         return "with --memory" if part.budget(self.shape, self.base) <= self.available else "no"
 
@@ -161,7 +168,7 @@ class Plan:
                 {
                     "parts": part.m,
                     "step_bytes": part.step_bytes,
-                    "ram_bytes": part.ram(self.shape, self.base),
+                    "ram_bytes": self.ram(part),
                     "least_memory": part.budget(self.shape, self.base),
                     "scratch_bytes": part.scratch(self.shape, self.memory, self.base),
                     "read_bytes": part.read(self.shape),
@@ -173,7 +180,11 @@ class Plan:
 
 
 def plan(
-    experiment: Experiment, memory: int | None = None, processes: int = 1, timed: bool = True, shape: Shape | None = None
+    experiment: Experiment,
+    memory: int | None = None,
+    processes: int = 1,
+    timed: bool = True,
+    shape: Shape | None = None,
 ) -> Plan:
     """What training ``experiment`` takes on this machine.
 
@@ -199,16 +210,20 @@ def plan(
     small = small_graph(shape)
     scale = shape.nodes / small.num_nodes
     here = experiment.with_(graph="synthetic", split=None, task=None, metric=None, positive=None, class_weight="none")
-    base = anonymous() - small.nbytes
+    held = small_bytes(small)
     loop = here.begin(small, seed=here.seeds[0])
+    with LiveBytes() as counted:
+        evaluate(loop)
     wanted = sorted({m, *(PARTS if isinstance(experiment.sampler, RandomNodes) else ())})
     parts = tuple(part_of(loop, shape, k, scale) for k in wanted if k <= small.num_nodes)
     found = Plan(
         shape,
         m,
         parts,
-        base,
-        available_memory(),
+        anonymous() - held,
+        resting_ram() - held,
+        int(scale * counted.peak),
+        free_memory() or 1 << 62,
         memory,
         processes,
         sum(p.numel() for p in loop.model.parameters()),
@@ -228,6 +243,12 @@ def small_graph(shape: Shape) -> Graph:
     val = min(1 - train, 0.5 * shape.judged / shape.nodes)
     name = f"synthetic?nodes={n}&degree={degree:.4f}&features={shape.features}&classes={classes}{half}"
     return load(f"{name}&train={train:.6f}&val={val:.6f}")
+
+
+def small_bytes(graph: Graph) -> int:
+    """What the arrays of a graph take."""
+    arrays = (getattr(graph, name) for name in ("indptr", "indices", "x", "y", *MASKS))
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
@@ -304,8 +325,6 @@ def cut_seconds(nodes: int, m: int) -> float:
     rows = min(n, TIMED_EDGES // 16)
     indptr = np.arange(rows + 1, dtype=np.int64) * TIMED_EDGES // rows
     seconds = fastest(lambda: cut(0, indptr, indices, codes))
-    del codes, indices
-    release()
     return seconds / TIMED_EDGES
 
 
@@ -329,15 +348,3 @@ def _read_rate(path: Path) -> float:
         while count < TIMED_BYTES and (block := file.read(1 << 22)):
             count += len(block)
         return count / max(1e-9, time.perf_counter() - began)
-
-
-def available_memory() -> int:
-    """The bytes that this machine can give to a process, files in its cache included."""
-    gc.collect()
-    try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    except OSError:
-        found = None
-    if found is not None:
-        return 1024 * int(found[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 1 << 62

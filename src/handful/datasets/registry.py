@@ -174,7 +174,9 @@ def _source(text: str) -> Source | None:
     return None if source is None or (colon and not source.scheme) else source
 
 
-def query_of(text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int) -> tuple[Source, Query] | None:
+def query_of(
+    text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int
+) -> tuple[Source, Query] | None:
     """The data set that ``text`` names and what it is asked for; ``None`` for a path."""
     source = _source(text)
     if source is None:
