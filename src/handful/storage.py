@@ -171,7 +171,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     for left in reversed(range(SWAP_TRIES)):
         before = _made(path)
         try:
-            return _opened(path, _read_header(path), verify)
+            return _opened(path, read_header(path), verify)
         except (DatasetError, GraphError, FileNotFoundError) as error:
             # Another process may be putting, or may have put, a new graph in the place of this one.
             if not left or (_made(path) == before and not _swapping(path)):
@@ -356,7 +356,12 @@ def _swap_in(aside: Path, path: Path) -> None:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def _read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> dict[str, Any]:
+    """What the header of a saved graph says: its fields, and type, shape, size and checksum of its arrays.
+
+    Raises:
+        DatasetError: it is not the header of a saved graph.
+    """
     if not is_saved(path):
         raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
     _refuse_odd(path / HEADER)

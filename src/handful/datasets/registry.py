@@ -113,7 +113,7 @@ def load(
     Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
     text = _checked(name, split, seed)
-    found = _query(text, split, root, seed)
+    found = query_of(text, split, root, seed)
     if found is None:
         return _from_path(text, split, seed)
     source, query = found
@@ -140,7 +140,7 @@ def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
     ...     open_graph(folder + "/graph")
     Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
-    found = _query(name, None, None, 0)
+    found = query_of(name, None, None, 0)
     if found is None:
         raise DatasetError(unknown("data set", name, sources()))
     source, query = found
@@ -174,7 +174,9 @@ def _source(text: str) -> Source | None:
     return None if source is None or (colon and not source.scheme) else source
 
 
-def _query(text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int) -> tuple[Source, Query] | None:
+def query_of(
+    text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int
+) -> tuple[Source, Query] | None:
     """The data set that ``text`` names and what it is asked for; ``None`` for a path."""
     source = _source(text)
     if source is None:

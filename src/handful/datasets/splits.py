@@ -134,13 +134,10 @@ def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
     check_seed(seed)
     if graph.y is None:
         raise DatasetError(f"split '{split}' needs labels, and graph '{graph.name}' has none")
-    kind, _, text = split.partition(":")
-    if split in NAMED:
-        return stratified_split(graph.y, NAMED[split], seed)
-    shares = _shares(text)
-    if shares is None or kind not in ("random", "stratified"):
+    shares = shares_of(split)
+    if shares is None:
         raise DatasetError(f"split '{split[:60]}' is unknown: write rh, rl, random:60/20/20 or stratified:60/20/20")
-    if kind == "random":
+    if split.startswith("random:"):
         return random_split(graph.num_nodes, shares, seed, graph.labelled)
     return stratified_split(graph.y, shares, seed)
 
@@ -163,9 +160,16 @@ def is_drawn(split: str) -> bool:
     return split.startswith(("random:", "stratified:"))
 
 
-def _shares(text: str) -> Shares | None:
+def shares_of(split: str) -> Shares | None:
+    """The shares of training, validation and test that a split to draw has; ``None`` if it describes none.
+
+    >>> shares_of("rl"), shares_of("random:50/50/0"), shares_of("official")
+    ((0.1, 0.1, 0.8), (0.5, 0.5, 0.0), None)
+    """
+    if split in NAMED or not is_drawn(split):
+        return NAMED.get(split)
     try:
-        train, val, test = (float(part) / 100 for part in text.split("/"))
+        train, val, test = (float(part) / 100 for part in split.partition(":")[2].split("/"))
     except ValueError:
         return None
     return train, val, test

@@ -1,0 +1,139 @@
+"""The size of a graph, as far as it can be told without loading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from handful.datasets.registry import load, query_of
+from handful.datasets.splits import RANDOM_HIGH, Shares, shares_of
+from handful.datasets.synthetic import BlockModel
+from handful.files import place
+from handful.graph import MASKS, Graph
+from handful.storage import is_saved, read_header
+
+ASSUMED = "; half of its nodes taken for training"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a plan needs to know of a graph.
+
+    >>> shape_of("synthetic?nodes=1000&degree=4").edges
+    4000
+    """
+
+    name: str
+    nodes: int
+    edges: int
+    """Each direction counts."""
+    features: int
+    outputs: int
+    train: int
+    judged: int
+    """Validation and test nodes."""
+    known: str
+    """From where all this is known."""
+    element: int = 4
+    """Bytes of one feature."""
+    weighted: bool = False
+    undirected: bool = True
+    folder: Path | None = None
+    """Of a saved graph: its arrays are mapped into memory, and are read where they are needed."""
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of a node id in the topology."""
+        return 4 if self.nodes < 2**31 else 8
+
+    @property
+    def topology_bytes(self) -> int:
+        """Of ``indptr``, ``indices`` and the weights."""
+        return 8 * (self.nodes + 1) + (self.index_bytes + 4 * self.weighted) * self.edges
+
+    @property
+    def feature_bytes(self) -> int:
+        """Of all features."""
+        return self.nodes * self.features * self.element
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the graph with labels and masks."""
+        return self.topology_bytes + self.feature_bytes + 11 * self.nodes
+
+
+def shape_of(name: str, split: str | None = None, root: str | None = None) -> Shape:
+    """The shape of a graph by name or path, with its split. Only what does not tell its size is loaded."""
+    query, path = query_of(name, split, root, seed=0), place(name)
+    if query is None and path is not None and is_saved(path):
+        return _of_folder(path, split)
+    if query is not None and isinstance(query[1].options, BlockModel):
+        return _of_options(name, query[1].options, split)
+    if query is not None:
+        known = query[0]
+        if known.nodes and known.edges and known.features and known.classes:
+            shares = shares_of(split or query[1].split or "")
+            train, judged = _counts(known.nodes, shares)
+            said = "the list of data sets" + ("" if shares else ASSUMED)
+            return Shape(name, known.nodes, known.edges, known.features, known.classes, train, judged, said)
+    return _of_graph(load(name, split=split, root=root))
+
+
+def _counts(nodes: int, shares: Shares | None) -> tuple[int, int]:
+    train, val, test = shares or RANDOM_HIGH
+    return max(1, round(train * nodes)), round((val + test) * nodes)
+
+
+def _of_folder(path: Path, split: str | None) -> Shape:
+    """By the header; of the arrays, only the masks are read."""
+    header = read_header(path)
+    arrays = header["arrays"]
+    n = arrays["indptr"]["shape"][0] - 1
+    x, y = arrays.get("x"), arrays.get("y")
+    if split is None and MASKS[0] in arrays:
+        sizes = [int(np.load(path / f"{one}.npy", mmap_mode="r").sum()) if one in arrays else 0 for one in MASKS]
+        (train, judged), known = (sizes[0], sum(sizes[1:])), "its header and masks"
+    else:
+        train, judged = _counts(n, shares_of(split or ""))
+        known = "its header" + ("" if split else ASSUMED)
+    return Shape(
+        header["name"],
+        n,
+        arrays["indices"]["shape"][0],
+        0 if x is None else x["shape"][1],
+        header.get("num_classes") or (y["shape"][1] if y is not None and len(y["shape"]) > 1 else 1),
+        train,
+        judged,
+        known,
+        element=2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4,
+        weighted="edge_weight" in arrays,
+        undirected=bool(header.get("undirected")),
+        folder=path,
+    )
+
+
+def _of_options(name: str, model: BlockModel, split: str | None) -> Shape:
+    train, judged = _counts(model.nodes, model.shares if split is None else shares_of(split))
+    edges = round(model.nodes * model.degree)
+    known, element = "its options", model.dtype.itemsize
+    return Shape(name, model.nodes, edges, model.features, model.classes, train, judged, known, element)
+
+
+def _of_graph(graph: Graph) -> Shape:
+    sizes = [0 if mask is None else int(mask.sum()) for mask in (getattr(graph, one) for one in MASKS)]
+    train, judged = (sizes[0], sum(sizes[1:])) if sizes[0] else _counts(graph.num_nodes, None)
+    return Shape(
+        graph.name,
+        graph.num_nodes,
+        graph.num_edges,
+        graph.num_features,
+        graph.num_outputs,
+        train,
+        judged,
+        "loading it" + ("" if sizes[0] else ASSUMED),
+        element=4 if graph.x is None else graph.x.element_size(),
+        weighted=graph.edge_weight is not None,
+        undirected=bool(graph.undirected),
+    )

@@ -1,0 +1,350 @@
+"""Before anything runs: memory, disk, traffic and time of training, from the size of a graph and a short calibration.
+
+The calibration trains the asked model for an epoch on a small made-up graph of the same mean degree, features, classes
+and share of training nodes. All that grows with nodes and edges is scaled up from there. One thing does not grow
+evenly: the pass over the edges looks up the part of a random node for every edge, in an array of a byte per node, which
+a cache holds for a small graph and not for a large one. Its rate is measured with an array of the true size.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from handful.budget import anonymous
+from handful.datasets import load
+from handful.datasets.memory import free_memory
+from handful.datasets.shape import Shape, shape_of
+from handful.errors import HandfulError
+from handful.experiment import Experiment
+from handful.graph import MASKS, Graph
+from handful.kernels.subgraph import coded, cut
+from handful.nn.network import Network
+from handful.samplers import FullGraph, RandomNodes, Sampler
+from handful.samplers.induced import part_dtype
+from handful.shuffle.budget import SLACK
+from handful.shuffle.epoch import part_bytes
+from handful.shuffle.read import NEAR
+from handful.training.cost import LiveBytes, StepCost, step_cost
+from handful.training.loop import Loop, batch_loss, evaluate, train_epoch
+from handful.training.memory import resting_ram
+from handful.trim import trim
+
+SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
+"""The most that the calibration's graph has; the last is nodes times features."""
+MOST_CODES = 1 << 27
+"""The longest array of parts that the pass over the edges is timed with; a longer one misses the cache as often."""
+TIMED_EDGES = 1 << 22
+TIMED_BYTES = 1 << 27
+PARTS = (1, 2, 4, 8, 16, 32, 64)
+"""Those that a plan tells the memory of, beside the one that was asked for."""
+ARITHMETIC = 10**9
+"""From so many edges on, what a plan says is arithmetic that nobody has measured here."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part of m takes, by arithmetic from a part of the small graph."""
+
+    m: int
+    step_bytes: int
+    """A training step: activations, gradients, the features of the batch."""
+    cut_bytes: int
+    """To renumber and trim the part."""
+    needed: float
+    """The share of all nodes whose features an epoch reads."""
+
+    def training(self, shape: Shape) -> int:
+        """Beside process and graph: the parts of all nodes, the edges inside a part, and a step or the next part."""
+        survivors = shape.edges * shape.index_bytes // self.m if self.m > 1 else 0
+        return shape.nodes + survivors + max(self.step_bytes, self.cut_bytes)
+
+    def budget(self, shape: Shape, base: int) -> int:
+        """The least ``--memory`` that an epoch out of core can be made in."""
+        held = base + shape.nodes + max(self.step_bytes, self.cut_bytes)
+        return held * SLACK // (SLACK - 1)
+
+    def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
+        """Bytes of scratch files: what waits for its step, and does not fit into ``memory``."""
+        waits = shape.edges // self.m * (shape.index_bytes + 4 * shape.weighted) + 8 * shape.nodes
+        waits = max(waits, int(self.needed * (shape.feature_bytes + 8 * shape.nodes)))
+        return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
+
+    def read(self, shape: Shape) -> int:
+        """Bytes that an epoch reads of a saved graph: all edges, and features near one that is needed."""
+        row = max(1, shape.features * shape.element)
+        touched = 1 - math.exp(-self.needed * NEAR / row)
+        return shape.topology_bytes + shape.nodes + int(shape.feature_bytes * touched)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What training takes; seconds are ``None`` where nothing was calibrated."""
+
+    shape: Shape
+    m: int
+    parts: tuple[Part, ...]
+    base: int
+    """Anonymous memory of the process with neither graph nor batch."""
+    resident: int
+    """All of its memory, code and libraries included."""
+    evaluation_bytes: int
+    """Of an exact evaluation that holds the layers of all nodes."""
+    available: int
+    """Memory that this machine can give, in bytes."""
+    memory: int | None
+    processes: int
+    parameters: int
+    epoch_seconds: float | None = None
+    evaluation_seconds: float | None = None
+    disk_rate: float | None = None
+    """Bytes per second."""
+    reading_seconds: float = 0.0
+    """Of an epoch, where the files do not stay in the system's cache."""
+
+    @property
+    def chosen(self) -> Part:
+        """Of the m that was asked for."""
+        return next(part for part in self.parts if part.m == self.m)
+
+    def ram(self, part: Part) -> int:
+        """Memory of the process with the graph loaded; a saved graph's arrays are mapped, and count when read."""
+        return self.resident + self.shape.total_bytes + max(part.training(self.shape), self.evaluation_bytes)
+
+    def fits(self, part: Part) -> str:
+        """Where training with this m fits: in memory, within the budget, or nowhere."""
+        if self.memory is not None:
+            return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
+        if self.ram(part) <= self.available:
+            return "in memory"
+        return "with --memory" if part.budget(self.shape, self.base) <= self.available else "no"
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest m that fits, if one of those looked at does."""
+        return next((part.m for part in sorted(self.parts, key=lambda p: p.m) if self.fits(part) != "no"), None)
+
+    @property
+    def sent_replicated(self) -> int:
+        """Bytes that each rank sends in an epoch when every rank has the whole graph: the gradients of every step."""
+        return int(2 * 4 * self.parameters * self.m * (self.processes - 1) / self.processes)
+
+    @property
+    def sent_sharded(self) -> int:
+        """Bytes that all ranks send in an epoch when each has a share of the graph: survivors and needed rows, once."""
+        shape, share = self.shape, (self.processes - 1) / self.processes
+        edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
+        rows = self.chosen.needed * shape.nodes * (shape.features * shape.element + 8)
+        return int(share * (edges + rows)) + self.sent_replicated
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures as plain values; bytes and seconds."""
+        shape = {name: getattr(self.shape, name) for name in ("name", "nodes", "edges", "features", "outputs", "train")}
+        shape |= {"judged": self.shape.judged, "bytes": self.shape.total_bytes, "known": self.shape.known}
+        return {
+            "graph": shape,
+            "parts": self.m,
+            "parameters": self.parameters,
+            "epoch_seconds": self.epoch_seconds,
+            "reading_seconds": self.reading_seconds,
+            "evaluation_seconds": self.evaluation_seconds,
+            "disk_bytes_per_second": self.disk_rate,
+            "memory": self.memory,
+            "available": self.available,
+            "processes": self.processes,
+            "sent_replicated": self.sent_replicated,
+            "sent_sharded": self.sent_sharded,
+            "smallest_parts": self.smallest,
+            "arithmetic": self.shape.edges >= ARITHMETIC,
+            "by_parts": [
+                {
+                    "parts": part.m,
+                    "step_bytes": part.step_bytes,
+                    "ram_bytes": self.ram(part),
+                    "least_memory": part.budget(self.shape, self.base),
+                    "scratch_bytes": part.scratch(self.shape, self.memory, self.base),
+                    "read_bytes": part.read(self.shape),
+                    "fits": self.fits(part),
+                }
+                for part in self.parts
+            ],
+        }
+
+
+def plan(
+    experiment: Experiment,
+    memory: int | None = None,
+    processes: int = 1,
+    timed: bool = True,
+    shape: Shape | None = None,
+) -> Plan:
+    """What training ``experiment`` takes on this machine.
+
+    Args:
+        experiment: with the sampler ``rns`` or ``full``. Its graph is not loaded where its size can be told without.
+        memory: a budget of anonymous memory, as for ``fit``.
+        processes: how many share the work.
+        timed: whether to calibrate seconds, which takes a few.
+        shape: of the graph, if it is known by now.
+
+    >>> found = plan(Experiment("synthetic?nodes=100000000&degree=16&features=128&train=0.01"), timed=False)
+    >>> found.chosen.m, found.shape.edges
+    (4, 1600000000)
+    """
+    if not isinstance(experiment.sampler, RandomNodes | FullGraph):
+        raise HandfulError(f"a plan is for the samplers rns and full, not {experiment.sampler.name}")
+    if isinstance(experiment.sampler, RandomNodes) and experiment.sampler.fraction is not None:
+        raise HandfulError("a plan is for parts: leave fraction out")
+    shape = shape or shape_of(experiment.graph, experiment.split, experiment.root)
+    if not shape.features:
+        raise HandfulError(f"{shape.name} has no features to train on: give it some")
+    m = experiment.sampler.parts if isinstance(experiment.sampler, RandomNodes) else 1
+    small = small_graph(shape)
+    scale = shape.nodes / small.num_nodes
+    here = experiment.with_(graph="synthetic", split=None, task=None, metric=None, positive=None, class_weight="none")
+    held = small_bytes(small)
+    loop = here.begin(small, seed=here.seeds[0])
+    with LiveBytes() as counted:
+        evaluate(loop)
+    wanted = sorted({m, *(PARTS if isinstance(experiment.sampler, RandomNodes) else ())})
+    parts = tuple(part_of(loop, shape, k, scale) for k in wanted if k <= small.num_nodes)
+    found = Plan(
+        shape,
+        m,
+        parts,
+        anonymous() - held,
+        resting_ram() - held,
+        int(scale * counted.peak),
+        free_memory() or 1 << 62,
+        memory,
+        processes,
+        sum(p.numel() for p in loop.model.parameters()),
+    )
+    return with_seconds(found, loop, scale) if timed else found
+
+
+def small_graph(shape: Shape) -> Graph:
+    """A made-up graph like ``shape``, and no larger than the calibration needs."""
+    degree = max(1.0, shape.edges / shape.nodes)
+    most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))
+    classes = max(2, min(shape.outputs, most // 20))
+    n = max(2 * classes, min(shape.nodes, max(most, 2000)))
+    degree = min(degree, n / classes / 2)
+    half = "&half=true" if shape.element == 2 else ""
+    train = min(1.0, max(shape.train / shape.nodes, 2 / n))
+    val = min(1 - train, 0.5 * shape.judged / shape.nodes)
+    name = f"synthetic?nodes={n}&degree={degree:.4f}&features={shape.features}&classes={classes}{half}"
+    return load(f"{name}&train={train:.6f}&val={val:.6f}")
+
+
+def small_bytes(graph: Graph) -> int:
+    """What the arrays of a graph take."""
+    arrays = (getattr(graph, name) for name in ("indptr", "indices", "x", "y", *MASKS))
+    return sum(array.nbytes for array in arrays if array is not None)
+
+
+def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
+    """What a part takes when the graph is dealt into ``m``."""
+    graph = loop.graph
+    sampler: Sampler = RandomNodes(m) if m > 1 else FullGraph()
+    if m > 1 and isinstance(loop.sampler, RandomNodes):
+        sampler = replace(loop.sampler, parts=m)
+    model, needed, sizes = loop.model, 0, []
+    cost: StepCost | None = None
+    for sample in sampler.sample(graph, seed=0, epoch=0):
+        nodes, edges = sample.num_nodes, sample.layers[0].num_edges
+        if loop.settings.trim and isinstance(model, Network) and model.trimmable:
+            sample = trim(sample, model.depth)
+        needed += sample.num_nodes
+        if cost is None and len(sample.targets):
+            cost = step_cost(model, graph, sample, batch_loss)
+        if cost is not None:
+            features = sample.num_nodes * (shape.features * shape.element + 16)
+            step = cost.fixed + scale * (cost(sample) - cost.fixed + features)
+            whole = part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)
+            sizes.append((int(step), whole))
+        if len(sizes) == 2:  # parts are alike
+            needed = int(needed / len(sizes) * m)
+            break
+    steps, wholes = zip(*sizes, strict=True) if sizes else ((0,), (0,))
+    return Part(m, max(steps), max(wholes), min(1.0 * m, needed / graph.num_nodes))
+
+
+# -- seconds ----------------------------------------------------------------------------------------------------------
+
+
+def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
+    """``found`` with the seconds of an epoch and of an evaluation, scaled up from those of the small graph."""
+    shape, graph = found.shape, loop.graph
+    if found.memory is not None:
+        loop.memory = 1 << 62
+    epoch = fastest(lambda: train_epoch(loop))
+    judged = fastest(lambda: evaluate(loop))
+    passes = found.m > 1 or found.memory is not None
+    small_rate = cut_seconds(graph.num_nodes, found.m) if passes else 0.0
+    rate = cut_seconds(shape.nodes, found.m) if passes else 0.0
+    rest = max(0.1 * epoch, epoch - small_rate * graph.num_edges)
+    seconds = scale * rest + rate * shape.edges
+    disk, reading = None, 0.0
+    if found.memory is not None or shape.folder is not None:
+        disk = disk_rate(shape.folder)
+        if shape.total_bytes > found.available - (found.memory or 0):  # else the files stay in the system's cache
+            reading = max(0.0, found.chosen.read(shape) / disk - rate * shape.edges)
+    return replace(
+        found,
+        epoch_seconds=(seconds + reading) / found.processes,
+        evaluation_seconds=scale * judged,
+        disk_rate=disk,
+        reading_seconds=reading,
+    )
+
+
+def fastest(work: Callable[[], Any], times: int = 3) -> float:
+    """The seconds of the fastest of a few runs; the first one warms up."""
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])
+
+
+def cut_seconds(nodes: int, m: int) -> float:
+    """Seconds for an edge of the pass that finds the edges inside a part, on a graph of so many nodes."""
+    n, rng = min(nodes, MOST_CODES), np.random.default_rng(0)
+    codes = coded(rng.integers(0, m, n, dtype=part_dtype(m)), m, np.empty(0, np.int64))
+    indices = rng.integers(0, n, TIMED_EDGES, dtype=np.int32)
+    rows = min(n, TIMED_EDGES // 16)
+    indptr = np.arange(rows + 1, dtype=np.int64) * TIMED_EDGES // rows
+    seconds = fastest(lambda: cut(0, indptr, indices, codes))
+    return seconds / TIMED_EDGES
+
+
+def disk_rate(folder: Path | None) -> float:
+    """Bytes per second that are read in order: of the largest file of a saved graph, or of one that is made here."""
+    files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
+    if files and files[-1].stat().st_size >= TIMED_BYTES // 4:
+        return _read_rate(files[-1])
+    with tempfile.NamedTemporaryFile(dir=folder) as made:
+        made.write(os.urandom(1 << 20) * (TIMED_BYTES >> 20))
+        made.flush()
+        os.fsync(made.fileno())
+        return _read_rate(Path(made.name))
+
+
+def _read_rate(path: Path) -> float:
+    with path.open("rb", buffering=0) as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, TIMED_BYTES, os.POSIX_FADV_DONTNEED)
+        began, count = time.perf_counter(), 0
+        while count < TIMED_BYTES and (block := file.read(1 << 22)):
+            count += len(block)
+        return count / max(1e-9, time.perf_counter() - began)
