@@ -284,11 +284,12 @@ def _bits(x: Tensor) -> np.ndarray:
 
 
 def batch_bytes(graph: Graph, sample: Sample) -> int:
-    """What the batch of a sample takes."""
+    """What the batch of a sample takes, with the transposes of its layers, which the backward pass makes."""
     assert graph.x is not None
-    longest = max(sample.layers, key=lambda layer: layer.num_edges)
-    edges = (8 if longest.weight is not None else 4) * longest.num_edges
-    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + edges
+    per_edge = 4 if graph.edge_weight is None else 20
+    longest = max(layer.num_edges for layer in sample.layers)
+    turned = (24 * one.num_sources + per_edge * one.num_edges for one in sample.layers if not one.symmetric)
+    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + per_edge * longest + sum(turned)
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
