@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
-from torch import Tensor, nn
+from torch import nn
 
 from handful.batch import Batch, Sample, make_batch
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.ahead import ahead
 from handful.samplers.base import Deal
-from handful.shuffle.epoch import Say, shuffled
-from handful.training.cost import StepCost, step_cost
+from handful.shuffle.epoch import Say, StepBytes, shuffled
 from handful.trim import trim
 
 
@@ -34,20 +33,7 @@ def _depth(model: nn.Module, trimmed: bool) -> int | None:
 
 
 def within_budget(
-    graph: Graph,
-    deal: Deal,
-    model: nn.Module,
-    trimmed: bool,
-    memory: int,
-    loss: Callable[[nn.Module, Batch], Tensor],
-    say: Say,
+    graph: Graph, deal: Deal, model: nn.Module, trimmed: bool, memory: int, step_bytes: StepBytes, say: Say
 ) -> Iterator[Batch]:
-    """The same batches, made from the partition of an epoch within ``memory`` bytes; a step computes ``loss``."""
-    found: list[StepCost] = []
-
-    def step_bytes(sample: Sample) -> int:
-        if not found and len(sample.targets):
-            found.append(step_cost(model, graph, sample, loss))
-        return found[0](sample) if found and len(sample.targets) else 0
-
+    """The same batches, made from the partition of an epoch within ``memory`` bytes; see ``shuffled``."""
     return shuffled(graph, deal, memory, depth=_depth(model, trimmed), step_bytes=step_bytes, say=say)

@@ -16,16 +16,16 @@ from torch import Tensor, nn, optim
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from handful.batch import Batch
+from handful.batch import Batch, Sample
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
-from handful.kernels.memory import release
 from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
+from handful.training.cost import StepCost, step_cost
 from handful.training.gather import gathered, within_budget
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
@@ -63,6 +63,8 @@ class Loop:
     callbacks: Sequence[Callback] = ()
     memory: int | None = None
     """The budget of anonymous memory in bytes: how to run, not what."""
+    step_cost: StepCost | None = None
+    """What a step takes, where there is a budget; found out in the first epoch."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -200,10 +202,18 @@ def batches_of(loop: Loop) -> Iterator[Batch]:
     graph, seed, epoch, trimmed = loop.graph, loop.seed, loop.epoch, loop.settings.trim
     if loop.memory is None:
         return gathered(graph, loop.sampler.sample(graph, seed, epoch), loop.model, trimmed)
-    release()  # what the last epoch's steps have left would count as taken
-    loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
-    say = partial(loop.notify, "on_progress")
-    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, trimmed, loop.memory, loss, say)
+    deal, say = loop.sampler.deal(graph, seed, epoch), partial(loop.notify, "on_progress")
+    return within_budget(graph, deal, loop.model, trimmed, loop.memory, partial(_step_bytes, loop), say)
+
+
+def _step_bytes(loop: Loop, sample: Sample) -> int:
+    """What a step on ``sample`` takes beside its batch; nothing if it makes none."""
+    if len(sample.targets) == 0:
+        return 0
+    if loop.step_cost is None:
+        how = loop.settings.precision, loop.losses, loop.class_weight
+        loop.step_cost = step_cost(loop.model, loop.graph, sample, lambda model, batch: batch_loss(model, batch, *how))
+    return loop.step_cost(sample)
 
 
 def batch_loss(
