@@ -39,11 +39,11 @@ class Budget:
         if needed <= self.free():
             return
         release()
-        if needed > (free := self.free()):
-            scratch.spill(needed - free)
-            release()
-            if needed > (free := self.free()):
+        while needed > (free := self.free()):
+            if scratch.held == 0:
                 raise self.too_small(needed, free, what)
+            scratch.spill(needed - free)  # of which the allocator may keep some, in the gaps between other arrays
+            release()
 
     def require(self, needed: int, scratch: Scratch, what: str) -> None:
         """Refuse what will not fit even when all that waits in memory has gone to files.

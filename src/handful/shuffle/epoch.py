@@ -38,8 +38,10 @@ Say = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is done."""
 StepBytes = Callable[[Sample], int]
 """What a training step on a sample takes beside the sample and its features."""
-ROWS = 1 << 25
-"""How many bytes of features are read at a time."""
+ROWS, LEAST_ROWS = 1 << 25, 1 << 16
+"""How many bytes of features are read at a time, at most and at least."""
+LEAST_BLOCK = 1 << 12
+"""How many edges and rows are cut at a time, at least; ``BLOCK`` at most."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
 """The arrays of a layer. Those of trimmed layers are the first values of the longest."""
 
@@ -75,9 +77,7 @@ def shuffled(
     """
     graph.require_training()
     if graph.device.type != "cpu":
-        raise HandfulError(
-            f"memory is for a graph on the CPU, and this one is on {graph.device}: leave one of them out"
-        )
+        raise HandfulError(f"memory is that of the CPU, and the graph is on {graph.device}: leave it out, or move it")
     codes = coded(deal.part, deal.parts, deal.hubs)
     del deal
     budget = Budget(memory, codes.m)
@@ -105,7 +105,7 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
     """Read all edges once, and let those inside a part wait as its ``count``, ``source`` and ``weight``."""
     indptr, indices = graph.topology
     weight = edge_values(graph)
-    size = int(np.clip(budget.free() // 64, 1 << 12, BLOCK))
+    size = int(np.clip(budget.free() // 64, LEAST_BLOCK, BLOCK))
     needed = 32 * size
 
     def prepare(block: tuple[int, int]) -> tuple[int, int]:
@@ -236,7 +236,7 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
     assert graph.y is not None
     assert graph.train_mask is not None
     x, n = _bits(graph.x), graph.num_nodes
-    rows = max(1, int(np.clip(budget.free() // 16, 1 << 16, ROWS)) // max(1, x.strides[0]))
+    rows = max(1, int(np.clip(budget.free() // 16, LEAST_ROWS, ROWS)) // max(1, x.strides[0]))
     needed = 2 * rows * (x.strides[0] + 64)
 
     def prepare(lo: int) -> tuple[int, list[np.ndarray]]:
@@ -284,11 +284,12 @@ def _bits(x: Tensor) -> np.ndarray:
 
 
 def batch_bytes(graph: Graph, sample: Sample) -> int:
-    """What the batch of a sample takes."""
+    """What the batch of a sample takes, with the transposes of its layers, which the backward pass makes."""
     assert graph.x is not None
-    longest = max(sample.layers, key=lambda layer: layer.num_edges)
-    edges = (8 if longest.weight is not None else 4) * longest.num_edges
-    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + edges
+    per_edge = 4 if graph.edge_weight is None else 20
+    longest = max(layer.num_edges for layer in sample.layers)
+    turned = (24 * one.num_sources + per_edge * one.num_edges for one in sample.layers if not one.symmetric)
+    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + per_edge * longest + sum(turned)
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:

@@ -1,4 +1,4 @@
-"""From samples to batches: trim, gather features and labels, within a budget or ahead of a device."""
+"""From samples to batches: trim, gather features and labels, work ahead of a device."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from handful.batch import Batch, Sample, make_batch
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.ahead import ahead
-from handful.samplers.base import Deal
-from handful.shuffle.epoch import Say, shuffled
-from handful.training.cost import StepCost, step_cost
 from handful.trim import trim
 
 
@@ -52,26 +49,6 @@ def depth_of_trimming(model: nn.Module, trimmed: bool) -> int | None:
 
 def _maker(graph: Graph, depth: int | None) -> Callable[[Sample], Batch]:
     return lambda sample: make_batch(graph, sample if depth is None else trim(sample, depth))
-
-
-def within_budget(
-    graph: Graph,
-    deal: Deal,
-    model: nn.Module,
-    depth: int | None,
-    memory: int,
-    loss: Callable[[nn.Module, Batch], Tensor],
-    say: Say,
-) -> Iterator[Batch]:
-    """The same batches, made from the partition of an epoch within ``memory`` bytes; a step computes ``loss``."""
-    found: list[StepCost] = []
-
-    def step_bytes(sample: Sample) -> int:
-        if not found and len(sample.targets):
-            found.append(step_cost(model, graph, sample, loss))
-        return found[0](sample) if found and len(sample.targets) else 0
-
-    return shuffled(graph, deal, memory, depth=depth, step_bytes=step_bytes, say=say)
 
 
 def delivered(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:

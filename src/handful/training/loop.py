@@ -18,19 +18,20 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from handful import ranks
-from handful.batch import Batch
+from handful.batch import Batch, Sample
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
-from handful.kernels.memory import release
 from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
+from handful.shuffle.epoch import shuffled
 from handful.shuffle.over_ranks import outputs_of_all, shard_batches
 from handful.shuffle.shards import ShardedGraph
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
-from handful.training.gather import depth_of_trimming, gathered_own, within_budget
+from handful.training.cost import StepCost, step_cost
+from handful.training.gather import depth_of_trimming, gathered_own
 from handful.training.group import Group
 from handful.training.inference import infer, infer_sampled
 from handful.training.loss import NodeLosses, node_loss, node_losses
@@ -71,6 +72,8 @@ class Loop:
     """The budget of anonymous memory in bytes: how to run, not what."""
     sends_to: torch.device | None = None
     """Where batches are sent, if the graph stays on the host."""
+    step_cost: StepCost | None = None
+    """What a step takes, where there is a budget; found out in the first epoch."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -224,10 +227,18 @@ def own_batches(loop: Loop) -> Iterator[Batch | None]:
     if loop.memory is None:
         samples = loop.sampler.sample(graph, seed, epoch)
         return gathered_own(graph, samples, depth, lambda index: owner(index) == rank, loop.sends_to)
-    release()  # what the last epoch's steps have left would count as taken
-    loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
-    say = partial(loop.notify, "on_progress")
-    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, depth, loop.memory, loss, say)
+    deal, say = loop.sampler.deal(graph, seed, epoch), partial(loop.notify, "on_progress")
+    return shuffled(graph, deal, loop.memory, depth=depth, step_bytes=partial(_step_bytes, loop), say=say)
+
+
+def _step_bytes(loop: Loop, sample: Sample) -> int:
+    """What a step on ``sample`` takes beside its batch; nothing if it makes none."""
+    if len(sample.targets) == 0:
+        return 0
+    if loop.step_cost is None:
+        how = loop.settings.precision, loop.losses, loop.class_weight
+        loop.step_cost = step_cost(loop.model, loop.graph, sample, lambda model, batch: batch_loss(model, batch, *how))
+    return loop.step_cost(sample)
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
