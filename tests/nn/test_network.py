@@ -10,7 +10,7 @@ import torch
 import handful as hf
 from graphs import make_graph
 from handful.nn import MODELS, model_defaults, model_name, model_options, parameter_count
-from handful.nn.network import map_rows, map_targets
+from handful.nn.network import Chunks, map_rows, map_targets
 from handful.samplers.full import full_adjacency
 from small import full_batch
 
@@ -88,8 +88,8 @@ def test_rows_and_targets_in_chunks_are_the_whole(chunk: int) -> None:
         sizes.append(len(x))
         return linear(x)
 
-    torch.testing.assert_close(map_rows(rows, graph.x, chunk), linear(graph.x))
+    torch.testing.assert_close(map_rows(rows, graph.x, Chunks(chunk)), linear(graph.x))
     assert max(sizes) == min(chunk, 20)
     assert sum(sizes) == 20
-    found = map_targets(lambda some: some.mean(graph.x), adj, chunk)
+    found = map_targets(lambda some: some.mean(graph.x), adj, Chunks(chunk))
     torch.testing.assert_close(found, adj.mean(graph.x))
