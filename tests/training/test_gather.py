@@ -11,7 +11,7 @@ from torch_geometric.nn import GraphSAGE
 import handful as hf
 from graphs import make_graph
 from handful.training import gather
-from handful.training.gather import gathered
+from handful.training.gather import depth_of_trimming, gathered, gathered_own
 from handful.trim import trim
 
 
@@ -73,3 +73,14 @@ def test_batches_are_made_ahead_of_a_device_alone(sparse: hf.Graph, monkeypatch:
     for graph in (sparse, sparse.to("meta")):
         list(gathered(graph, hf.RandomNodes(2).sample(sparse, 0, 0), model_of(sparse, "pyg"), False))
     assert made_by == [threading.current_thread().name] * 2 + ["handful-ahead"] * 2
+
+
+def test_batches_of_other_ranks_are_never_made(sparse: hf.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[hf.Sample] = []
+    monkeypatch.setattr(gather, "make_batch", lambda graph, sample: made.append(sample) or sample)
+    samples = list(hf.RandomNodes(4).sample(sparse, 0, 0))
+    depth = depth_of_trimming(model_of(sparse, "sage"), trimmed=True)
+    assert depth == 2
+    batches = list(gathered_own(sparse, iter(samples), depth, own=lambda index: index in (1, 2)))
+    assert [batch is None for batch in batches] == [True, False, False, True]
+    assert [batch.num_nodes for batch in made] == [trim(sample, 2).num_nodes for sample in samples[1:3]]
