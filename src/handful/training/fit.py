@@ -155,9 +155,10 @@ def fit(
         model = seeded_model(model, graph, seed, options or {})
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
-    loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
-    if memory is not None:
-        loop.memory = checked_memory(memory, loop)
+    with ranks.agreed():
+        loop = begin(model, graph, sampler, how, seed, device, callbacks, **own)
+        if memory is not None:
+            loop.memory = checked_memory(memory, loop)
     folder = RunFolder(out) if out is not None and ranks.rank() == 0 else None
     with ExitStack() as stack:
         stack.callback(release)
