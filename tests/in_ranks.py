@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def shared_launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     folder = (base.parent if base.name.startswith("popen-") else base) / "ranks"
     with FileLock(f"{folder}.lock"):
         if not (folder / "done").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a launch that failed
             ranks_jobs.prepare(folder, SIZE)
             launch(folder, SIZE, *ranks_jobs.JOBS)
             (folder / "done").touch()
@@ -52,7 +54,7 @@ def shared_launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
 def main(folder: Path, names: list[str]) -> None:
     """One rank."""
     torch.set_num_threads(1)
-    with ranks.joined(threads=1, wait=60):
+    with ranks.joined(threads=1, wait=300):
         for name in names:
             torch.save(ranks_jobs.JOBS[name](folder), folder / f"{name}-{ranks.rank()}.pt")
 

@@ -195,12 +195,12 @@ def mistakes(folder: Path) -> list[str]:
 def talk(folder: Path) -> dict[str, Any]:
     """What ranks tell each other, in pieces of three bytes."""
     me, size = ranks.rank(), ranks.size()
-    ranks.PIECE = 3
+    whole, ranks.PIECE = ranks.PIECE, 3
     sent = [torch.arange(2 * (me + to), dtype=torch.int32).view(-1, 2) + 100 * me for to in range(size)]
     half = torch.full((2, 3), float(me)).bfloat16()
     with ranks.alone():
         by_itself = (ranks.rank(), ranks.size(), ranks.gathered(me))
-    return {
+    found = {
         "told": ranks.told({"rank": me, "none": None}),
         "tensors": ranks.told_tensors({"half": half, "empty": torch.zeros(0, 2), "one": torch.tensor(me)}),
         "gathered": ranks.gathered([me, "é"]),
@@ -209,6 +209,8 @@ def talk(folder: Path) -> dict[str, Any]:
         "exchanged": ranks.exchanged(sent),
         "alone": by_itself,
     }
+    ranks.PIECE = whole
+    return found
 
 
 # -- shards -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import torch
 import handful as hf
 from graphs import make_graph
 from handful.adjacency import Adjacency
-from handful.batch import Sample, make_batch, training_sample
+from handful.batch import Sample, batch_checksum, make_batch, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.samplers.full import FullGraph
@@ -86,3 +86,17 @@ def test_a_batch_says_what_it_is_and_not_all_its_numbers() -> None:
     graph = make_graph(60)
     assert repr(next(hf.FullGraph().epoch(graph, 0, 0))).startswith(f"Batch(60 nodes, {graph.num_edges:,} edges, ")
     assert repr(next(hf.Neighbors((2, 2), 5, trimmed=True).sample(graph, 0, 0))).endswith("5 targets, 2 layers)")
+
+
+def test_the_checksum_of_a_batch_tells_every_array() -> None:
+    graph = make_graph(60, undirected=False, weighted=True)
+    batch = next(hf.RandomNodes(2).epoch(graph, 0, 0))
+    (layer,) = batch.layers
+    same = replace(batch, nodes=batch.nodes.clone(), layers=(replace(layer, indices=layer.indices.clone()),))
+    assert batch_checksum(same) == batch_checksum(batch)
+    others = [replace(batch, **{name: getattr(batch, name).flip(0)}) for name in ("nodes", "targets", "x", "y")]
+    others += [
+        replace(batch, layers=(replace(layer, **{name: getattr(layer, name).flip(0)}),))
+        for name in ("indptr", "indices", "weight")
+    ]
+    assert len({batch_checksum(one) for one in (batch, *others)}) == 8

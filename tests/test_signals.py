@@ -55,3 +55,14 @@ def test_the_command_line_ends_with_143() -> None:
     with pytest.raises(SystemExit) as end:
         terminate(signal.SIGTERM, None)
     assert end.value.code == 143
+
+
+def test_a_signal_of_another_process_ends_this_one_too_and_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        with deferred(None) as signals, pytest.raises(SystemExit) as end:
+            signals.deliver(signal.SIGTERM)
+        assert end.value.code == 128 + signal.SIGTERM
+        assert capsys.readouterr().err == ""
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -299,7 +299,7 @@ class Experiment:
                     memory=memory,
                 )
                 # A folder has the models: none needs to stay in memory while others train.
-                runs.append(run if folder is None else replace(run, model=None))
+                runs.append(run if out is None else replace(run, model=None))
         summary = Summary(self, graph.name, runs)
         if folder is not None:
             with RunFolder(folder).written("the summary"):

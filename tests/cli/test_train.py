@@ -443,3 +443,30 @@ def test_the_graph_may_stay_on_the_host(npz: Path, tmp_path: Path) -> None:
     wrong = handful("train", npz, *SMALL, "--graph-on", "gpu")
     assert wrong.code == 2
     assert "no place for the graph 'gpu'" in wrong.stderr
+
+
+def test_steps_of_several_parts(npz: Path, tmp_path: Path) -> None:
+    result = handful(
+        "train", npz, *SMALL, "--parts", 4, "--parts-per-step", 3, "--seeds", 1, "--out", tmp_path / "run", "--json"
+    )
+    assert result.code == 0, result.stderr
+    assert result.json["runs"][0]["steps"] == 6
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["settings"]["parts_per_step"] == 3
+
+
+def test_m_is_not_chosen_by_several_processes(npz: Path, tmp_path: Path) -> None:
+    result = handful("train", npz, *SMALL, "--parts", "auto", "--processes", 2, "--out", tmp_path / "run")
+    assert (result.code, "run `handful parts` first" in result.stderr) == (2, True)
+
+
+def test_only_training_runs_in_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    result = handful("datasets")
+    assert (result.code, "only `handful train` runs in several processes" in result.stderr) == (2, True)
+
+
+def test_restarts_need_a_folder(npz: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "1")
+    result = handful("train", npz, *SMALL)
+    assert (result.code, "torchrun --max-restarts needs --out" in result.stderr) == (2, True)

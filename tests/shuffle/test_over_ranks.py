@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 
@@ -22,9 +24,12 @@ def test_the_batches_are_those_of_one_process_byte_for_byte(shared_launch: Launc
         assert ["".join(of_batch) for of_batch in owned] == checksums, name
 
 
+in_one_process = cache(ranks_jobs.sharded)
+
+
 @pytest.mark.parametrize("model", ["gcn", "sage", "gat", "graphland-sage"])
 def test_a_run_comes_to_what_one_process_comes_to(shared_launch: Launch, model: str) -> None:
-    expected = ranks_jobs.sharded(shared_launch.folder)[model]
+    expected = in_one_process(shared_launch.folder)[model]
     logits = []
     for found in (one[model] for one in shared_launch["sharded"]):
         assert_same(found, expected)

@@ -10,6 +10,7 @@ import torch
 
 import handful as hf
 from handful.batch import Batch
+from handful.training.callbacks import Checksums
 from handful.training.loop import Loop, batch_loss
 from handful.training.module import seed_step
 from handful.training.record import RunFolder
@@ -101,3 +102,16 @@ def test_the_end_comes_before_the_best_weights(graph: hf.Graph) -> None:
     run = hf.fit(model, graph, hf.RandomNodes(2), epochs=6, lr=0.3, callbacks=[end])
     assert end.best == run.best_epoch < 6
     assert not torch.equal(end.last, hf.infer(model, graph))
+
+
+def test_checksums_tell_whether_two_runs_saw_the_same_batches() -> None:
+    graph = hf.load("synthetic?nodes=100&degree=4&features=4&classes=3")
+
+    def found(seed: int, **how: Any) -> str:
+        checksums = Checksums()
+        hf.fit(small_sage(graph), graph, hf.RandomNodes(3), epochs=2, seed=seed, callbacks=[checksums], **how)
+        return checksums.found[seed]
+
+    first = found(1)
+    assert found(1, lr=0.1) == found(1, parts_per_step=3) == first
+    assert found(2) != first

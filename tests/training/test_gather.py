@@ -13,7 +13,7 @@ from torch_geometric.nn import GraphSAGE
 import handful as hf
 from graphs import make_graph
 from handful.training import gather
-from handful.training.gather import gathered
+from handful.training.gather import depth_of_trimming, gathered, gathered_own
 from handful.trim import trim
 
 
@@ -80,10 +80,14 @@ def test_batches_are_made_ahead_of_a_device_alone(sparse: hf.Graph, monkeypatch:
 @pytest.mark.parametrize("norm", ["ln", "bn"])
 def test_batches_that_are_sent_are_the_same(sparse: hf.Graph, norm: str) -> None:
     model, here = model_of(sparse, "sage", norm), torch.device("cpu")
+    depth = depth_of_trimming(model, trimmed=True)
     stay, go = (
-        list(gathered(sparse, hf.RandomNodes(2).sample(sparse, 0, 0), model, True, device)) for device in (None, here)
+        list(gathered_own(sparse, hf.RandomNodes(2).sample(sparse, 0, 0), depth, lambda index: True, device))
+        for device in (None, here)
     )
     for one, other in zip(stay, go, strict=True):
+        assert one is not None
+        assert other is not None
         assert torch.equal(one.x, other.x)
         assert torch.equal(one.targets, other.targets)
         assert all(torch.equal(a.indices, b.indices) for a, b in zip(one.layers, other.layers, strict=True))
@@ -135,3 +139,14 @@ def test_to_a_gpu_batches_go_on_a_stream_of_their_own(monkeypatch: pytest.Monkey
         "memory kept for the step's",
         "trained",
     ]
+
+
+def test_batches_of_other_ranks_are_never_made(sparse: hf.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[hf.Sample] = []
+    monkeypatch.setattr(gather, "make_batch", lambda graph, sample: made.append(sample) or sample)
+    samples = list(hf.RandomNodes(4).sample(sparse, 0, 0))
+    depth = depth_of_trimming(model_of(sparse, "sage"), trimmed=True)
+    assert depth == 2
+    batches = list(gathered_own(sparse, iter(samples), depth, own=lambda index: index in (1, 2)))
+    assert [batch is None for batch in batches] == [True, False, False, True]
+    assert [batch.num_nodes for batch in made] == [trim(sample, 2).num_nodes for sample in samples[1:3]]

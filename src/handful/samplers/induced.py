@@ -61,14 +61,14 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     """
     way, with_edges = backend(graph.device), graph.edge_weight is not None
     if way == "numba":
-        found = map(torch.from_numpy, subgraph.induced(*graph.topology, nodes, with_edges))
+        indptr, indices, edges = map(torch.from_numpy, subgraph.induced(*graph.topology, nodes, with_edges))
     else:
         ids = sent(torch.from_numpy(nodes), graph.device)
         if way == "triton":
             found = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
         else:
             found = subgraph.induced_torch(graph.indptr, graph.indices, ids)
-    indptr, indices, edges = found
+        indptr, indices, edges = found
     return part_adjacency(graph, indptr, indices, _weights(graph, edges))
 
 

@@ -160,9 +160,10 @@ def fit(
         model = seeded_model(model, graph, seed, options or {})
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
-    loop = begin(model, graph, sampler, how, seed, device, callbacks, graph_on=graph_on, **own)
-    if memory is not None:
-        loop.memory = checked_memory(memory, loop)
+    with ranks.agreed():
+        loop = begin(model, graph, sampler, how, seed, device, callbacks, graph_on=graph_on, **own)
+        if memory is not None:
+            loop.memory = checked_memory(memory, loop)
     folder = RunFolder(out) if out is not None and ranks.rank() == 0 else None
     with ExitStack() as stack:
         stack.callback(release)
@@ -334,7 +335,7 @@ def begin(
     rates = make_scheduler(settings, steps, scheduler)
     judge = METRICS[graph.metric] if metric is None else own_metric(metric)
     losses = losses_of(graph, loss)
-    return Loop(model, graph, sampler, steps, settings, seed, rates, losses, weights, judge, callbacks, sends_to)
+    return Loop(model, graph, sampler, steps, settings, seed, rates, losses, weights, judge, callbacks, sends_to=sends_to)
 
 
 def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
