@@ -76,7 +76,7 @@ that it waits once in every part for what this is cut to."""
 def test_an_epoch_of_batches_waits_for_a_gpu_a_few_times(
     options: dict[str, Any], trimmed: bool, more: Counter[str]
 ) -> None:
-    graph = make_graph(30, degree=2, weighted=True)
+    graph = make_graph(14, degree=2, weighted=True)
     model, sampler = make_model("sage", 8, 4, hidden=8, layers=2, norm="ln"), RandomNodes(3, **options)
     list(sampler.sample(graph, 0, 0))  # what is found once for a graph, such as its hubs, is found here
     with use("triton"), counted_waits() as waits:
@@ -87,7 +87,7 @@ def test_an_epoch_of_batches_waits_for_a_gpu_a_few_times(
 
 @pytest.mark.triton
 def test_an_epoch_of_training_waits_for_a_gpu_a_few_times() -> None:
-    graph = make_graph(30, degree=2)
+    graph = make_graph(14, degree=2)
     graph.has_loops  # noqa: B018
     loop = begin(make_model("sage", 8, 4, hidden=8, layers=2, norm="ln"), graph, RandomNodes(2), Settings())
     with use("triton"), counted_waits() as waits:

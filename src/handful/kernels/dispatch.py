@@ -58,7 +58,8 @@ class OnTheirDevice:
         function = getattr(self._module, name)
 
         def run(*args: Any, **options: Any) -> Any:
-            with torch.cuda.device_of(next(arg for arg in args if isinstance(arg, Tensor))):
+            first = next(arg for arg in args if isinstance(arg, Tensor))
+            with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
                 return function(*args, **options)
 
         return run
