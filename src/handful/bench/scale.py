@@ -91,7 +91,7 @@ def bench_scale(shapes: Sequence[Shape], folder: Path | None, say: Callable[[str
 
 
 class Watch(Callback):
-    """Times the phases of an epoch within a budget: what has passed since the last word is of the phase it names."""
+    """Times the phases of an epoch within a budget: the time since the last word is of the phase that a word names."""
 
     def begin(self) -> None:
         """An epoch begins."""

@@ -60,7 +60,7 @@ class Cut(NamedTuple):
     """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1]``, ascending."""
     edge_first: np.ndarray
     """``(m + 1,)``: the same for its edges."""
-    count: np.ndarray
+    degree: np.ndarray
     """``(rows,)``, how many edges each row has, in the smallest type."""
     source: np.ndarray
     """``(edges,)``, as the graph numbers them."""
@@ -68,10 +68,10 @@ class Cut(NamedTuple):
     """``(edges,)``, what goes with each edge; empty if nothing does."""
 
     def of(self, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``count``, ``source`` and ``value`` of part p."""
+        """``degree``, ``source`` and ``value`` of part p."""
         rows = slice(self.row_first[p], self.row_first[p + 1])
         edges = slice(self.edge_first[p], self.edge_first[p + 1])
-        return self.count[rows], self.source[edges], self.value[edges]
+        return self.degree[rows], self.source[edges], self.value[edges]
 
 
 @kernel
@@ -301,7 +301,7 @@ def _renumber(
 
 
 def part_csr(
-    codes: Codes, p: int, own: np.ndarray, count: np.ndarray, source: np.ndarray, value: np.ndarray
+    codes: Codes, p: int, own: np.ndarray, degree: np.ndarray, source: np.ndarray, value: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The nodes of part ``p`` and its CSR in their numbering: ``nodes``, ``indptr``, ``indices`` and ``value``.
 
@@ -312,7 +312,7 @@ def part_csr(
         codes: of all nodes.
         p: which part.
         own: as ``members`` gives them.
-        count, source, value: what ``cut`` gave of the part, all blocks of rows one after another; ``source`` may be
+        degree, source, value: what ``cut`` gave of the part, all blocks of rows one after another; ``source`` may be
             written over.
     """
     n = len(codes.code)
@@ -326,10 +326,10 @@ def part_csr(
         order = np.argsort(nodes, kind="stable")
         place = np.empty(len(nodes), np.int64)
         place[order] = np.arange(len(nodes))
-        start = (np.cumsum(count, dtype=np.int64) - count)[place]
-        count, moved = count[place], np.empty_like(value)
+        start = (np.cumsum(degree, dtype=np.int64) - degree)[place]
+        degree, moved = degree[place], np.empty_like(value)
     indptr = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(count, out=indptr[1:])
+    np.cumsum(degree, out=indptr[1:])
     out = source if start is None and source.dtype == np.int32 else np.empty(len(source), np.int32)
     told = indptr if start is None else start, source, value, member, before, helper, helper_before, len(own)
     over_rows(_renumber, indptr, *told, out, moved)
@@ -358,7 +358,7 @@ def parts(
 def joined(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """``count``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's."""
+    """``degree``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's."""
     none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
     return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -102,7 +102,7 @@ def shuffled(
 
 
 def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say: Say) -> None:
-    """Read all edges once, and let those inside a part wait as its ``count``, ``source`` and ``weight``."""
+    """Read all edges once, and let those inside a part wait as its ``degree``, ``source`` and ``weight``."""
     indptr, indices = graph.topology
     weight = edge_values(graph)
     size = int(np.clip(budget.free() // 64, LEAST_BLOCK, BLOCK))
@@ -116,13 +116,13 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
         return block
 
     for p in range(codes.m):  # of the types that they have, should there be no rows
-        for name, none in (("count", np.empty(0, np.uint8)), ("source", indices[:0]), ("weight", _none(weight))):
+        for name, none in (("degree", np.empty(0, np.uint8)), ("source", indices[:0]), ("weight", _none(weight))):
             scratch.append(name, p, none)
     budget.make_room(needed, scratch, "a block of edges")
     for lo, hi in ahead(row_blocks(indptr, size), prepare):
         piece = cut(lo, indptr[lo : hi + 1], indices, codes, weight)
         for p in range(codes.m):
-            for name, array in zip(("count", "source", "weight"), piece.of(p), strict=True):
+            for name, array in zip(("degree", "source", "weight"), piece.of(p), strict=True):
                 if len(array):
                     scratch.append(name, p, array.copy())
         del piece
@@ -158,7 +158,7 @@ def samples(
 
 
 def _sample(graph: Graph, codes: Codes, p: int, own: np.ndarray, depth: int | None, scratch: Scratch) -> Sample:
-    edges = (scratch.joined(name, p) for name in ("count", "source", "weight"))
+    edges = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
     nodes, *csr = map(torch.from_numpy, part_csr(codes, p, own, *edges))
     sample = training_sample(graph, nodes, (part_adjacency(graph, *csr),), own=len(own))
     return sample if depth is None else trim(sample, depth)
@@ -210,7 +210,7 @@ def put(sample: Sample, p: int, codes: Codes, batch_bytes: int, step_bytes: int,
 def _take(waiting: Waiting, p: int, scratch: Scratch) -> Sample:
     """What ``put`` was given."""
     nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
-    arrays = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
+    arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
     layers = tuple(
         replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
         for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
@@ -271,7 +271,7 @@ def _wanted(codes: Codes, hubs: list[np.ndarray], lo: int, hi: int) -> list[np.n
 
 def _own(codes: Codes, p: int, nodes: np.ndarray) -> np.ndarray:
     """Which of the nodes of part ``p`` are no helpers."""
-    own = codes.code[nodes] == p
+    own: np.ndarray = codes.code[nodes] == p
     if codes.hub is not None:
         at = np.flatnonzero(~own)
         own[at] = codes.hub_part[np.searchsorted(codes.hubs, nodes[at])] == p
@@ -280,7 +280,8 @@ def _own(codes: Codes, p: int, nodes: np.ndarray) -> np.ndarray:
 
 def _bits(x: Tensor) -> np.ndarray:
     """The rows of ``x`` as integers of the same size: numpy and numba do not know all of its types."""
-    return x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
+    bits: np.ndarray = x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
+    return bits
 
 
 def batch_bytes(graph: Graph, sample: Sample) -> int:

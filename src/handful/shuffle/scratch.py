@@ -116,7 +116,7 @@ class Scratch:
                 self._waiting[name] = 0
             file = self._files[name]
             offset = file.seek(0, 2)
-            left = memoryview(np.ascontiguousarray(piece)).cast("B") if piece.size else memoryview(b"")
+            left = np.ascontiguousarray(piece).data.cast("B") if piece.size else memoryview(b"")
             while left:
                 left = left[file.write(left) :]
         except OSError as error:
@@ -134,7 +134,7 @@ class Scratch:
         out = np.empty(piece.shape, piece.dtype)
         file = self._files[name]
         file.seek(piece.offset)
-        left = memoryview(out).cast("B") if out.size else memoryview(b"")
+        left = out.data.cast("B") if out.size else memoryview(b"")
         while left:
             got = file.readinto(left)  # type: ignore[attr-defined]
             if not got:

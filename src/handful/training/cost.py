@@ -21,7 +21,7 @@ MARGIN = 4 / 3
 """``handful.kernels.memory`` may keep an eighth more than is in use at once; kernels have temporaries of their own."""
 
 
-class LiveBytes(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that are made inside and still live, and the most there were at once.
 
     >>> with LiveBytes() as counted:
@@ -33,7 +33,7 @@ class LiveBytes(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.live = self.peak = 0
         self._seen: dict[int, weakref.ref[Any]] = {}
 
@@ -125,7 +125,7 @@ def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:
             )
         )
     nodes = layers[0].num_sources
-    targets = torch.arange(min(max(1, round(share * len(sample.targets))), layers[-1].num_targets))
+    judged = torch.arange(min(max(1, round(share * len(sample.targets))), layers[-1].num_targets))
     x = torch.zeros(nodes, graph.num_features, dtype=graph.x.dtype)
-    y = torch.zeros(len(targets), *graph.y.shape[1:], dtype=graph.y.dtype)
-    return Batch(torch.arange(nodes), tuple(layers), targets, x=x, y=y)
+    y = torch.zeros(len(judged), *graph.y.shape[1:], dtype=graph.y.dtype)
+    return Batch(torch.arange(nodes), tuple(layers), judged, x=x, y=y)
