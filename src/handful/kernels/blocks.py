@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from handful.kernels.prefetch import prefetch
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
 
 Array = np.ndarray
+AHEAD = 8
+"""How many edges ahead rows are prefetched."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,13 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
 @kernel
 def _add(lo: int, hi: int, rows: Any, columns: Any, weight: Any, right: Any, x: Any, out: Any) -> None:
     weighted, scaled, one = weight.shape[0] > 0, right.shape[0] > 0, out.dtype.type(1)
+    line = 64 // x.itemsize
     for e in range(lo, hi):
         v, u, c = rows[e], columns[e], one
+        ahead = min(e + AHEAD, hi - 1)
+        for j in range(0, out.shape[1], line):
+            prefetch(x, columns[ahead], j)
+            prefetch(out, rows[ahead], j)
         if weighted:
             c *= weight[e]
         if scaled:

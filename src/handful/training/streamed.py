@@ -122,20 +122,43 @@ class Blocked(Adjacency):
         return by_blocks(*arrays, self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Every block in which a source of these edges is: its number, its first source, and its rows of ``x``."""
+        """Every block in which a source of these edges is: its number, its first source, and its rows of ``x``.
 
-        def read(block: int) -> np.ndarray:
-            begin = block << self.shift
-            return x[begin : begin + (1 << self.shift)].to(self.dtype, copy=True).numpy()
-
+        The next block is read while one is added. The two take turns in the same memory, all of which is taken here:
+        what is taken and freed on many threads is not given back to the system.
+        """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
-        with ThreadPoolExecutor(1) as reader:  # the next block is read while this one is added
-            ahead = [reader.submit(read, wanted[0])] if wanted else []
-            for block, following in zip(wanted, [*wanted[1:], None], strict=False):
-                rows = ahead.pop().result()
-                if following is not None:
-                    ahead.append(reader.submit(read, following))
-                yield block, block << self.shift, rows
+        rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()
+
+        def read(turn: int) -> tuple[int, int, np.ndarray]:
+            begin = wanted[turn] << self.shift
+            some = x[begin : begin + (1 << self.shift)]
+            return wanted[turn], begin, read_rows(some, rows[turn % 2, : len(some)])
+
+        with ThreadPoolExecutor(1) as reader:
+            ahead = [reader.submit(read, turn) for turn in range(min(1, len(wanted)))]
+            for turn in range(len(wanted)):
+                block = ahead.pop().result()
+                if turn + 1 < len(wanted):
+                    ahead.append(reader.submit(read, turn + 1))
+                yield block
+
+
+def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
+    """``out``, with the numbers of ``x`` in its own type; by numpy, since torch would start threads on every thread.
+
+    >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
+    array([[1.5]], dtype=float32)
+    """
+    if x.dtype != torch.bfloat16:
+        np.copyto(out, x.numpy())
+        return out
+    bits = np.empty_like(out, np.uint32) if out.dtype != np.float32 else out.view(np.uint32)
+    bits[...] = x.view(torch.int16).numpy().view(np.uint16)
+    bits <<= 16  # a bfloat16 is the upper half of a float32
+    if out.dtype != np.float32:
+        out[...] = bits.view(np.float32)
+    return out
 
 
 # -- what layers put out ----------------------------------------------------------------------------------------------
