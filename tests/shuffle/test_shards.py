@@ -24,7 +24,7 @@ __all__ = ["shared_launch"]
 @given(nodes=st.integers(1, 60), shards=st.integers(1, 12), degree=st.integers(1, 5))
 def test_every_shard_has_a_node_and_about_as_many_bytes(nodes: int, shards: int, degree: int) -> None:
     edges = torch.randint(nodes, (2, nodes * degree), generator=torch.Generator().manual_seed(nodes))
-    graph = hf.Graph.from_edge_index(edges, nodes, x=torch.zeros(nodes, 3), y=torch.zeros(nodes), train_mask=[0] * 3)
+    graph = hf.Graph.from_edge_index(edges, nodes, x=torch.zeros(nodes, 3))
     if shards > nodes:
         with pytest.raises(GraphError, match="cannot be cut"):
             even_cuts(graph, shards)
