@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import handful as hf
@@ -21,10 +21,11 @@ from in_ranks import Launch, shared_launch
 __all__ = ["shared_launch"]
 
 
+@settings(max_examples=30, deadline=None)
 @given(nodes=st.integers(1, 60), shards=st.integers(1, 12), degree=st.integers(1, 5))
 def test_every_shard_has_a_node_and_about_as_many_bytes(nodes: int, shards: int, degree: int) -> None:
     edges = torch.randint(nodes, (2, nodes * degree), generator=torch.Generator().manual_seed(nodes))
-    graph = hf.Graph.from_edge_index(edges, nodes, x=torch.zeros(nodes, 3), y=torch.zeros(nodes), train_mask=[0] * 3)
+    graph = hf.Graph.from_edge_index(edges, nodes, x=torch.zeros(nodes, 3))
     if shards > nodes:
         with pytest.raises(GraphError, match="cannot be cut"):
             even_cuts(graph, shards)

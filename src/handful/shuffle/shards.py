@@ -271,7 +271,8 @@ def _header(path: Path) -> dict[str, Any]:
         if set(ARRAYS) - set(header["arrays"]) - {"edge_weight"} or set(header["arrays"]) - set(ARRAYS):
             raise KeyError("arrays")
         cuts = header["cuts"]
-        if not all(type(cut) is int for cut in cuts) or cuts[0] != 0 or any(a >= b for a, b in pairwise(cuts)):
+        rising = all(type(cut) is int for cut in cuts) and all(a < b for a, b in pairwise(cuts))
+        if len(cuts) < 2 or cuts[0] != 0 or not rising:
             raise KeyError("cuts")
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RecursionError):
         raise DatasetError(f"{file} is not the header of a shard of this version: shard the graph anew") from None
