@@ -335,7 +335,9 @@ def begin(
     rates = make_scheduler(settings, steps, scheduler)
     judge = METRICS[graph.metric] if metric is None else own_metric(metric)
     losses = losses_of(graph, loss)
-    return Loop(model, graph, sampler, steps, settings, seed, rates, losses, weights, judge, callbacks, sends_to=sends_to)
+    return Loop(
+        model, graph, sampler, steps, settings, seed, rates, losses, weights, judge, callbacks, sends_to=sends_to
+    )
 
 
 def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
