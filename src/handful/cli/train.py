@@ -205,7 +205,7 @@ def train(
         summary = asked.run(folder, resume=resume, callbacks=told, memory=memory, **given(graph_on=graph_on))
     if not leading:
         return
-    found = summary_finding(summary, folder)
+    found = summary_finding(summary, folder, memory)
     if checksums:
         found.payload["batches"] = sums.found
     page = publish(found, folder)

@@ -256,7 +256,7 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
 # -- runs of no study -------------------------------------------------------------------------------------------------
 
 
-def summary_finding(summary: Summary, folder: Path) -> Finding:
+def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None) -> Finding:
     """One experiment as a finding: a row for every seed."""
     name, told = summary.experiment.sampler.method, summary.to_json()
     trained = read_trained(folder, name)
@@ -297,10 +297,13 @@ def summary_finding(summary: Summary, folder: Path) -> Finding:
     options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
     heading = f"{summary.graph} · {shape} · {title(name)} {options}".rstrip()
     tables, charts = [Table(heading, head, rows)], [*curve_charts([] if trained is None else [trained])]
-    if not is_sharded(made.graph):  # else only all ranks together could infer once more
+    sampled = memory is not None and made.settings.evaluation == "sampled"
+    if sampled:
+        said += " Results per class need an exact evaluation, which was not asked for: `handful predict` makes one."
+    if not sampled and not is_sharded(made.graph):  # of shards only all ranks together could infer once more
         graph = made.load(opened.result.seed)
         limit = 0.5 if opened.result.threshold is None else opened.result.threshold
-        found = assess(opened.model, graph, limit, made.sampler)
+        found = assess(opened.model, graph, limit, made.sampler, memory)
         said = f"{said} {in_words(found, opened.result.seed)}".rstrip()
         told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
         tables += assessment_tables(found, graph, opened.result.seed)

@@ -67,6 +67,7 @@ def assess(
     graph: Graph,
     threshold: float = 0.5,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
+    memory: int | str | None = None,
 ) -> Assessment:
     """Judge ``model`` on ``graph`` by exact inference.
 
@@ -75,6 +76,7 @@ def assess(
         graph: with features, labels and a split.
         threshold: of two classes, from which probability on a node is taken for the positive one; ``run.threshold``.
         sampler: that of the training; see ``infer``.
+        memory: a budget for the inference; see ``infer``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=200&degree=4&classes=2")
@@ -85,7 +87,7 @@ def assess(
     >>> found.metrics["accuracy"]["test"] == run.test
     True
     """
-    return assessment(infer(model, graph.require_training(), sampler=sampler), graph, threshold)
+    return assessment(infer(model, graph.require_training(), sampler=sampler, memory=memory), graph, threshold)
 
 
 def assessment(outputs: Tensor, graph: Graph, threshold: float = 0.5) -> Assessment:
