@@ -22,6 +22,7 @@ SAYS = {
     "pyg": "drop-in loaders",
     "datasets": "graphs by name, file or table",
     "nn": "one file per backbone",
+    "shuffle": "an epoch as one shuffle: within a budget of memory",
     "samplers": "structure only: nodes, layers, targets",
     "trim": "a sample cut to what its loss can see",
     "batch": "a stack of bipartite layers, with features and labels",
