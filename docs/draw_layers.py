@@ -23,6 +23,7 @@ SAYS = {
     "datasets": "graphs by name, file or table",
     "shuffle": "an epoch as one shuffle: to files, to ranks",
     "nn": "one file per backbone",
+    "shuffle": "an epoch as one shuffle: within a budget of memory",
     "samplers": "structure only: nodes, layers, targets",
     "trim": "a sample cut to what its loss can see",
     "batch": "a stack of bipartite layers, with features and labels",
