@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from handful import Graph, RandomNodes
 from handful.errors import SamplerError
+from handful.samplers import hubs as hubs_module
 from handful.samplers.hubs import MORE_ROWS, auto_count, checked_hubs, hub_edges, hub_nodes, hubs_by_degree
 from samplers.conftest import any_graph
 
@@ -89,3 +90,14 @@ def test_auto_is_the_most_that_the_budget_allows(graph: Graph, parts: int) -> No
     assert fits(count)
     assert count == graph.num_nodes or not fits(count + 1)
     assert auto_count(graph, 1) == 0
+
+
+@pytest.mark.parametrize("tallied", [1 << 16, 3])
+def test_hubs_are_those_of_a_sort_whatever_is_tallied(tallied: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs_module, "TALLIED", tallied)
+    monkeypatch.setattr(hubs_module, "ROWS", 7)
+    rng = np.random.default_rng(tallied)
+    graph = Graph.from_edge_index(rng.integers(0, 40, (2, 150)), 40)
+    expected = np.argsort(-graph.in_degree.numpy(), kind="stable")
+    for count in range(41):
+        np.testing.assert_array_equal(hubs_by_degree(graph, count), expected[:count])

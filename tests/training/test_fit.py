@@ -242,6 +242,41 @@ def test_a_run_that_differs_is_not_resumed(
     assert train({**was, "MOMENTUM": 0.5, "STEP": 2}, resume=True).epochs == 2
 
 
+# -- a budget of memory ----------------------------------------------------------------------------------------------
+
+
+def test_a_budget_changes_neither_weights_nor_history(graph: hf.Graph, tmp_path: Path) -> None:
+    def run(memory: str | None, **more: Any) -> hf.Run:
+        torch.manual_seed(0)
+        model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=16, layers=2, norm="ln")
+        return hf.fit(
+            model, graph, hf.RandomNodes(3, hubs=5), epochs=3, lr=1e-2, memory=memory, checkpoint_seconds=0.0, **more
+        )
+
+    free, bound = run(None), run("64GiB")
+    assert [line["loss"] for line in free.history] == [line["loss"] for line in bound.history]
+    for a, b in zip(free.model.parameters(), bound.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(KeyboardInterrupt):
+        run("64GiB", out=tmp_path / "run", callbacks=[BreakOff(2)])
+    resumed = run("48GiB", out=tmp_path / "run", resume=True)  # how to run, not what
+    assert [line["loss"] for line in free.history] == [line["loss"] for line in resumed.history]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "memory", "words"),
+    [
+        (hf.RandomNodes(2), "much", "a size is a number of bytes"),
+        (hf.RandomNodes(2), "1MB", "holds .* already: give more"),
+        (hf.RandomNodes(fraction=0.5), "8GiB", "draws its batches one by one: use sampler rns"),
+        (hf.Neighbors(), "8GiB", "draws its batches one by one: use sampler rns"),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_is_refused(graph: hf.Graph, sampler: Any, memory: str, words: str) -> None:
+    with pytest.raises(hf.HandfulError, match=words):
+        hf.fit(small_sage(graph), graph, sampler, memory=memory)
+
+
 # -- numbers, labels, classes that matter -----------------------------------------------------------------------------
 
 

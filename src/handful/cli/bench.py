@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -132,3 +133,31 @@ def ranks(
     asked = experiment(ctx.params, sampler=RandomNodes(parts), seeds=(seed,), parts_per_step=processes)
     result = bench_ranks(asked, processes, rounds)
     emit(result, as_json, [ranks_table(result)])
+
+
+@bench.command("scale")
+def scale(
+    nodes: Annotated[str, typer.Option(help="Nodes of the graphs, separated by commas.")] = "500000,4000000,20000000",
+    degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
+    features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
+    train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
+    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 8,
+    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
+    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 3,
+    memory: Annotated[str, typer.Option(help="The budget, such as 2GiB.")] = "2GiB",
+    rounds: RoundsOption = 3,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Where the graphs are put for the while (else for temporary files).")
+    ] = None,
+    seed: SeedOption = 42,
+    threads: p.Threads = None,
+    as_json: p.Json = False,
+) -> None:
+    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk."""
+    from handful.bench.scale import bench_scale, phases_table, scale_table, shapes_of
+
+    shape = {"degree": degree, "features": features, "train": train, "parts": parts, "hidden": hidden}
+    shapes = shapes_of(integers(nodes, "--nodes"), memory, **shape, layers=layers, rounds=rounds, seed=seed)
+    with console.status("starting…") as status:
+        result = bench_scale(shapes, folder, status.update)
+    emit(result, as_json, [scale_table(result), phases_table(result)])

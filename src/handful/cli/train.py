@@ -116,12 +116,7 @@ def train(
         typer.Option(help="Train in so many processes on this machine; torchrun starts them on several.", min=1),
     ] = None,
     threads: p.Threads = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="The most anonymous memory to hold, such as 8GiB: batches go through scratch files (rns, cluster)."
-        ),
-    ] = None,
+    memory: p.Memory = None,
     out_dir: Annotated[
         str | None, typer.Option("--out", help="Folder for the records (else a new one under runs/).")
     ] = None,

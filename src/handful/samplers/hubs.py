@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -46,13 +47,35 @@ def hubs_by_degree(graph: Graph, count: int) -> np.ndarray:
     >>> hubs_by_degree(Graph.from_edge_index([[0, 1, 2, 3], [3, 3, 3, 2]]), count=3).tolist()
     [3, 2, 0]
     """
-    degree = graph.in_degree.cpu().numpy()
-    if not 0 < count < len(degree):
-        return np.argsort(-degree, kind="stable")[:count]
-    least = np.partition(degree, len(degree) - count)[len(degree) - count]
-    above = np.flatnonzero(degree > least)
-    chosen = np.concatenate([above, np.flatnonzero(degree == least)[: count - len(above)]])
-    return chosen[np.argsort(-degree[chosen], kind="stable")]
+    tally = np.zeros(TALLIED + 1, np.int64)
+    for _, degree in _degrees(graph):
+        tally += np.bincount(np.minimum(degree, TALLIED), minlength=TALLIED + 1)
+    at_least = np.append(np.cumsum(tally[::-1])[::-1], 0)
+    least = max(0, int(np.searchsorted(-at_least, -count, side="right")) - 1)
+    # Of the nodes of that very degree only the first are taken; of those beyond the tally there are never many.
+    equals = count - int(at_least[least + 1]) if least < TALLIED else graph.num_nodes
+    chosen, degrees = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for begin, degree in _degrees(graph):
+        equal = np.flatnonzero(degree == least)[:equals]
+        equals -= len(equal)
+        here = np.concatenate([np.flatnonzero(degree > least), equal])
+        chosen.append(begin + here)
+        degrees.append(degree[here])
+    ids = np.concatenate(chosen)
+    return ids[np.lexsort((ids, -np.concatenate(degrees)))][:count]
+
+
+TALLIED = 1 << 16
+"""In-degrees from this on are not told apart when hubs are counted."""
+ROWS = 1 << 20
+"""How many nodes are looked at together: neither degrees nor edges may fit into memory a second time."""
+
+
+def _degrees(graph: Graph) -> Iterator[tuple[int, np.ndarray]]:
+    """The in-degrees by blocks of nodes, and the first node of each."""
+    indptr, _ = graph.topology
+    for begin in range(0, graph.num_nodes, ROWS):
+        yield begin, np.diff(indptr[begin : begin + ROWS + 1])
 
 
 MORE_ROWS = 0.2
@@ -89,13 +112,12 @@ def hub_edges(graph: Graph, most: int) -> tuple[np.ndarray, np.ndarray]:
     [[0, 6, 6], [0, 1, 3]]
     """
     indptr, indices = graph.topology
-    rank = np.full(graph.num_nodes, most, np.int64)
+    rank = np.full(graph.num_nodes, most, np.int32)
     rank[hubs_by_degree(graph, most)] = np.arange(most)
     either, both = np.zeros(most + 2, np.int64), np.zeros(most + 2, np.int64)
-    rows = 1 << 20
-    for begin in range(0, graph.num_nodes, rows):  # in blocks: the edges may not fit into memory a second time
-        ends = indptr[begin : begin + rows + 1]
-        target = np.repeat(rank[begin : begin + rows], np.diff(ends))
+    for begin in range(0, graph.num_nodes, ROWS):
+        ends = indptr[begin : begin + ROWS + 1]
+        target = np.repeat(rank[begin : begin + ROWS], np.diff(ends))
         source = rank[indices[ends[0] : ends[-1]]]
         either[1:] += np.bincount(np.minimum(source, target), minlength=most + 1)
         both[1:] += np.bincount(np.maximum(source, target), minlength=most + 1)
@@ -127,10 +149,11 @@ def _count(graph: Graph, hubs: Hubs, parts: int) -> int:
     if hubs == "auto":
         return auto_count(graph, parts)
     if isinstance(hubs, str):
-        least, largest = int(hubs.partition(">=")[2]), int(graph.in_degree.max()) if graph.num_nodes else 0
+        least = int(hubs.partition(">=")[2])
+        largest = max((int(degree.max()) for _, degree in _degrees(graph)), default=0)
         if least > largest:
             raise SamplerError(f"hubs: no node of {graph.name} has {hubs}: the largest in-degree is {largest}")
-        return int((graph.in_degree >= least).sum())
+        return sum(int((degree >= least).sum()) for _, degree in _degrees(graph))
     if isinstance(hubs, float):
         return min(graph.num_nodes, max(1, round(hubs * graph.num_nodes)))
     if hubs > graph.num_nodes:

@@ -38,8 +38,10 @@ Say = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is done."""
 StepBytes = Callable[[Sample], int]
 """What a training step on a sample takes beside the sample and its features."""
-ROWS = 1 << 25
-"""How many bytes of features are read at a time."""
+ROWS, LEAST_ROWS = 1 << 25, 1 << 16
+"""How many bytes of features are read at a time, at most and at least."""
+LEAST_BLOCK = 1 << 12
+"""How many edges and rows are cut at a time, at least; ``BLOCK`` at most."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
 """The arrays of a layer. Those of trimmed layers are the first values of the longest."""
 
@@ -75,9 +77,7 @@ def shuffled(
     """
     graph.require_training()
     if graph.device.type != "cpu":
-        raise HandfulError(
-            f"memory is for a graph on the CPU, and this one is on {graph.device}: leave one of them out"
-        )
+        raise HandfulError(f"memory is that of the CPU, and the graph is on {graph.device}: leave it out, or move it")
     codes = coded(deal.part, deal.parts, deal.hubs)
     del deal
     budget = Budget(memory, codes.m)
@@ -85,10 +85,12 @@ def shuffled(
         cut_edges(graph, codes, scratch, budget, say)
         waiting: list[Waiting] = []
         for p, sample in enumerate(samples(graph, codes, depth, scratch, budget, say)):
-            needed = step_bytes(sample) + _feature_bytes(graph, sample)
-            budget.require(needed, scratch, "a training step on one part")
-            waiting.append(put(sample, p, codes, needed, scratch))
+            own = batch_bytes(graph, sample)
+            waiting.append(put(sample, p, codes, own, own + step_bytes(sample), scratch))
             del sample
+        # While a batch is made, the loop may still hold the one before.
+        needed = max(one.step_bytes for one in waiting) + max(one.batch_bytes for one in waiting)
+        budget.require(needed, scratch, "a training step on one part")
         collect(graph, codes, [one.hubs for one in waiting], scratch, budget, say)
         del codes
         for p, one in enumerate(waiting):
@@ -103,7 +105,7 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
     """Read all edges once, and let those inside a part wait as its ``count``, ``source`` and ``weight``."""
     indptr, indices = graph.topology
     weight = edge_values(graph)
-    size = int(np.clip(budget.free() // 64, 1 << 12, BLOCK))
+    size = int(np.clip(budget.free() // 64, LEAST_BLOCK, BLOCK))
     needed = 32 * size
 
     def prepare(block: tuple[int, int]) -> tuple[int, int]:
@@ -181,11 +183,13 @@ class Waiting(NamedTuple):
     """How much of every array a layer has, by name; an array that it has not is left out."""
     hubs: np.ndarray
     """Ids, ascending, of the hubs that it needs."""
+    batch_bytes: int
+    """What its batch takes."""
     step_bytes: int
-    """What a training step on it takes, its features included."""
+    """What batch and training step take together."""
 
 
-def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch) -> Waiting:
+def put(sample: Sample, p: int, codes: Codes, batch_bytes: int, step_bytes: int, scratch: Scratch) -> Waiting:
     """Let the sample of part ``p`` wait in the scratch."""
     smallest = index_dtype(len(codes.code))
     nodes = sample.nodes.numpy()
@@ -200,7 +204,7 @@ def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch)
         for layer, arrays, length in zip(sample.layers, found, lengths, strict=True)
     )
     hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
-    return Waiting(layers, lengths, hubs, step_bytes)
+    return Waiting(layers, lengths, hubs, batch_bytes, step_bytes)
 
 
 def _take(waiting: Waiting, p: int, scratch: Scratch) -> Sample:
@@ -232,7 +236,7 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
     assert graph.y is not None
     assert graph.train_mask is not None
     x, n = _bits(graph.x), graph.num_nodes
-    rows = max(1, int(np.clip(budget.free() // 16, 1 << 16, ROWS)) // max(1, x.strides[0]))
+    rows = max(1, int(np.clip(budget.free() // 16, LEAST_ROWS, ROWS)) // max(1, x.strides[0]))
     needed = 2 * rows * (x.strides[0] + 64)
 
     def prepare(lo: int) -> tuple[int, list[np.ndarray]]:
@@ -279,10 +283,13 @@ def _bits(x: Tensor) -> np.ndarray:
     return x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
 
 
-def _feature_bytes(graph: Graph, sample: Sample) -> int:
-    """What the nodes and features of a batch take."""
+def batch_bytes(graph: Graph, sample: Sample) -> int:
+    """What the batch of a sample takes, with the transposes of its layers, which the backward pass makes."""
     assert graph.x is not None
-    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 16)
+    per_edge = 4 if graph.edge_weight is None else 20
+    longest = max(layer.num_edges for layer in sample.layers)
+    turned = (24 * one.num_sources + per_edge * one.num_edges for one in sample.layers if not one.symmetric)
+    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + per_edge * longest + sum(turned)
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 import numpy as np
 
 from handful.errors import HandfulError
-from handful.files import home
 
 
 class Written(NamedTuple):
@@ -31,7 +30,7 @@ class Scratch:
     when the process ends in whatever way, and its room is given back when the last piece was taken.
 
     Args:
-        folder: where the files are; ``$HANDFUL_HOME/scratch``, or that of the user's cache, when ``None``.
+        folder: where the files are; the system's folder for temporary files (``$TMPDIR``) when ``None``.
 
     >>> with Scratch() as scratch:
     ...     scratch.append("x", 0, np.arange(3))
@@ -42,7 +41,7 @@ class Scratch:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.folder = home() / "scratch" if folder is None else folder
+        self.folder = Path(gettempdir()) if folder is None else folder
         self.held = 0
         """Bytes in memory."""
         self.written = 0
@@ -113,12 +112,11 @@ class Scratch:
     def _write(self, name: str, piece: np.ndarray) -> Written:
         try:
             if name not in self._files:
-                self.folder.mkdir(parents=True, exist_ok=True)
                 self._files[name] = TemporaryFile(dir=self.folder, buffering=0)  # noqa: SIM115  (closed below)
                 self._waiting[name] = 0
             file = self._files[name]
             offset = file.seek(0, 2)
-            left = memoryview(np.ascontiguousarray(piece)).cast("B") if piece.size else memoryview(b"")
+            left = np.ascontiguousarray(piece).data.cast("B") if piece.size else memoryview(b"")
             while left:
                 left = left[file.write(left) :]
         except OSError as error:
@@ -126,7 +124,7 @@ class Scratch:
             what = "is full" if full else f"cannot be written: {error.strerror}"
             raise HandfulError(
                 f"the scratch folder {self.folder} {what}, after {self.written / 2**30:.2f} GiB: free some room, "
-                "name a folder on another disk by HANDFUL_HOME, or give more memory"
+                "name a folder on another disk by TMPDIR, or give more memory"
             ) from None
         self.written += piece.nbytes
         self._waiting[name] += 1
@@ -136,7 +134,7 @@ class Scratch:
         out = np.empty(piece.shape, piece.dtype)
         file = self._files[name]
         file.seek(piece.offset)
-        left = memoryview(out).cast("B") if out.size else memoryview(b"")
+        left = out.data.cast("B") if out.size else memoryview(b"")
         while left:
             got = file.readinto(left)  # type: ignore[attr-defined]
             if not got:

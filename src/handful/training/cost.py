@@ -60,7 +60,7 @@ class LiveBytes(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class StepCost:
-    """The bytes of a training step as a straight line in the size of its sample."""
+    """The bytes of a training step beside its batch, as a straight line in the size of its sample."""
 
     fixed: float
     """Gradients, and what else goes by the parameters."""
@@ -68,21 +68,12 @@ class StepCost:
     """For every node, computed row and edge."""
 
     def __call__(self, sample: Sample) -> int:
-        return int(self.fixed + self.per_unit * units(sample)) + transposed_bytes(sample)
+        return int(self.fixed + self.per_unit * units(sample))
 
 
 def units(sample: Sample) -> int:
     """The size of a sample: its nodes, the rows that are computed, and the edges."""
     return sample.num_nodes + sum(layer.num_targets + layer.num_edges for layer in sample.layers)
-
-
-def transposed_bytes(sample: Sample) -> int:
-    """What the transposes of its layers take in the backward pass, beside the tensors."""
-    return sum(
-        24 * layer.num_sources + (4 if layer.weight is None else 20) * layer.num_edges
-        for layer in sample.layers
-        if not layer.symmetric
-    )
 
 
 def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Callable[[nn.Module, Batch], Tensor]) -> StepCost:

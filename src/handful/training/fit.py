@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from handful import ranks
+from handful.budget import anonymous, as_bytes, in_words
 from handful.convert import from_pyg
 from handful.errors import HandfulError, RankError, SamplerError
 from handful.files import plain, sealed, write_json
@@ -31,7 +32,6 @@ from handful.settings import (
     Settings,
     varied,
 )
-from handful.shuffle.budget import anonymous, parse_size, size_text
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -212,20 +212,20 @@ def checked_memory(memory: int | str, loop: Loop) -> int:
     Raises:
         HandfulError: it is no size, or the run cannot be made within one.
     """
-    size, held = parse_size(memory), anonymous()
+    size, held = as_bytes(memory), anonymous()
     if not loop.sampler.deals:
         raise SamplerError(
             f"memory is for epochs that are known when they begin, and {loop.sampler} draws its batches one by one: "
             "use sampler rns (without fraction) or cluster, or leave memory out"
         )
     if any(device.type != "cpu" for device in devices_of(loop)):
-        raise HandfulError("memory is for training on the CPU: leave it out, or train there")
+        raise HandfulError("memory is that of the CPU: leave it out, or train there")
     if ranks.size() > 1:
         raise HandfulError("memory is for one process, and several share a graph in shards: use one of the two")
+    if held == 0:
+        raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
     if size <= held:
-        raise HandfulError(
-            f"memory {size_text(size)} is less than the {size_text(held)} held before training: give more"
-        )
+        raise HandfulError(f"memory is {in_words(size)}, and this process holds {in_words(held)} already: give more")
     return size
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from torch import Tensor, nn
+from torch import nn
 
 from handful.batch import Batch, Sample, make_batch
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.samplers.ahead import ahead
 from handful.samplers.base import Deal
-from handful.shuffle.epoch import Say, shuffled
-from handful.training.cost import StepCost, step_cost
+from handful.shuffle.epoch import Say, StepBytes, shuffled
 from handful.trim import trim
 
 
@@ -45,20 +44,7 @@ def _maker(graph: Graph, depth: int | None) -> Callable[[Sample], Batch]:
 
 
 def within_budget(
-    graph: Graph,
-    deal: Deal,
-    model: nn.Module,
-    depth: int | None,
-    memory: int,
-    loss: Callable[[nn.Module, Batch], Tensor],
-    say: Say,
+    graph: Graph, deal: Deal, depth: int | None, memory: int, step_bytes: StepBytes, say: Say
 ) -> Iterator[Batch]:
-    """The same batches, made from the partition of an epoch within ``memory`` bytes; a step computes ``loss``."""
-    found: list[StepCost] = []
-
-    def step_bytes(sample: Sample) -> int:
-        if not found and len(sample.targets):
-            found.append(step_cost(model, graph, sample, loss))
-        return found[0](sample) if found and len(sample.targets) else 0
-
+    """The same batches, made from the partition of an epoch within ``memory`` bytes; see ``shuffled``."""
     return shuffled(graph, deal, memory, depth=depth, step_bytes=step_bytes, say=say)

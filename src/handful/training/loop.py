@@ -18,10 +18,9 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from handful import ranks
-from handful.batch import Batch
+from handful.batch import Batch, Sample
 from handful.errors import DivergedError, HandfulError, RunError
 from handful.graph import Graph
-from handful.kernels.memory import release
 from handful.nn.network import Network
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
@@ -30,6 +29,7 @@ from handful.shuffle.over_ranks import outputs_of_all, shard_batches
 from handful.shuffle.shards import ShardedGraph
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
+from handful.training.cost import StepCost, step_cost
 from handful.training.gather import depth_of_trimming, gathered_own, within_budget
 from handful.training.group import Group
 from handful.training.inference import infer, infer_sampled
@@ -68,6 +68,8 @@ class Loop:
     callbacks: Sequence[Callback] = ()
     memory: int | None = None
     """The budget of anonymous memory in bytes: how to run, not what."""
+    step_cost: StepCost | None = None
+    """What a step takes, where there is a budget; found out in the first epoch."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -221,10 +223,18 @@ def own_batches(loop: Loop) -> Iterator[Batch | None]:
     if loop.memory is None:
         samples = loop.sampler.sample(graph, seed, epoch)
         return gathered_own(graph, samples, depth, lambda index: owner(index) == rank)
-    release()  # what the last epoch's steps have left would count as taken
-    loss = partial(batch_loss, precision=loop.settings.precision, losses=loop.losses, class_weight=loop.class_weight)
-    say = partial(loop.notify, "on_progress")
-    return within_budget(graph, loop.sampler.deal(graph, seed, epoch), loop.model, depth, loop.memory, loss, say)
+    deal, say = loop.sampler.deal(graph, seed, epoch), partial(loop.notify, "on_progress")
+    return within_budget(graph, deal, depth, loop.memory, partial(_step_bytes, loop), say)
+
+
+def _step_bytes(loop: Loop, sample: Sample) -> int:
+    """What a step on ``sample`` takes beside its batch; nothing if it makes none."""
+    if len(sample.targets) == 0:
+        return 0
+    if loop.step_cost is None:
+        how = loop.settings.precision, loop.losses, loop.class_weight
+        loop.step_cost = step_cost(loop.model, loop.graph, sample, lambda model, batch: batch_loss(model, batch, *how))
+    return loop.step_cost(sample)
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
@@ -295,9 +305,15 @@ def outputs_of(loop: Loop) -> tuple[Tensor, Tensor]:
     if isinstance(graph, ShardedGraph):
         return nodes, outputs_of_all(graph, infer(loop.model, graph))
     if how.evaluation == "exact":
-        return nodes, infer(loop.model, graph, sampler=loop.sampler, shared=ranks.size() > 1)[nodes]
+        how_far, shared = partial(_tell_rows, loop), ranks.size() > 1
+        outputs = infer(loop.model, graph, sampler=loop.sampler, shared=shared, memory=loop.memory, progress=how_far)
+        return nodes, outputs[nodes]
     samples = loop.sampler.evaluation(graph, nodes, derived_seed(loop.seed, loop.epoch), how.evaluation_fanout)
     return nodes, infer_sampled(loop.model, graph, samples)
+
+
+def _tell_rows(loop: Loop, number: int, done: int, of: int) -> None:
+    loop.notify("on_progress", f"evaluating, pass {number}", done / of)
 
 
 def diverged(loop: Loop, how: str) -> DivergedError:

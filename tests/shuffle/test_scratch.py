@@ -1,0 +1,91 @@
+"""What waits comes back in its order, from memory or from files; files leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from handful.errors import HandfulError
+from handful.shuffle.scratch import Scratch
+
+PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 5)), max_size=20)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # it writes files
+@given(PIECES, st.lists(st.integers(0, 200), max_size=20))
+def test_pieces_come_back_in_order_whatever_was_spilled(pieces: list[tuple[str, int, int]], spills: list[int]) -> None:
+    given: dict[tuple[str, int], list[list[int]]] = {}
+    with Scratch() as scratch:
+        for k, (name, part, size) in enumerate(pieces):
+            array = np.full((size, 2), k, np.int16)
+            scratch.append(name, part, array)
+            given.setdefault((name, part), []).append(array.tolist())
+            if k < len(spills):
+                scratch.spill(spills[k])
+        for (name, part), expected in given.items():
+            assert scratch.rows(name, part) == sum(map(len, expected))
+            assert [piece.tolist() for piece in scratch.take(name, part)] == expected
+        assert scratch.held == 0
+        assert not scratch._files  # every file is given back when its last piece was taken
+
+
+def test_the_last_parts_go_first_and_no_more_than_asked() -> None:
+    with Scratch() as scratch:
+        for part in range(4):
+            scratch.append("x", part, np.zeros(100, np.uint8))
+        scratch.spill(150)
+        assert (scratch.held, scratch.written) == (200, 200)
+        kinds = [type(scratch._pieces[part]["x"][0]).__name__ for part in range(4)]
+        assert kinds == ["ndarray", "ndarray", "Written", "Written"]
+
+
+def test_pieces_are_joined_in_the_smallest_type_that_fits() -> None:
+    with Scratch() as scratch:
+        for piece in (np.array([1, 2], np.uint8), np.array([300], np.uint16), np.empty(0, np.uint8)):
+            scratch.append("count", 0, piece)
+        scratch.spill(1)
+        joined = scratch.joined("count", 0)
+    assert joined.dtype == np.uint16
+    assert joined.tolist() == [1, 2, 300]
+
+
+def test_files_have_no_name(tmp_path: Path) -> None:
+    with Scratch(tmp_path) as scratch:
+        scratch.append("x", 0, np.zeros(10))
+        scratch.spill(1)
+        assert not any(tmp_path.iterdir())
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from handful.shuffle.scratch import Scratch
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+with Scratch() as scratch:
+    scratch.append("x", 0, np.zeros(100_000, np.uint8))
+    scratch.spill(1)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit for files")
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", FULL], env=environment, capture_output=True, text=True)
+    told = ended.stderr.splitlines()[-1]
+    assert f"HandfulError: the scratch folder {tmp_path} is full" in told
+    assert "TMPDIR" in told
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with Scratch(tmp_path / "gone") as scratch:
+        scratch.append("x", 0, np.zeros(10))
+        with pytest.raises(HandfulError, match="gone cannot be written: No such file"):
+            scratch.spill(1)

@@ -1,0 +1,48 @@
+"""What a step takes, foretold from small trials, against what was seen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import GraphSAGE
+
+import handful as hf
+from graphs import make_graph
+from handful.training.cost import LiveBytes, small_batch, step_cost, units
+from handful.training.gather import gathered
+from handful.training.loop import batch_loss
+
+
+def seen(model: nn.Module, batch: hf.Batch) -> int:
+    with LiveBytes() as counted:
+        batch_loss(model, batch).backward()
+    model.zero_grad(set_to_none=True)
+    return counted.peak
+
+
+@pytest.mark.parametrize("norm", ["ln", "bn"])
+@pytest.mark.parametrize("make", [hf.SAGE, hf.GCN, hf.GAT, None], ids=["sage", "gcn", "gat", "pyg"])
+def test_the_cost_is_foretold(make: type | None, norm: str) -> None:
+    graph = make_graph(n=20_000, weighted=make is hf.GCN)
+    model = GraphSAGE(8, 24, 2, 4) if make is None else make(8, 4, hidden=24, layers=2, norm=norm)
+    model.train()
+    batch = next(gathered(graph, hf.RandomNodes(2).sample(graph, 0, 0), model, trimmed=True))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    cost = step_cost(model, graph, batch, batch_loss)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    most = seen(model, batch)
+    assert most < cost(batch) < 2 * most
+
+
+def test_a_small_batch_has_the_same_proportions() -> None:
+    graph = make_graph(n=20_000)
+    model = hf.SAGE(8, 4, hidden=8, layers=2, norm="ln")
+    batch = next(gathered(graph, hf.RandomNodes(8).sample(graph, 0, 0), model, trimmed=True))
+    small = small_batch(graph, batch, 0.1)
+    assert units(small) == pytest.approx(0.1 * units(batch), rel=0.01)
+    for ours, theirs in zip(small.layers, batch.layers, strict=True):
+        assert ours.num_edges == pytest.approx(0.1 * theirs.num_edges, rel=0.01)
+        assert int(ours.indices.max()) < ours.num_sources
+        assert ours.num_targets <= ours.num_sources
