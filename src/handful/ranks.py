@@ -339,7 +339,6 @@ def start(processes: int, command: Sequence[str]) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # what goes wrong, the ranks themselves say
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -349,6 +348,8 @@ def start(processes: int, command: Sequence[str]) -> None:
         rdzv_endpoint="localhost:0",
         max_restarts=0,
     )
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # what goes wrong, the ranks themselves say
     try:
         elastic_launch(config, sys.executable)(*command)
     except ChildFailedError as error:
@@ -356,3 +357,5 @@ def start(processes: int, command: Sequence[str]) -> None:
         raise SystemExit(code if code > 0 else 128 - code) from None
     except SignalException as error:
         raise SystemExit(128 + int(error.sigval)) from None
+    finally:
+        logging.disable(before)

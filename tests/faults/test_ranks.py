@@ -16,7 +16,7 @@ from handful.training.record import RunFolder, load_tensors
 
 GRAPH = "synthetic?nodes=400&degree=6&features=8&classes=3"
 TRAIN = [
-    "-m", "handful", "train", GRAPH, "--seeds", "1", "--epochs", "150", "--hidden", "8", "--layers", "2", "--json",
+    "-m", "handful", "train", GRAPH, "--seeds", "1", "--epochs", "60", "--hidden", "8", "--layers", "2", "--json",
     "--parts-per-step", "2", "--evaluate-every", "1",
 ]  # fmt: skip
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -75,7 +75,7 @@ def test_the_command_goes_on_after_a_restart(tmp_path: Path) -> None:
     os.kill(ranks_of(process)[1], signal.SIGKILL)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
-    assert json.loads(out)["runs"][0]["epochs"] == 150
+    assert json.loads(out)["runs"][0]["epochs"] == 60
     assert_same_end(tmp_path / "whole" / "seed-1", tmp_path / "killed" / "seed-1")
 
 
@@ -90,9 +90,9 @@ def test_a_signal_lets_all_ranks_end_their_epoch_and_another_number_of_them_goes
     assert err.count("a checkpoint is in") == 1
     assert err.count("go on with: handful train") == 1
     done = len(RunFolder(tmp_path / "run" / "seed-1").lines())
-    assert 2 <= done < 150
+    assert 2 <= done < 60
     out, _ = finished(*command, "--resume", timeout=300)
-    assert json.loads(out)["runs"][0]["epochs"] == 150
+    assert json.loads(out)["runs"][0]["epochs"] == 60
 
 
 @pytest.mark.slow

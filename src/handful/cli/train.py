@@ -193,6 +193,7 @@ def train(
             refuse_run(folder)
         trackers = [make_tracker(name, folder / name) for name in tracker or [] if leading]
     if (processes or 1) > ranks.size():
+        console.quiet = True  # from here on the ranks say what there is to say
         ranks.start(int(processes or 1), ["-m", "handful", *own_words(sys.argv[1:], folder)])
         return
     if parts == "auto":
