@@ -134,7 +134,7 @@ def another(value: Any, hint: Any) -> Any:
     if isinstance(value, bool):
         return not value
     if value is None:
-        return "3" if str in choices else 3
+        return "3" if str in choices else (3,) if tuple[int, ...] in choices else 3
     if isinstance(value, tuple):
         return (*value, 3)
     return value + 1 if isinstance(value, int) else value / 2 or 0.25
