@@ -2,53 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-import handful as hf
-from graphs import make_graph
 from handful import Experiment, RandomNodes
-from handful.cli.app import app
-from handful.cli.plan import duration
 from handful.datasets.shape import shape_of
 from handful.errors import HandfulError
 from handful.plan import Part, cut_seconds, disk_rate, plan
-from handful.storage import save
 from handful.training.cost import LiveBytes
 from handful.training.loop import train_epoch
-from npz import write_npz
 
 PAPERS = "synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011"
-
-
-def test_the_shape_of_a_graph_is_known_without_loading_it(tmp_path: Path) -> None:
-    graph = make_graph(300)
-    assert graph.train_mask is not None
-    saved = save(graph, tmp_path / "g")
-    shape = shape_of(str(saved))
-    assert (shape.nodes, shape.edges, shape.features) == (300, graph.num_edges, graph.num_features)
-    assert (shape.outputs, shape.train) == (graph.num_outputs, int(graph.train_mask.sum()))
-    assert shape.folder == saved
-    assert shape.known == "its header and masks"
-    (saved / "indices.npy").write_bytes(b"")  # nothing of it is read
-    assert shape_of(str(saved)) == shape
-    assert shape_of(str(saved), "random:20/40/40").train == 60
-
-    loaded = shape_of(str(write_npz(tmp_path / "g.npz", graph)))
-    assert (loaded.nodes, loaded.edges, loaded.train) == (shape.nodes, shape.edges, shape.train)
-    assert loaded.known == "loading it"
-
-    papers = shape_of(PAPERS)
-    assert (papers.nodes, papers.edges, papers.train) == (111_000_000, 1_598_400_000, 1_221_000)
-    assert papers.element == 2
-    debian = hf.load("debian")
-    named = shape_of("debian")
-    assert (named.nodes, named.edges, named.features) == (debian.num_nodes, debian.num_edges, debian.num_features)
-    assert named.train == pytest.approx(len(debian.train_nodes), rel=0.01)
 
 
 @pytest.mark.parametrize("norm", ["bn", "ln"])
@@ -106,22 +71,3 @@ def test_what_a_plan_is_not_for() -> None:
 def test_rates_are_measured() -> None:
     assert 0 < cut_seconds(1000, 4) < 1e-5
     assert disk_rate(None) > 1e6
-
-
-def test_the_command() -> None:
-    words = ["plan", "synthetic?nodes=3000&degree=6&features=8", "--hidden", "16", "--layers", "2", "--parts", "3"]
-    answer = CliRunner().invoke(app, [*words, "--memory", "4GiB", "--processes", "2"])
-    assert answer.exit_code == 0, answer.output
-    for said in ("an epoch", "an exact evaluation", "scratch files", "sent per epoch", "m = 3 fits into a budget"):
-        assert said in answer.output
-    answer = CliRunner().invoke(app, ["plan", PAPERS, "--parts", "8", "--no-timed", "--json", "--hidden", "64"])
-    found = json.loads(answer.stdout)
-    assert found["arithmetic"]
-    assert found["epoch_seconds"] is None
-    assert found["graph"]["edges"] == 1_598_400_000
-    assert [row["parts"] for row in found["by_parts"]] == [1, 2, 4, 8, 16, 32, 64]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.0312, "0.031 s"), (75, "75 s"), (1500, "25 min"), (9000, "2.5 h")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

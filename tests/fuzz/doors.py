@@ -696,10 +696,7 @@ def parameters(name: str) -> list[Any]:
 
     from handful import cli
 
-    if not cli.app.registered_commands:
-        for module in cli.iter_modules(cli.__path__):
-            if module.name not in cli.SHARED:
-                cli.import_module(f"handful.cli.{module.name}")
+    cli.import_commands([])
     found: Any = typer.main.get_command(cli.app)
     for word in name.split():
         found = found.get_command(Context(found), word)

@@ -43,7 +43,7 @@ def a_graph(n: int, edges: int, seed: int, weighted: bool, undirected: bool, dty
 @pytest.mark.parametrize(("name", "options"), MODELS, ids=str)
 @given(
     st.integers(1, 60), st.integers(0, 150), st.integers(0, 2**32 - 1), st.booleans(), st.booleans(),
-    st.sampled_from([torch.float32, torch.float16, torch.bfloat16]), st.sampled_from([8_000, 30_000, 1 << 24]),
+    st.sampled_from([torch.float32, torch.float16, torch.bfloat16]), st.sampled_from([10_000, 30_000, 1 << 24]),
 )  # fmt: skip
 @settings(max_examples=12, deadline=None)
 def test_it_is_inference_in_memory(

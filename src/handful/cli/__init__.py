@@ -34,7 +34,7 @@ def main() -> None:
     SIGINT ends it with exit code 130 and SIGTERM with 143, after all that is open was put away. A bug of ours is exit
     code 70: one line, and a file with the details.
     """
-    _import_commands(sys.argv[1:2])
+    import_commands(sys.argv[1:2])
     from handful.errors import HandfulError, ToldElsewhere
 
     # Of several ranks the first alone gives notes.
@@ -72,7 +72,7 @@ def main() -> None:
         _confess(error)
 
 
-def _import_commands(asked: list[str]) -> None:
+def import_commands(asked: list[str]) -> None:
     """The command that was asked for; all of them for help, completion, or a name that is none."""
     names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
     for name in [name for name in names if [name.rstrip("_")] == asked] or names:
