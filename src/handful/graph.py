@@ -188,6 +188,14 @@ class Graph:
         """
         return self.indptr.diff()
 
+    def in_degrees(self, begin: int, end: int) -> np.ndarray:
+        """The same of nodes ``begin`` to ``end`` alone, on the CPU: those of all may not fit into a budget.
+
+        >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).in_degrees(1, 3)
+        array([2, 0])
+        """
+        return np.diff(self.topology[0][begin : end + 1])
+
     @cached_property
     def in_weight(self) -> Tensor:
         """float32 ``(N,)``, the sum of the weights of the edges that point to each node; ``in_degree`` without weights.

@@ -85,6 +85,9 @@ class ShardedGraph(Graph):
     def in_degree(self) -> Tensor:
         return all_rows(self.indptr.diff())
 
+    def in_degrees(self, begin: int, end: int) -> np.ndarray:
+        return self.in_degree[begin:end].numpy()
+
     @property
     def local(self) -> tuple[np.ndarray, np.ndarray]:
         """``indptr`` and ``indices`` of the rank's own rows."""
