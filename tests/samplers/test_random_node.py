@@ -32,6 +32,7 @@ Dealer = Callable[[int, int, np.random.Generator, bool], np.ndarray]
 # -- what a deal is ---------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.integers(0, 300), st.integers(1, 300), st.booleans(), st.integers(0, 2**32))
 def test_a_deal_has_the_right_sizes(n: int, m: int, drop_last: bool, seed: int) -> None:
     sizes = np.bincount(deal(n, m, generator(seed), drop_last), minlength=m + 1)
