@@ -60,6 +60,7 @@ def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
 
 
 def test_examples_of_docstrings_become_code() -> None:
+    pytest.importorskip("griffe", reason="comes with handful[docs]")
     fenced = hook("doctests").fenced
     assert fenced("What.\n\n>>> f()\n[1, 3]\n\nMore.") == "What.\n\n```pycon\n>>> f()\n[1, 3]\n```\n\nMore."
     assert fenced("What.\n>>> f()\n1") == "What.\n\n```pycon\n>>> f()\n1\n```"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -111,8 +112,10 @@ def test_four_ranks_come_to_what_one_comes_to(tmp_path: Path) -> None:
             assert_same(found[way], ranks_jobs.trained_way(way))
 
 
-def test_start_gives_the_exit_code_of_the_rank_that_failed() -> None:
+def test_start_gives_the_exit_code_of_the_rank_that_failed_and_leaves_nothing_behind() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.raises(SystemExit) as end:
         ranks.start(2, ["-c", "import os, sys; sys.exit(2 if os.environ['RANK'] == '1' else 0)"])
     assert end.value.code == 2
     assert "RANK" not in os.environ
+    assert {number: signal.getsignal(number) for number in before} == before

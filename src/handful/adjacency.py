@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -154,6 +154,10 @@ class Adjacency:
         """
         if (lo, hi) == (0, self.num_targets):
             return self
+        return self._cut(lo, hi, source_degree=self.degree_with_loops)
+
+    def _cut(self, lo: int, hi: int, **fields: Any) -> Self:
+        """The rows ``lo`` to ``hi``, with other ``fields`` exchanged too."""
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,
@@ -161,8 +165,8 @@ class Adjacency:
             indices=self.indices[start:stop],
             weight=None if self.weight is None else self.weight[start:stop],
             symmetric=False,
-            source_degree=self.degree_with_loops,
             offset=self.offset + lo,
+            **fields,
         )
 
     def square(self) -> Adjacency:

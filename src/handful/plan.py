@@ -27,13 +27,14 @@ from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.graph import MASKS, Graph
 from handful.kernels.subgraph import coded, cut
-from handful.nn.network import Network
-from handful.samplers import FullGraph, RandomNodes, Sampler
+from handful.nn.backbone import parameter_count
+from handful.samplers import FullGraph, RandomNodes
 from handful.samplers.induced import part_dtype
 from handful.shuffle.budget import SLACK
-from handful.shuffle.epoch import part_bytes
+from handful.shuffle.epoch import batch_bytes, part_bytes
 from handful.shuffle.read import NEAR
 from handful.training.cost import LiveBytes, StepCost, step_cost
+from handful.training.gather import depth_of_trimming
 from handful.training.loop import Loop, batch_loss, evaluate, train_epoch
 from handful.training.memory import resting_ram
 from handful.trim import trim
@@ -226,7 +227,7 @@ def plan(
         free_memory() or 1 << 62,
         memory,
         processes,
-        sum(p.numel() for p in loop.model.parameters()),
+        parameter_count(loop.model),
     )
     return with_seconds(found, loop, scale) if timed else found
 
@@ -254,21 +255,19 @@ def small_bytes(graph: Graph) -> int:
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
     """What a part takes when the graph is dealt into ``m``."""
     graph = loop.graph
-    sampler: Sampler = RandomNodes(m) if m > 1 else FullGraph()
-    if m > 1 and isinstance(loop.sampler, RandomNodes):
-        sampler = replace(loop.sampler, parts=m)
+    sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
     model, needed, sizes = loop.model, 0, []
+    depth = depth_of_trimming(model, loop.settings.trim)
     cost: StepCost | None = None
     for sample in sampler.sample(graph, seed=0, epoch=0):
         nodes, edges = sample.num_nodes, sample.layers[0].num_edges
-        if loop.settings.trim and isinstance(model, Network) and model.trimmable:
-            sample = trim(sample, model.depth)
+        if depth is not None:
+            sample = trim(sample, depth)
         needed += sample.num_nodes
         if cost is None and len(sample.targets):
             cost = step_cost(model, graph, sample, batch_loss)
         if cost is not None:
-            features = sample.num_nodes * (shape.features * shape.element + 16)
-            step = cost.fixed + scale * (cost(sample) - cost.fixed + features)
+            step = cost.fixed + scale * (cost(sample) - cost.fixed + batch_bytes(graph, sample))
             whole = part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)
             sizes.append((int(step), whole))
         if len(sizes) == 2:  # parts are alike
@@ -333,7 +332,7 @@ def disk_rate(folder: Path | None) -> float:
     files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
     if files and files[-1].stat().st_size >= TIMED_BYTES // 4:
         return _read_rate(files[-1])
-    with tempfile.NamedTemporaryFile(dir=folder) as made:
+    with tempfile.NamedTemporaryFile() as made:
         made.write(os.urandom(1 << 20) * (TIMED_BYTES >> 20))
         made.flush()
         os.fsync(made.fileno())

@@ -27,6 +27,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from handful.errors import HandfulError, RankError, ToldElsewhere
 from handful.kernels.threads import set_threads
+from handful.signals import handlers_kept
 
 WAIT_SECONDS = 300.0
 """How long a rank waits for the others to come up, unless ``$HANDFUL_WAIT`` says otherwise."""
@@ -351,7 +352,8 @@ def start(processes: int, command: Sequence[str]) -> None:
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # what goes wrong, the ranks themselves say
     try:
-        elastic_launch(config, sys.executable)(*command)
+        with handlers_kept():
+            elastic_launch(config, sys.executable)(*command)
     except ChildFailedError as error:
         code = error.get_first_failure()[1].exitcode
         raise SystemExit(code if code > 0 else 128 - code) from None

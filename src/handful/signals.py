@@ -73,3 +73,16 @@ def deferred(until: str | None) -> Iterator[Deferred]:
 def terminate(number: int, frame: Any) -> None:
     """End as SIGTERM does, but let everything that is open be closed: the handler of the command line."""
     raise SystemExit(128 + number)
+
+
+@contextmanager
+def handlers_kept() -> Iterator[None]:
+    """Put back, at the end, the handlers of all signals that stop a process: some libraries leave their own behind."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names if hasattr(signal, name)}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -39,7 +39,6 @@ class Shape:
     element: int = 4
     """Bytes of one feature."""
     weighted: bool = False
-    undirected: bool = True
     folder: Path | None = None
     """Of a saved graph: its arrays are mapped into memory, and are read where they are needed."""
 
@@ -109,7 +108,6 @@ def _of_folder(path: Path, split: str | None) -> Shape:
         known,
         element=2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4,
         weighted="edge_weight" in arrays,
-        undirected=bool(header.get("undirected")),
         folder=path,
     )
 
@@ -135,5 +133,4 @@ def _of_graph(graph: Graph) -> Shape:
         "loading it" + ("" if sizes[0] else ASSUMED),
         element=4 if graph.x is None else graph.x.element_size(),
         weighted=graph.edge_weight is not None,
-        undirected=bool(graph.undirected),
     )

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +32,7 @@ from handful.files import read_bytes, sealed, unsealed, write_json
 from handful.graph import Graph, fingerprint, text_fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
+from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
 """Called with the number of a pass over the nodes, how many rows of it are done, and how many there are."""
@@ -66,16 +67,7 @@ class Blocked(Adjacency):
     whole: Blocked | None = None
 
     def rows(self, lo: int, hi: int) -> Blocked:
-        start, stop = int(self.indptr[lo]), int(self.indptr[hi])
-        return replace(
-            self,
-            indptr=self.indptr[lo : hi + 1] - start,
-            indices=self.indices[start:stop],
-            weight=None if self.weight is None else self.weight[start:stop],
-            symmetric=False,
-            offset=self.offset + lo,
-            whole=self.whole or self,
-        )
+        return self._cut(lo, hi, whole=self.whole or self)
 
     def own(self, x: Tensor) -> Tensor:
         return super().own(x).to(self.dtype)
@@ -340,16 +332,8 @@ def infer_within(
     told = {} if progress is None else {"progress": progress}
     scale = 4 * graph.num_nodes  # of GCN's degrees
     chunks = OnDisk(folder, room - scale, _width(model), edge_bytes, safe, **told)
-    adj = Blocked(
-        graph.indptr,
-        graph.indices,
-        graph.num_nodes,
-        graph.edge_weight,
-        symmetric=bool(graph.undirected),
-        has_loops=graph.has_loops,
-        dtype=dtype,
-        shift=chunks.shift,
-    )
+    full = full_adjacency(graph)
+    adj = Blocked(**{one.name: getattr(full, one.name) for one in fields(full)}, dtype=dtype, shift=chunks.shift)
     out = model.infer(graph.x, adj, chunks)
     chunks.finish()
     return out
