@@ -16,6 +16,7 @@ from handful.training.loop import train_epoch
 PAPERS = "synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["bn", "ln"])
 def test_the_memory_of_a_step_is_near_what_a_step_of_the_true_graph_takes(norm: str) -> None:
     name = "synthetic?nodes=60000&degree=10&features=32&train=0.05"

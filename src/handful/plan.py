@@ -196,7 +196,8 @@ def plan(
         timed: whether to calibrate seconds, which takes a few.
         shape: of the graph, if it is known by now.
 
-    >>> found = plan(Experiment("synthetic?nodes=100000000&degree=16&features=128&train=0.01"), timed=False)
+    >>> large = "synthetic?nodes=100000000&degree=16&features=4&train=0.01"
+    >>> found = plan(Experiment(large, hidden=8, layers=2), timed=False)
     >>> found.chosen.m, found.shape.edges
     (4, 1600000000)
     """

@@ -26,6 +26,7 @@ SMALL = Experiment(
 )
 
 
+@pytest.mark.slow
 def test_every_way_is_measured() -> None:
     said: list[str] = []
     result = bench_epoch(SMALL, rounds=1, say=said.append)

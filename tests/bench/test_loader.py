@@ -13,6 +13,7 @@ from handful.kernels.neighbors import sample
 pytest.importorskip("torch_geometric")
 
 
+@pytest.mark.slow
 def test_both_loaders_are_given_the_same_graph_by_turns() -> None:
     said: list[str] = []
     result = bench_loader(500, 4000, [2], rounds=2, seed=1, say=said.append)
@@ -23,6 +24,7 @@ def test_both_loaders_are_given_the_same_graph_by_turns() -> None:
     assert result["pyg_extrapolated"] == []
 
 
+@pytest.mark.slow
 def test_the_table_marks_what_was_not_run_to_its_end() -> None:
     result = bench_loader(500, 4000, [3, 25], rounds=1, seed=1, say=lambda word: None)
     table = loader_table(result)

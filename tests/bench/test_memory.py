@@ -14,6 +14,7 @@ from handful.errors import HandfulError
 SHAPE = Experiment(SMALL, hidden=8, layers=2, norm="ln", dropout=0.3, sampler=RandomNodes(4), seeds=(0,))
 
 
+@pytest.mark.slow
 def test_a_way_runs_in_a_process_of_its_own() -> None:
     said: list[str] = []
     result = bench_memory(SHAPE, ["handful_rns"], 0, said.append)
@@ -27,6 +28,7 @@ def test_a_way_runs_in_a_process_of_its_own() -> None:
     assert row[2].text == f"{way['above_graph_bytes'] / 2**30:.2f}"
 
 
+@pytest.mark.slow
 def test_an_error_comes_back() -> None:
     with pytest.raises(HandfulError, match="there is no"):
         in_own_process("handful_rns", SHAPE.with_(graph="no-such-graph"), 1, 1)

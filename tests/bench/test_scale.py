@@ -10,6 +10,7 @@ from handful.bench.scale import PHASES, bench_scale, phases_table, scale_table, 
 SHAPE = {"degree": 6, "features": 4, "train": 0.2, "parts": 2, "hidden": 8, "layers": 2, "rounds": 1, "seed": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="no RssAnon")
 def test_epochs_are_measured_and_the_graphs_removed(tmp_path: Path) -> None:
     result = bench_scale(shapes_of([300], "4GiB", **SHAPE), tmp_path, print)

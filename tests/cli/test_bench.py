@@ -38,6 +38,7 @@ def test_gpu() -> None:
     assert "These numbers have no meaning" in result.stdout
 
 
+@pytest.mark.slow
 def test_loader() -> None:
     result = handful("bench", "loader", *LOADER, "--json")
     assert result.code == 0, result.stderr
@@ -72,6 +73,7 @@ def test_memory() -> None:
         assert set(way) == {"seconds", "peak_rss_bytes", "graph_rss_bytes", "above_graph_bytes"}
 
 
+@pytest.mark.slow
 def test_samplers() -> None:
     result = handful("bench", "samplers", *SAMPLERS, "--limit", 0, "--json")
     assert result.code == 0, result.stderr

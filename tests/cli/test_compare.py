@@ -18,6 +18,7 @@ SMALL = ("--hidden", 8, "--layers", 2, "--epochs", 3, "--lr", 0.01, "--seeds", "
 SAINT = ("-s", "saint.roots=20")
 
 
+@pytest.mark.slow
 def test_hubs_beside_plain_rns(tmp_path: Path) -> None:
     graph = write_npz(tmp_path / "my.npz", make_graph(200))
     args = ("--samplers", "rns", "-s", "rns.hubs=0.05", "--out", tmp_path / "out", "--json")
@@ -93,6 +94,7 @@ def test_asked_again_nothing_is_trained_again_and_the_numbers_are_those_of_the_r
     assert json.loads((out / "compare.json").read_text()) == told
 
 
+@pytest.mark.slow
 def test_a_sampler_that_fails_is_a_row_that_says_why_and_exit_1(
     compared: tuple[Path, Path, Result], tmp_path: Path
 ) -> None:

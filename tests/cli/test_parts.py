@@ -17,6 +17,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> str:
     return cut_debian(tmp_path_factory.mktemp("graph") / "cut.npz", 400)
 
 
+@pytest.mark.slow
 def test_the_curve_and_the_recommendation(graph: str, tmp_path: Path) -> None:
     args = ("parts", graph, *SMALL, "--seeds", "1,2", "--most", 2, "--out", tmp_path / "runs")
     result = handful(*args, "--json")

@@ -19,7 +19,9 @@ def test_the_command() -> None:
     assert answer.exit_code == 0, answer.output
     for said in ("an epoch", "an exact evaluation", "scratch files", "sent per epoch", "m = 3 fits into a budget"):
         assert said in answer.output
-    answer = CliRunner().invoke(app, ["plan", PAPERS, "--parts", "8", "--no-timed", "--json", "--hidden", "64"])
+    answer = CliRunner().invoke(
+        app, ["plan", PAPERS, "--parts", "8", "--no-timed", "--json", "--hidden", "8", "--layers", "2"]
+    )
     found = json.loads(answer.stdout)
     assert found["arithmetic"]
     assert found["epoch_seconds"] is None

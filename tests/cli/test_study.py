@@ -37,6 +37,7 @@ def test_of_a_study_the_numbers_are_printed_and_written(npz: Path, tmp_path: Pat
     assert "report.html" in people.stdout
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_a_row_and_exit_code_1_and_what_is_done_is_kept(npz: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "m-2").mkdir(parents=True)
     (tmp_path / "out" / "m-2" / "seed-42").write_text("in the way of the run's folder")

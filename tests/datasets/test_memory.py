@@ -19,6 +19,7 @@ def test_more_than_there_is_is_refused() -> None:
         require_memory(10 * free, "all of it")
 
 
+@pytest.mark.slow
 def test_the_limits_of_the_process_count() -> None:
     code = (
         "import resource\nfrom handful.datasets.memory import free_memory\n"

@@ -31,6 +31,7 @@ except hf.RunError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of this kind are of POSIX")
 @pytest.mark.parametrize(("room", "what"), [(100, "the evaluation"), (2000, "the checkpoint of epoch 8")])
 def test_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path: Path, room: int, what: str) -> None:
@@ -45,6 +46,7 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path: Path, room: in
     assert_same_end(own, RunFolder(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     graph = "synthetic?nodes=300&degree=6&features=8&classes=3"
     (tmp_path / "file").touch()
@@ -56,6 +58,7 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_no_import_is_of_one_system_alone() -> None:
     code = """
 import sys, pkgutil, importlib, torch, numba, filelock, multiprocessing.reduction, subprocess, torch.multiprocessing

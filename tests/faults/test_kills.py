@@ -86,7 +86,7 @@ def test_a_checkpoint_without_its_configuration_is_refused(tmp_path: Path) -> No
 
 
 @posix
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_writes_a_checkpoint_and_says_so(tmp_path: Path, whole: RunFolder, number: signal.Signals) -> None:
     process = training(tmp_path / "run", 0.1)
     time.sleep(0.45)
@@ -103,7 +103,7 @@ def test_a_signal_writes_a_checkpoint_and_says_so(tmp_path: Path, whole: RunFold
 
 
 @posix
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_second_signal_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
     process = training(tmp_path / "run", 30.0)
     time.sleep(0.2)
@@ -116,7 +116,9 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, number: signal.Signals) ->
 
 
 @posix
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
+)
 def test_the_command_says_how_to_go_on(tmp_path: Path, number: signal.Signals, code: int) -> None:
     graph = "synthetic?nodes=3000&degree=6&features=8&classes=3"
     command = ["train", graph, "--hidden", "8", "--epochs", "100000", "--seeds", "1", "--out", tmp_path / "run"]

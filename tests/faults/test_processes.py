@@ -18,7 +18,11 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 
 
 @pytest.mark.parametrize(
-    "start", ["spawn", pytest.param("fork", marks=needs_fork), pytest.param("forkserver", marks=pytest.mark.slow)]
+    "start",
+    [
+        pytest.param("fork", marks=needs_fork),
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ("spawn", "forkserver")),
+    ],
 )
 def test_a_graph_in_use_survives_being_sent(start: str) -> None:
     if start == "forkserver" and sys.platform == "win32":

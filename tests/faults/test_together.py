@@ -55,6 +55,7 @@ print(partition(make_graph(200), 5).sum())
 """
 
 
+@pytest.mark.slow
 def test_one_graph_is_saved_and_opened_by_many(tmp_path: Path) -> None:
     processes = [start("-c", SAVING, tmp_path / "graph") for _ in range(3)]
     said = [process.communicate(timeout=120)[1] for process in processes]
@@ -63,6 +64,7 @@ def test_one_graph_is_saved_and_opened_by_many(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["graph"]
 
 
+@pytest.mark.slow
 def test_one_cache_serves_many(tmp_path: Path) -> None:
     env = {**os.environ, "HANDFUL_HOME": str(tmp_path)}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
@@ -92,7 +94,9 @@ def test_a_graph_that_its_owner_stamped_is_verified_by_everyone_else(tmp_path: P
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes of this kind")
-@pytest.mark.parametrize("name", ["x.npy", "indices.npy", "graph.json"])
+@pytest.mark.parametrize(
+    "name", ["x.npy", *(pytest.param(name, marks=pytest.mark.slow) for name in ("indices.npy", "graph.json"))]
+)
 def test_what_is_no_plain_file_is_refused(tmp_path: Path, name: str) -> None:
     code = "import sys, handful as hf\ntry: hf.open_graph(sys.argv[1])\nexcept hf.HandfulError as error: print(error)"
     path = save(make_graph(100), tmp_path / "graph")

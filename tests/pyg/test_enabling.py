@@ -139,6 +139,7 @@ def test_it_steps_back_where_pyg_lib_is_installed(
     assert not enabled()
 
 
+@pytest.mark.slow
 def test_importing_handful_pyg_changes_nothing_until_a_loader_is_asked_for() -> None:
     code = """
 import torch_geometric.typing as typing

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from handful.studies.controls import CONTROLS, ROWS, controlled, in_words
 from handful.studies.regimes import OPTIMIZERS, cell
 from handful.studies.request import Request
@@ -26,6 +28,7 @@ def test_updates_and_flow_time_are_equal() -> None:
         assert controlled(rns, full, "epochs") == full
 
 
+@pytest.mark.slow
 def test_a_row_for_every_regime_and_control(tmp_path: Path) -> None:
     request = Request(budget="smoke")
     jobs = {

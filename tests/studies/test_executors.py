@@ -34,6 +34,7 @@ def test_an_executor_by_name() -> None:
         make_executor("cluster")
 
 
+@pytest.mark.slow
 def test_trials_side_by_side_are_those_of_the_space_and_leave_no_folders(job: Experiment, tmp_path: Path) -> None:
     storage, out = f"sqlite:///{tmp_path / 'tune.db'}", tmp_path / "trials"
     best = search(job, storage, 3, by=SideBySide(Local(2), out))

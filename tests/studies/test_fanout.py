@@ -8,6 +8,7 @@ from handful.studies import presets
 from studies.smoke import laptop, smoke
 
 
+@pytest.mark.slow
 def test_fanouts_as_deep_as_the_model(tmp_path: Path) -> None:
     found = smoke("fanout", tmp_path)
     assert set(found.payload) == {"graph", "metric", "fanouts"}

@@ -66,6 +66,7 @@ def test_a_failed_job_says_why_and_the_others_go_on(job: Experiment, tmp_path: P
     assert fine.error is None
 
 
+@pytest.mark.slow
 def test_a_killed_job_goes_on_where_it_was(job: Experiment, tmp_path: Path) -> None:
     long = job.with_(seeds=(1,), epochs=80, checkpoint_seconds=0.0)
     folder = tmp_path / "out" / "rns"

@@ -123,6 +123,7 @@ def test_a_point_takes_the_memory_of_the_gpu_where_there_is_one() -> None:
         assert point == Point(4, (0.5, 0.7), 3.0, memory)
 
 
+@pytest.mark.slow
 def test_the_study_draws_a_curve(tmp_path: Path) -> None:
     found = smoke("parts", tmp_path)
     assert set(found.payload) == {"graph", "metric", "curve", "failed"}

@@ -134,6 +134,7 @@ def test_the_chart_has_ours_and_the_paper_s() -> None:
     assert view.series[5].y == [None]  # the paper does not tell
 
 
+@pytest.mark.slow
 def test_the_study_tells_what_its_records_hold(tmp_path: Path) -> None:
     found = smoke("speedup", tmp_path)
     assert set(found.payload) == {"graph", "metric", "epoch_seconds", "targets"}

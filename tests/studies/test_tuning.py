@@ -181,6 +181,7 @@ def test_graphland_has_a_search_of_its_own() -> None:
         paper_space(Experiment("tolokers-2"), "saint")
 
 
+@pytest.mark.slow
 def test_the_best_of_each_sampler_is_trained_with_all_seeds(asked: Experiment, tmp_path: Path) -> None:
     space = [asked, asked.with_(sampler=RandomNodes(3)), asked.with_(sampler="full")]
     without = tune_samplers(space, url(tmp_path), tmp_path, trials=1, final=False)
@@ -220,6 +221,7 @@ tuning.search(asked, {storage!r}, 2)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_trial_is_buried_and_made_up_for(asked: Experiment, tmp_path: Path) -> None:
     code = DIES.format(graph=asked.graph, storage=url(tmp_path))
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
@@ -243,6 +245,7 @@ tuning.search(asked, {storage!r}, {trials}, report=together)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_study(asked: Experiment, tmp_path: Path) -> None:
     trials = 10
     code = SHARES.format(graph=asked.graph, storage=url(tmp_path), folder=str(tmp_path), trials=trials)

@@ -46,6 +46,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_process_that_waits_for_it(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", SMALL.with_(epochs=10**6).to_json())
     parent = subprocess.Popen(

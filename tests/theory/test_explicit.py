@@ -77,6 +77,7 @@ def test_against_finite_differences() -> None:
         assert float(found[0][at]) == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-4, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_penalised_training_has_less_variance_and_none_changes_nothing() -> None:
     graph = small_graph()
     options = {"epochs": 20, "lr": 0.5, "optimizer": "sgd", "update": "epoch", "seed": 1, "evaluate_every": 20}

@@ -60,6 +60,7 @@ def test_biases_and_norms_may_be_spared_the_decay(make: Any) -> None:
     assert len({id(p) for group in optimizer.param_groups for p in group["params"]}) == len(before)
 
 
+@pytest.mark.slow
 def test_named_optimisers_do_not_wait_for_torchs_compiler() -> None:
     code = """
 import sys, torch, handful as hf

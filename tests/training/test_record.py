@@ -63,6 +63,7 @@ def test_a_run_folder_holds_everything(tmp_path: Path) -> None:
     assert not list((tmp_path / "run").glob(".*.part"))
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_it_ends_bit_for_bit_the_same(tmp_path: Path) -> None:
     train(tmp_path / "whole")
     broken = tmp_path / "broken"

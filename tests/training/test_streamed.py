@@ -179,6 +179,7 @@ def test_a_job_has_the_name_of_its_weights_and_graph() -> None:
     assert job_name(models[0], graph) in names
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of this kind are of POSIX")
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     code = """
@@ -258,6 +259,7 @@ print(len(chunks))
 """
 
 
+@pytest.mark.slow
 def test_kill_in_the_middle_then_go_on(tmp_path: Path) -> None:
     all_chunks, _ = finished("-c", KILLED, tmp_path / "a", "fast", tmp_path / "whole.pt", timeout=300)
     process = start("-c", KILLED, tmp_path / "b", "slow", tmp_path / "never.pt")

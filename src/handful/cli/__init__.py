@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
@@ -34,6 +35,7 @@ def main() -> None:
     SIGINT ends it with exit code 130 and SIGTERM with 143, after all that is open was put away. A bug of ours is exit
     code 70: one line, and a file with the details.
     """
+    gc.set_threshold(100_000)  # the objects of torch and numba stay: to look through them takes a third of a second
     import_commands(sys.argv[1:2])
     from handful.errors import HandfulError, ToldElsewhere
 
