@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Triton looks at this when its kernels are defined, so it must be set before any of them is imported.
     if config.option.markexpr.startswith(TRITON):
         os.environ["TRITON_INTERPRET"] = "1"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells do with what they start in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
