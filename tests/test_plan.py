@@ -33,6 +33,7 @@ def test_the_memory_of_a_step_is_near_what_a_step_of_the_true_graph_takes(norm: 
     assert counted.peak > small.chosen.step_bytes / 40 / 2
 
 
+@pytest.mark.slow
 def test_more_parts_take_less_and_the_smallest_that_fits_is_told() -> None:
     found = plan(Experiment(PAPERS, sampler=RandomNodes(8), hidden=256, layers=3, norm="ln"), timed=False)
     steps = [part.step_bytes for part in found.parts]

@@ -7,6 +7,7 @@ from handful.datasets.synthetic import BlockModel, generate
 from handful.errors import HandfulError
 
 
+@pytest.mark.slow
 def test_every_sampler_has_a_row_that_adds_up() -> None:
     result = bench_samplers(3000, 30_000, 1500, limit=20, training=(8, 2), layers=2, say=lambda word: None)
     assert result["copy_bytes_per_second"] > 0

@@ -259,6 +259,7 @@ def test_what_is_done_is_one_table() -> None:
     assert table.title == "Columns: 5 features, medians and scales of all 3 rows"
 
 
+@pytest.mark.slow
 def test_six_thousand_columns(tmp_path: Path) -> None:
     names = [f"a long name of a column {i}" for i in range(6000)]
     path = tmp_path / "wide.csv"

@@ -208,6 +208,7 @@ print(budget - peak[0], peak[0] - held)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 def test_the_budget_is_kept(tmp_path: Path) -> None:
     """Two million edges and 51 MB of features, while 80 MiB may be held beside what Python and its libraries take."""

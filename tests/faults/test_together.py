@@ -26,6 +26,7 @@ except hf.RunError as error:
 """
 
 
+@pytest.mark.slow
 def test_one_run_folder_is_one_processes(tmp_path: Path) -> None:
     processes = [start("-c", ONE_FOLDER, tmp_path / "run") for _ in range(3)]
     said = [process.communicate(timeout=120) for process in processes]

@@ -44,6 +44,7 @@ def test_a_case_is_kept_whole() -> None:
     assert Case.loads(case.dumps()) == case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

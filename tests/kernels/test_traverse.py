@@ -52,6 +52,7 @@ def test_components_are_the_weak_ones_numbered_by_first_node(graph: tuple[np.nda
     assert np.array_equal(label, rank[expected])
 
 
+@pytest.mark.slow
 def test_on_a_real_shape_with_networkx() -> None:
     graph = nx.barabasi_albert_graph(500, 2, seed=1)
     graph = nx.disjoint_union(graph, nx.path_graph(30))

@@ -236,6 +236,7 @@ def test_fraction_draws_a_share_each_step(graph: Graph, fraction: float, seed: i
         assert edges_of(adjacency) == induced_edges(graph, nodes)
 
 
+@pytest.mark.slow
 def test_fraction_draws_are_uniform_and_independent_of_each_other() -> None:
     graph = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.int64), 6)
     first, second, both = Counter(), Counter(), Counter()

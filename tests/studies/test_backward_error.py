@@ -9,6 +9,7 @@ from handful.studies.backward_error import noisy_graph
 from studies.smoke import smoke
 
 
+@pytest.mark.slow
 def test_the_modified_loss_holds_to_third_order_and_the_others_to_second(tmp_path: Path) -> None:
     found = smoke("backward-error", tmp_path)
     assert set(found.payload) == {"slopes", "steps", "errors", "parts"}

@@ -56,6 +56,7 @@ def test_what_was_asked_for_is_taken_over() -> None:
     assert asked(Request(device="cuda:1"), Experiment("pokec")).device == "cuda:1"
 
 
+@pytest.mark.slow
 def test_progress_counts_the_epochs_of_all_jobs(tmp_path: Path) -> None:
     said: list[tuple[int, int, str]] = []
     request = Request(GRAPH, budget="smoke", out=tmp_path, report=lambda *args: said.append(args))

@@ -44,6 +44,7 @@ def test_trials_side_by_side_are_those_of_the_space_and_leave_no_folders(job: Ex
     assert search(job, storage, 3, by=SideBySide(Local(2), out)) == best  # it has its trials
 
 
+@pytest.mark.slow
 def test_a_trial_that_fails_is_told_and_leaves_no_folder(job: Experiment, tmp_path: Path) -> None:
     (tmp_path / "trials").mkdir()
     bad = job.with_(split="random")

@@ -56,6 +56,7 @@ def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(j
         run_jobs({"rns": job}, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_failed_job_says_why_and_the_others_go_on(job: Experiment, tmp_path: Path) -> None:
     jobs = {"bad": job.with_(graph=str(tmp_path / "missing.npz")), "rns": job.with_(seeds=(1,))}
     failed, fine = run_jobs(jobs, tmp_path / "out", Local(2))

@@ -42,6 +42,7 @@ def test_words() -> None:
     assert "Adam" not in in_words(means, METRICS["accuracy"])
 
 
+@pytest.mark.slow
 def test_a_table_of_regimes_and_optimisers(tmp_path: Path) -> None:
     request = Request(budget="smoke")
     trained_here({f"{r}-{o}": cell(request, GRAPH, r, o) for r in REGIMES for o in OPTIMIZERS}, tmp_path)

@@ -11,6 +11,7 @@ from handful.vocabulary import METHODS
 from studies.smoke import GRAPH, laptop, smoke, trained_here
 
 
+@pytest.mark.slow
 def test_every_method_has_a_row(tmp_path: Path) -> None:
     request = Request(budget="smoke")
     trained_here({name: benchmark(request, GRAPH, name, SCALE) for name in METHODS}, tmp_path)

@@ -110,6 +110,7 @@ def test_numbers_are_in_their_own_unit_and_have_no_part_in_the_ranks() -> None:
     assert made(FOUR).charts[1].views[0].y.label == "points above RNS"
 
 
+@pytest.mark.slow
 def test_every_sampler_on_two_small_graphs(tmp_path: Path) -> None:
     plan = planned(Request(budget="smoke"))
     trained_here(plan.jobs, tmp_path)

@@ -70,6 +70,7 @@ def test_trials_search_the_paper_s_space_and_the_best_by_validation_is_taken(ask
     assert own.val == best.val
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_was_and_is_the_same_each_time(asked: Experiment, tmp_path: Path) -> None:
     for trials in (1, 3, 3):
         search(asked, url(tmp_path, "a.db"), trials)
