@@ -240,6 +240,7 @@ SAMPLERS = {
     "hubs": hf.RandomNodes(4, hubs=3),
     "hubs by degree": hf.RandomNodes(2, hubs="degree>=9"),
     "share of hubs": hf.RandomNodes(3, hubs=0.1),
+    "drawn hubs": hf.RandomNodes(3, hubs="auto"),
     "stratified": hf.RandomNodes(2, stratify=True),
 }
 
@@ -311,7 +312,6 @@ def bad_shards(folder: Path) -> dict[str, str]:
     graph = hf.load(folder / "shards" / "plain")
     small = {"options": {"hidden": 8, "layers": 2}, "epochs": 1}
     tell("sampler", lambda: hf.fit("sage", graph, hf.Neighbors(), **small))
-    tell("auto", lambda: hf.fit("sage", graph, hf.RandomNodes(2, hubs="auto"), **small))
     tell("model", lambda: hf.fit("sgformer", graph, hf.RandomNodes(2), options={"hidden": 8}, epochs=1))
     tell("evaluation", lambda: hf.fit("sage", graph, hf.RandomNodes(2), evaluation="sampled", **small))
     tell("split", lambda: hf.load(folder / "shards" / "plain", split="random:60/20/20"))

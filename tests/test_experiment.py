@@ -56,7 +56,11 @@ numbers = st.integers(1, 9)
 sampler_values: dict[str, st.SearchStrategy[hf.Sampler]] = {
     "rns": st.builds(hf.RandomNodes, numbers, st.booleans(), st.booleans())
     | st.builds(hf.RandomNodes, numbers, fraction=st.floats(0.1, 1))
-    | st.builds(hf.RandomNodes, numbers, hubs=st.floats(0.1, 0.9) | numbers | st.sampled_from(["auto", "degree>=3"])),
+    | st.builds(
+        hf.RandomNodes,
+        numbers,
+        hubs=st.floats(0.1, 0.9) | numbers | st.sampled_from(["auto", "degree>=3", "drawn=0.25"]),
+    ),
     "full": st.just(hf.FullGraph()),
     "neighbor": st.builds(hf.Neighbors, st.lists(numbers | st.just(-1), min_size=1).map(tuple), numbers),
     "cluster": st.builds(hf.Clusters, st.integers(9, 20), numbers),

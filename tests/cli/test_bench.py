@@ -30,7 +30,7 @@ def test_epoch() -> None:
 def test_gpu() -> None:
     """Without a GPU: in Triton's interpreter, at toy size, and saying that this has no meaning."""
     result = handful(
-        "bench", "gpu", "--rounds", 1, "--parts", 1, "--graph", "synthetic?nodes=20&degree=2", "--hidden", 4
+        "bench", "gpu", "--rounds", 1, "--parts", 1, "--graph", "synthetic?nodes=20&degree=2&classes=2", "--hidden", 4
     )
     assert result.code == 0, result.stderr
     assert "| PyG, edge_index |" in result.stdout

@@ -138,7 +138,7 @@ def test_another_question_in_the_same_folder_is_refused(compared: tuple[Path, Pa
         (("--samplers", "full,rsn"), "did you mean rns"),
         (("-s", "rns.prats=2"), "did you mean parts"),
         (("-s", "rns.hubs=0"), "hubs takes a share of the nodes in (0, 1)"),
-        (("-s", "rns-hubs.hubs=many"), "degree>=K or auto, got 'many'"),
+        (("-s", "rns-hubs.hubs=many"), "degree>=K, drawn=SHARE or auto, got 'many'"),
         (("--optimizer", "adma"), "optimizer must be"),
         (("--hidden", 0), "hidden"),
     ],

@@ -223,7 +223,9 @@ def test_sampler_options_by_name(npz: Path, tmp_path: Path) -> None:
     assert result.json["sampler"] == "neighbor(fanout=(3, 2), batch_size=50)"
 
 
-@pytest.mark.parametrize("given", [("--hubs", "0.05"), ("-s", "hubs=0.05"), ("--hubs", "degree>=3")])
+@pytest.mark.parametrize(
+    "given", [("--hubs", "0.05"), ("-s", "hubs=0.05"), ("--hubs", "degree>=3"), ("--hubs", "drawn=0.2")]
+)
 def test_hubs(npz: Path, tmp_path: Path, given: tuple[str, str]) -> None:
     result = handful("train", npz, *SMALL, "--seeds", "1", "--json", *given, "--out", tmp_path / "run")
     assert result.code == 0, result.stderr
@@ -288,7 +290,7 @@ def test_each_kind_of_broken_npz_is_one_line_and_exit_2(tmp_path: Path, key: str
         (("debian", "--sampler", "rsn"), "did you mean rns"),
         (("debian", "-s", "prats=3"), "did you mean parts"),
         (("debian", "--hubs", "1.0"), "hubs takes a share of the nodes in (0, 1), a whole number of nodes from 1 on"),
-        (("debian", "--hubs", "degree>100"), "degree>=K or auto, got 'degree>100'"),
+        (("debian", "--hubs", "degree>100"), "degree>=K, drawn=SHARE or auto, got 'degree>100'"),
         (("debian", "--hubs", "auto", "--sampler", "full"), "sampler 'full': it has no options, got 'hubs'"),
         (("debian", "--model", "sgae"), "did you mean sage"),
         (("debian", "--seeds", "a,b"), "--seeds takes whole numbers"),

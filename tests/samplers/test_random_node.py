@@ -216,7 +216,22 @@ def test_the_loss_is_that_of_a_part_s_own_nodes(graph: Graph, options: dict[str,
         assert one.nodes[one.targets].tolist() == other.nodes[other.targets].tolist()
         assert torch.equal(one.y, other.y)
         assert other.num_nodes > one.num_nodes
-        assert set(hub_nodes(graph, 20, 4).tolist()) <= set(other.nodes.tolist())
+        assert set(hub_nodes(graph, 20, 4, 3, 1).tolist()) <= set(other.nodes.tolist())
+
+
+@settings(deadline=None)
+@given(graphs(), st.integers(1, 6), st.sampled_from(["auto", "drawn=0.2", "drawn=0.9"]), st.integers(0, 1000))
+def test_every_part_holds_what_was_drawn_for_the_epoch(graph: Graph, m: int, hubs: str, seed: int) -> None:
+    m = min(m, graph.num_nodes)
+    for epoch in (0, 1):
+        drawn = set(hub_nodes(graph, hubs, m, seed, epoch).tolist())
+        plain = RandomNodes(m).subgraphs(graph, seed, epoch)
+        for (block, _), (nodes, adjacency, own) in zip(
+            plain, RandomNodes(m, hubs=hubs).blocks(graph, seed, epoch), strict=True
+        ):
+            assert nodes[:own].tolist() == block.tolist()
+            assert nodes[own:].tolist() == sorted(drawn - set(block.tolist()))
+            assert edges_of(adjacency) == induced_edges(graph, nodes)
 
 
 def test_every_node_a_hub_is_the_whole_graph(graph: Graph) -> None:
@@ -284,7 +299,10 @@ def test_threads_change_nothing() -> None:
             if t is not None
         ]
 
-    before, samplers = get_threads(), (RandomNodes(7), RandomNodes(fraction=0.4), RandomNodes(7, hubs=0.1))
+    before, samplers = (
+        get_threads(),
+        (RandomNodes(7), RandomNodes(fraction=0.4), RandomNodes(7, hubs=0.1), RandomNodes(7, hubs="drawn=0.1")),
+    )
     try:
         set_threads(1)
         alone = [batches(s) for s in samplers]
@@ -352,6 +370,7 @@ def test_more_parts_than_nodes_and_no_labels_are_refused(graph: Graph) -> None:
         {"parts": 3, "drop_last": True, "hubs": 4},
         {"parts": 2, "stratify": True, "drop_last": True},
         {"fraction": 0.4, "hubs": 2},
+        {"parts": 3, "hubs": "drawn=0.3"},
     ],
 )
 @pytest.mark.parametrize("weighted", [False, True])

@@ -82,7 +82,7 @@ def graphs(draw: st.DrawFn) -> hf.Graph:
 @given(graphs(), st.data())
 def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, min(9, graph.num_nodes)))
-    hubs = data.draw(st.none() | st.integers(1, graph.num_nodes))
+    hubs = data.draw(st.none() | st.integers(1, graph.num_nodes) | st.sampled_from(["auto", "drawn=0.3"]))
     sampler = hf.RandomNodes(parts, drop_last=data.draw(st.booleans()), hubs=hubs)
     depth = data.draw(st.none() | st.integers(1, 3))
     spilled = data.draw(st.lists(st.integers(0, 4000), max_size=40))

@@ -127,7 +127,6 @@ def test_bad_shards_and_what_shards_cannot_do_are_said(shared_launch: Launch) ->
     refused = "GraphError: graph is in shards, which do not give "
     for name, error in {
         "sampler": "SamplerError: the batches of neighbor",
-        "auto": f"{refused}all edges in one place",
         "model": "HandfulError: a graph in shards is evaluated layer by layer, and SGFormer",
         "evaluation": "HandfulError: a graph in shards is evaluated exactly",
         "split": f"{refused}another test_mask, train_mask, val_mask",
@@ -135,6 +134,6 @@ def test_bad_shards_and_what_shards_cannot_do_are_said(shared_launch: Launch) ->
         "edges": f"{refused}all edges in one place",
     }.items():
         assert first[name].startswith(error), first[name]
-        if name in ("sampler", "auto", "model", "evaluation"):  # found when a run begins, and said by one rank
+        if name in ("sampler", "model", "evaluation"):  # found when a run begins, and said by one rank
             error = f"ToldElsewhere: rank 0: {error.partition(': ')[2]}"
         assert second[name].startswith(error), second[name]

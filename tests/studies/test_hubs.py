@@ -28,7 +28,7 @@ def test_every_share_of_hubs_has_a_row(tmp_path: Path) -> None:
     assert none["edges"] < share["edges"]
     assert full["R"]["mean"] == pytest.approx(0, abs=1e-9)
     assert [row[0].text for row in found.tables[0].rows] == [row["label"] for row in rows]
-    assert (none["label"], share["label"]) == ("none", "5%")
+    assert (none["label"], share["label"]) == ("none", "largest 5%")
     assert auto["label"].startswith("auto (")
     test, *_ = found.charts[0].views
     assert test.series[0].y == [pytest.approx(100 * row["test"]["mean"]) for row in rows[:3]]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -9,8 +8,15 @@ import torch
 
 from handful.graph import Graph
 from handful.samplers.induced import induced_parts
-from handful.theory.hubs import HubShare, expected_copies, expected_edges, expected_mean_weights, largest_hubs
-from handful.theory.thinning import block_sizes
+from handful.theory.hubs import (
+    HubShare,
+    expected_copies,
+    expected_edges,
+    expected_mean_weights,
+    helpers_met,
+    largest_hubs,
+)
+from handful.theory.thinning import block_sizes, thinned_degree_law
 
 
 def watched(present: np.ndarray, gradients: np.ndarray) -> HubShare:
@@ -62,31 +68,60 @@ def deals(parts: int) -> list[np.ndarray]:
     return [np.array(part) for part in sorted(set(permutations(label.tolist())))]
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 4])
-@pytest.mark.parametrize("hubs", [[], [0], [0, 4], [0, 1, 2]])
-def test_edges_of_an_epoch(parts: int, hubs: list[int]) -> None:
-    """Loops, both directions and every number of hubs at the ends, against the real parts of every deal."""
-    at = np.array(hubs, np.int64)
+CHANCES = [[0] * N, [1, 0, 0, 0, 0, 0], [1, 0, 0.5, 0, 0.25, 0], [0.75, 0.5, 0.5, 0, 0, 1]]
+
+
+def helper_sets(chances: list[float]) -> list[tuple[list[int], float]]:
+    """Every set of helpers, and its probability."""
+    sets = []
+    for inside in product([False, True], repeat=len(chances)):
+        chance = float(np.prod([c if there else 1 - c for c, there in zip(chances, inside, strict=True)]))
+        if chance:
+            sets.append(([v for v, there in enumerate(inside) if there], chance))
+    return sets
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("chances", CHANCES)
+def test_edges_of_an_epoch(parts: int, chances: list[float]) -> None:
+    """Loops, both directions, fixed and drawn helpers, against the real parts of every deal and every draw."""
     every = deals(parts)
-    edges = [sum(a.num_edges for _, a in induced_parts(DIRECTED, part.astype(np.uint8), parts, at)) for part in every]
-    assert expected_edges(DIRECTED, parts, at) == pytest.approx(np.mean(edges))
-    for u, v in [(0, 1), (1, 4), (3, 5)]:
-        copies = np.mean(
-            [sum((part[u] == p or u in hubs) and (part[v] == p or v in hubs) for p in range(parts)) for part in every]
-        )
-        assert expected_copies(N, parts, (u in hubs) + (v in hubs)) == pytest.approx(copies)
+    edges, copies = 0.0, dict.fromkeys([(0, 1), (1, 4), (3, 5)], 0.0)
+    for hubs, chance in helper_sets(chances):
+        at, weight = np.array(hubs, np.int64), chance / len(every)
+        for part in every:
+            edges += weight * sum(a.num_edges for _, a in induced_parts(DIRECTED, part.astype(np.uint8), parts, at))
+            for u, v in copies:
+                copies[u, v] += weight * sum(
+                    (part[u] == p or u in hubs) and (part[v] == p or v in hubs) for p in range(parts)
+                )
+    assert expected_edges(DIRECTED, parts, np.array(chances)) == pytest.approx(edges)
+    for (u, v), found in copies.items():
+        assert expected_copies(N, parts, chances[u], chances[v]) == pytest.approx(found)
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-@pytest.mark.parametrize("hubs", [set(), {1}, {1, 2}, {1, 2, 3}])
-def test_weights_in_the_mean(parts: int, hubs: set[int]) -> None:
-    """Node 0 has the neighbours 1, 2 and 3: how much each of them counts, over every deal."""
-    weight = dict.fromkeys((1, 2, 3), Fraction(0))
+@pytest.mark.parametrize("chances", [[0, 0, 0], [1, 0, 0], [1, 1, 1], [0.5, 0.25, 0], [1, 0.5, 0.125]])
+def test_weights_in_the_mean(parts: int, chances: list[float]) -> None:
+    """Node 0 has the neighbours 1, 2 and 3: how much each of them counts, over every deal and every draw."""
+    weight = np.zeros(3)
     every = deals(parts)
-    for part in every:
-        row = [u for u in weight if u in hubs or part[u] == part[0]]
-        for u in row:
-            weight[u] += Fraction(1, len(row) * len(every))
-    hub, other = expected_mean_weights(N, N // parts, degree=3, hubs=len(hubs))
-    for u, found in weight.items():
-        assert float(found) == pytest.approx(hub if u in hubs else other)
+    for helpers, chance in helper_sets(chances):
+        for part in every:
+            row = [u for u in range(3) if u in helpers or part[u + 1] == part[0]]
+            weight[row] += chance / (max(1, len(row)) * len(every))
+    assert np.allclose(expected_mean_weights(N, N // parts, chances), weight)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_degrees_with_drawn_helpers(parts: int) -> None:
+    graph = Graph.from_edge_index([[0, 1, 0, 2, 0, 3, 3, 4], [1, 0, 2, 0, 3, 0, 4, 3]], N)
+    near = [[int(u) for u, w in graph.edge_index.T.tolist() if w == v] for v in range(N)]
+    chances, every = [0.5, 0.25, 1, 0, 0.5, 0], deals(parts)
+    seen = np.zeros(int(graph.in_degree.max()) + 1)
+    for helpers, chance in helper_sets(chances):
+        for part in every:
+            for v in range(N):
+                seen[sum(u in helpers or part[u] == part[v] for u in near[v])] += chance / (len(every) * N)
+    met = helpers_met(graph, np.array(chances))
+    assert np.allclose(thinned_degree_law(graph.in_degree.numpy(), parts, met), seen, atol=1e-12)

@@ -72,6 +72,8 @@ def bench_scale(shapes: Sequence[Shape], folder: Path | None, say: Callable[[str
     """
     if not _IO.exists():
         raise HandfulError("this is measured by what Linux tells of a process")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     place = Path(mkdtemp(prefix="handful-scale-", dir=folder))
     rows = []
     try:

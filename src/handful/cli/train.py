@@ -40,8 +40,8 @@ def train(
     hubs: Annotated[
         str | None,
         typer.Option(
-            help="Nodes of largest in-degree that every part of rns holds as helpers: a share (0.05), a number (6), "
-            "degree>=100, or auto."
+            help="Nodes of large in-degree that every part of rns holds as helpers. The largest: a share (0.05), a "
+            "number (6), degree>=100. Drawn by degree for every epoch: drawn=0.25, or auto."
         ),
     ] = None,
     sampler_option: Annotated[

@@ -1,4 +1,9 @@
-"""Hubs: the nodes of largest in-degree, which Random Node Sampling can put into every part as helpers."""
+"""Hubs: nodes of large in-degree, which Random Node Sampling can put into every part as helpers.
+
+They are the largest, the same in all epochs, or drawn anew for every epoch: node v of in-degree d_v is then a helper
+with probability π_v = min(1, c·d_v), independently of all others. All parts of an epoch have the same helpers, so that
+one pass over the edges cuts them all.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,13 @@ import numpy as np
 
 from handful.errors import SamplerError
 from handful.graph import Graph
+from handful.random import generator
 
 Hubs = int | float | str
-"""How hubs are chosen: a share of the nodes, a number of them, ``degree>=K``, or ``auto``."""
-WANTED = "a share of the nodes in (0, 1), a whole number of nodes from 1 on, degree>=K or auto"
+"""How hubs are chosen: a share of the nodes, a number of them, ``degree>=K``, ``drawn=SHARE``, or ``auto``."""
+WANTED = "a share of the nodes in (0, 1), a whole number of nodes from 1 on, degree>=K, drawn=SHARE or auto"
 THRESHOLD = re.compile(r"degree\s*>=\s*(\d+)")
+DRAWN = re.compile(r"drawn\s*=\s*(\d*\.?\d+(?:e-?\d+)?)")
 
 
 def checked_hubs(hubs: Any) -> Hubs | None:
@@ -25,8 +32,8 @@ def checked_hubs(hubs: Any) -> Hubs | None:
     Raises:
         SamplerError: it is no way to choose hubs.
 
-    >>> checked_hubs(0.05), checked_hubs(6), checked_hubs("degree >= 100"), checked_hubs("auto")
-    (0.05, 6, 'degree>=100', 'auto')
+    >>> checked_hubs(0.05), checked_hubs(6), checked_hubs("degree >= 100"), checked_hubs("drawn = .25")
+    (0.05, 6, 'degree>=100', 'drawn=0.25')
     """
     if hubs is None:
         return None
@@ -34,11 +41,44 @@ def checked_hubs(hubs: Any) -> Hubs | None:
         return hubs
     if isinstance(hubs, str) and (found := THRESHOLD.fullmatch(hubs.strip())):
         return f"degree>={int(found[1])}"
+    if isinstance(hubs, str) and (found := DRAWN.fullmatch(hubs.strip())) and 0 < float(found[1]) < 1:
+        return f"drawn={float(found[1])}"
     if isinstance(hubs, Integral) and not isinstance(hubs, bool) and int(hubs) >= 1:
         return int(hubs)
     if isinstance(hubs, Real) and not isinstance(hubs, Integral) and 0 < float(hubs) < 1:
         return float(hubs)
     raise SamplerError(f"hubs takes {WANTED}, got {hubs!r}")
+
+
+# -- degrees ----------------------------------------------------------------------------------------------------------
+
+ROWS = 1 << 20
+"""How many nodes are looked at together: neither degrees nor edges may fit into memory a second time."""
+TALLIED = 1 << 16
+"""In-degrees below this are counted in a table; of others there are never many."""
+
+
+def _degrees(graph: Graph) -> Iterator[tuple[int, np.ndarray]]:
+    """The in-degrees by blocks of nodes, and the first node of each."""
+    for begin in range(0, graph.num_nodes, ROWS):
+        yield begin, graph.in_degrees(begin, min(begin + ROWS, graph.num_nodes))
+
+
+def degree_tally(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    """The in-degrees that occur, ascending, and how many nodes have each.
+
+    >>> [tally.tolist() for tally in degree_tally(Graph.from_edge_index([[0, 1, 2, 3], [3, 3, 3, 2]]))]
+    [[0, 1, 3], [2, 1, 1]]
+    """
+    low, high = np.zeros(TALLIED, np.int64), [np.empty(0, np.int64)]
+    for _, degree in _degrees(graph):
+        low += np.bincount(degree[degree < TALLIED], minlength=TALLIED)
+        high.append(degree[degree >= TALLIED])
+    values, counts = np.unique(np.concatenate(high), return_counts=True)
+    return np.concatenate([np.flatnonzero(low), values]), np.concatenate([low[low > 0], counts])
+
+
+# -- the largest ------------------------------------------------------------------------------------------------------
 
 
 def hubs_by_degree(graph: Graph, count: int) -> np.ndarray:
@@ -47,13 +87,11 @@ def hubs_by_degree(graph: Graph, count: int) -> np.ndarray:
     >>> hubs_by_degree(Graph.from_edge_index([[0, 1, 2, 3], [3, 3, 3, 2]]), count=3).tolist()
     [3, 2, 0]
     """
-    tally = np.zeros(TALLIED + 1, np.int64)
-    for _, degree in _degrees(graph):
-        tally += np.bincount(np.minimum(degree, TALLIED), minlength=TALLIED + 1)
-    at_least = np.append(np.cumsum(tally[::-1])[::-1], 0)
-    least = max(0, int(np.searchsorted(-at_least, -count, side="right")) - 1)
-    # Of the nodes of that very degree only the first are taken; of those beyond the tally there are never many.
-    equals = count - int(at_least[least + 1]) if least < TALLIED else graph.num_nodes
+    values, counts = degree_tally(graph)
+    at_least = np.cumsum(counts[::-1])[::-1]
+    last = max(0, int(np.searchsorted(-at_least, -count, side="right")) - 1)
+    least = values[last] if len(values) else 0
+    equals = count - int(at_least[last + 1 :].max(initial=0))  # of that very degree only the first are taken
     chosen, degrees = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for begin, degree in _degrees(graph):
         equal = np.flatnonzero(degree == least)[:equals]
@@ -65,96 +103,145 @@ def hubs_by_degree(graph: Graph, count: int) -> np.ndarray:
     return ids[np.lexsort((ids, -np.concatenate(degrees)))][:count]
 
 
-TALLIED = 1 << 16
-"""In-degrees from this on are not told apart when hubs are counted."""
-ROWS = 1 << 20
-"""How many nodes are looked at together: neither degrees nor edges may fit into memory a second time."""
-
-
-def _degrees(graph: Graph) -> Iterator[tuple[int, np.ndarray]]:
-    """The in-degrees by blocks of nodes, and the first node of each."""
-    for begin in range(0, graph.num_nodes, ROWS):
-        yield begin, graph.in_degrees(begin, min(begin + ROWS, graph.num_nodes))
-
-
-MORE_ROWS = 0.2
-"""How many more rows than the graph has an epoch with ``auto`` may compute, as a share of N."""
-
-
-def auto_count(graph: Graph, parts: int) -> int:
-    """How many hubs ``auto`` takes: the most whose epoch costs about what an epoch on the full graph does.
-
-    With h hubs an epoch of m parts computes up to N + (m − 1)·h rows and aggregates about
-
-        A(h) = E₀/m + E₁ + m·E₂
-
-    edges, where E₂ have hubs at both ends, E₁ at one end and E₀ at none: an edge between two other nodes is kept if
-    they share a part, one at a hub is kept in the part of its other end, and one between hubs in every part. ``auto``
-    is the largest h with A(h) ≤ E and (m − 1)·h ≤ ``MORE_ROWS``·N.
-
-    >>> import handful as hf
-    >>> auto_count(hf.load("debian"), parts=4)
-    2042
-    """
-    n, m = graph.num_nodes, parts
-    most = 0 if m == 1 else min(n, int(MORE_ROWS * n / (m - 1)))  # one part has every node already
-    either, both = hub_edges(graph, most)
-    aggregated = (graph.num_edges - either) / m + (either - both) + m * both
-    return int(np.searchsorted(aggregated > graph.num_edges, True)) - 1
-
-
-def hub_edges(graph: Graph, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """int64 ``(most + 1,)`` each: how many edges have an end, and both ends, among the h largest hubs, h = 0 … most.
-
-    >>> star = Graph.from_edge_index([[0, 1, 2, 0, 0, 0], [0, 0, 0, 1, 2, 3]])
-    >>> [counts.tolist() for counts in hub_edges(star, 2)]
-    [[0, 6, 6], [0, 1, 3]]
-    """
-    indptr, indices = graph.topology
-    rank = np.full(graph.num_nodes, most, np.int32)
-    rank[hubs_by_degree(graph, most)] = np.arange(most)
-    either, both = np.zeros(most + 2, np.int64), np.zeros(most + 2, np.int64)
-    for begin in range(0, graph.num_nodes, ROWS):
-        ends = indptr[begin : begin + ROWS + 1]
-        target = np.repeat(rank[begin : begin + ROWS], np.diff(ends))
-        source = rank[indices[ends[0] : ends[-1]]]
-        either[1:] += np.bincount(np.minimum(source, target), minlength=most + 1)
-        both[1:] += np.bincount(np.maximum(source, target), minlength=most + 1)
-    return np.cumsum(either)[:-1], np.cumsum(both)[:-1]
-
-
-_known: WeakKeyDictionary[Graph, dict[tuple[Hubs, int], np.ndarray]] = WeakKeyDictionary()
-
-
-def hub_nodes(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray:
-    """int64, ascending: the nodes that ``hubs`` chooses for ``parts`` parts; of equal in-degrees the smallest ids.
-
-    Raises:
-        SamplerError: the graph has fewer nodes than asked for, or none of that degree.
-
-    >>> star = Graph.from_edge_index([[0, 1, 2, 3, 4], [3, 3, 3, 2, 2]])
-    >>> [hub_nodes(star, hubs, parts=2).tolist() for hubs in (None, 1, 0.4, "degree>=2")]
-    [[], [3], [2, 3], [2, 3]]
-    """
-    if hubs is None:
-        return np.empty(0, np.int64)
-    known = _known.setdefault(graph, {})
-    if (hubs, parts) not in known:
-        known[hubs, parts] = np.sort(hubs_by_degree(graph, _count(graph, hubs, parts)))
-    return known[hubs, parts]
-
-
-def _count(graph: Graph, hubs: Hubs, parts: int) -> int:
-    if hubs == "auto":
-        return auto_count(graph, parts)
+def _count(graph: Graph, hubs: Hubs) -> int:
     if isinstance(hubs, str):
         least = int(hubs.partition(">=")[2])
-        largest = max((int(degree.max()) for _, degree in _degrees(graph)), default=0)
+        values, counts = degree_tally(graph)
+        largest = int(values.max(initial=0))
         if least > largest:
             raise SamplerError(f"hubs: no node of {graph.name} has {hubs}: the largest in-degree is {largest}")
-        return sum(int((degree >= least).sum()) for _, degree in _degrees(graph))
+        return int(counts[values >= least].sum())
     if isinstance(hubs, float):
         return min(graph.num_nodes, max(1, round(hubs * graph.num_nodes)))
     if hubs > graph.num_nodes:
         raise SamplerError(f"hubs: {graph.name} has {graph.num_nodes} nodes, fewer than {hubs}")
     return hubs
+
+
+# -- drawn by degree --------------------------------------------------------------------------------------------------
+
+MORE_ROWS = 0.75
+"""How many more rows than the graph has an epoch with ``auto`` may compute, as a share of N."""
+_STREAM = 1 << 31
+"""The key of the stream that draws helpers; smaller ones are the steps of an epoch."""
+
+
+def inclusion_factor(degree: np.ndarray, count: np.ndarray, total: float) -> float:
+    """c with Σ count·min(1, c·degree) = ``total``; infinity where even all of them come to less.
+
+    Args:
+        degree: ascending, positive.
+        count: how much there is of each degree.
+
+    >>> inclusion_factor(np.array([1, 2, 8]), np.array([4, 2, 1]), total=3.0)  # 4/4 + 2·2/4 + 1
+    0.25
+    """
+    if total >= count.sum():
+        return float("inf")
+    linear = np.cumsum(count * degree)  # of the smallest degrees, which are below 1/c
+    full = np.append(np.cumsum(count[::-1])[::-1][1:], 0)  # of those above them
+    factor = (total - full) / linear
+    return float(factor[np.flatnonzero(factor * degree <= 1 + 1e-12)[-1]])
+
+
+def drawn_factor(graph: Graph, share: float) -> float:
+    """c of π_v = min(1, c·d_v), with which ``share`` of the nodes are drawn in expectation."""
+    return inclusion_factor(*_positive(graph), share * graph.num_nodes)
+
+
+def auto_factor(graph: Graph, parts: int) -> float:
+    """c of ``auto``: an epoch aggregates about E edges, as one on the full graph, and computes 1.75·N rows at most.
+
+    Let δ be the share of all ends of edges that helpers hold, Σ_v d_v·π_v / E. Of an edge whose ends are independent,
+    each end is in a given part with probability δ + (1 − δ)/m, so that an epoch of m parts aggregates
+
+        A = m·(δ + (1 − δ)/m)²·E = (1 + (m − 1)·δ)²·E/m
+
+    edges, and A ≤ E means δ ≤ 1/(√m + 1). ``auto`` takes this δ, or less where the rows N + (m − 1)·Σ_v π_v would come
+    to more than (1 + ``MORE_ROWS``)·N. Nothing is drawn for one part, which has every node.
+
+    >>> import handful as hf
+    >>> debian = hf.load("debian")
+    >>> round(float(inclusion(debian, "auto", parts=4).mean()), 3)
+    0.051
+    """
+    if parts == 1:
+        return 0.0
+    degree, count = _positive(graph)
+    by_edges = inclusion_factor(degree, count * degree, graph.num_edges / (parts**0.5 + 1))
+    return min(by_edges, inclusion_factor(degree, count, MORE_ROWS * graph.num_nodes / (parts - 1)))
+
+
+def _positive(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
+    degree, count = degree_tally(graph)
+    return degree[degree > 0], count[degree > 0]
+
+
+def _draw(graph: Graph, factor: float, rng: np.random.Generator) -> np.ndarray:
+    drawn = [np.empty(0, np.int64)]
+    for begin, degree in _degrees(graph):
+        drawn.append(begin + np.flatnonzero(rng.random(len(degree)) < _probability(degree, factor)))
+    return np.concatenate(drawn)
+
+
+def _probability(degree: np.ndarray, factor: float) -> np.ndarray:
+    chance: np.ndarray = np.minimum(1.0, np.where(degree > 0, factor, 0.0) * np.maximum(degree, 1))
+    return chance
+
+
+# -- as a sampler asks for them ---------------------------------------------------------------------------------------
+
+_known: WeakKeyDictionary[Graph, dict[tuple[Hubs, int], Any]] = WeakKeyDictionary()
+
+
+def _found(graph: Graph, hubs: Hubs, parts: int) -> np.ndarray | float:
+    """The nodes that ``hubs`` chooses, ascending, or the factor by which it draws them; found once for a graph."""
+    known = _known.setdefault(graph, {})
+    if (hubs, parts) not in known:
+        if hubs == "auto":
+            known[hubs, parts] = auto_factor(graph, parts)
+        elif isinstance(hubs, str) and hubs.startswith("drawn"):
+            known[hubs, parts] = drawn_factor(graph, float(hubs.partition("=")[2]))
+        else:
+            known[hubs, parts] = np.sort(hubs_by_degree(graph, _count(graph, hubs)))
+    return known[hubs, parts]  # type: ignore[no-any-return]
+
+
+def hub_nodes(graph: Graph, hubs: Hubs | None, parts: int, seed: int, epoch: int) -> np.ndarray:
+    """int64, ascending: the helpers of all ``parts`` parts of an epoch.
+
+    Raises:
+        SamplerError: the graph has fewer nodes than asked for, or none of that degree.
+
+    >>> star = Graph.from_edge_index([[0, 1, 2, 3, 4], [3, 3, 3, 2, 2]])
+    >>> [hub_nodes(star, hubs, 2, seed=0, epoch=0).tolist() for hubs in (None, 1, 0.4, "degree>=2", "drawn=0.4")]
+    [[], [3], [2, 3], [2, 3], [2, 3]]
+    """
+    if hubs is None:
+        return np.empty(0, np.int64)
+    found = _found(graph, hubs, parts)
+    return _draw(graph, found, generator(seed, epoch, _STREAM)) if isinstance(found, float) else found
+
+
+def inclusion(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray:
+    """float64 ``(N,)``: π, the probability of every node to be a helper in an epoch; 0 or 1 where nothing is drawn.
+
+    >>> star = Graph.from_edge_index([[0, 1, 2, 3], [3, 3, 3, 2]])
+    >>> [inclusion(star, hubs, parts=2).tolist() for hubs in (1, "drawn=0.25")]
+    [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.25, 0.75]]
+    """
+    found = np.empty(0, np.int64) if hubs is None else _found(graph, hubs, parts)
+    if isinstance(found, float):
+        return np.concatenate([np.empty(0), *(_probability(degree, found) for _, degree in _degrees(graph))])
+    out = np.zeros(graph.num_nodes)
+    out[found] = 1
+    return out
+
+
+def expected_share(graph: Graph, hubs: Hubs | None, parts: int) -> float:
+    """The share of the nodes that are helpers, in expectation where they are drawn."""
+    found = np.empty(0, np.int64) if hubs is None else _found(graph, hubs, parts)
+    if isinstance(found, float):
+        degree, count = degree_tally(graph)
+        return float(count @ _probability(degree, found)) / max(1, graph.num_nodes)
+    return len(found) / max(1, graph.num_nodes)

@@ -17,7 +17,7 @@ from handful.kernels.deal import counts, of_rank
 from handful.kernels.dispatch import backend
 from handful.random import generator
 from handful.samplers.base import Deal, Sampler, register
-from handful.samplers.hubs import Hubs, checked_hubs, hub_nodes
+from handful.samplers.hubs import Hubs, checked_hubs, expected_share, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
 from handful.samplers.options import at_least, take_types
 
@@ -37,9 +37,10 @@ class RandomNodes(Sampler):
         stratify: deal so that every block gets its share of the training nodes of each class.
         fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps per
             epoch: the density of the subgraph is then continuous rather than 1/m.
-        hubs: the nodes of largest in-degree (of equals, the smallest ids) are helpers in every block: step k trains on
-            G[B_k ∪ H], and the loss is still that of B_k ∩ V_train alone. A share of the nodes in (0, 1), a whole
-            number of them, ``"degree>=K"``, or ``"auto"`` (see ``handful.samplers.hubs.auto_count``).
+        hubs: nodes of large in-degree are helpers in every block: step k trains on G[B_k ∪ H], and the loss is still
+            that of B_k ∩ V_train alone. The largest (of equals, the smallest ids): a share of the nodes in (0, 1), a
+            whole number of them, or ``"degree>=K"``. Drawn anew for every epoch with probability in proportion to
+            in-degree: ``"drawn=SHARE"``, or ``"auto"`` (see ``handful.samplers.hubs.auto_factor``).
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -70,8 +71,8 @@ class RandomNodes(Sampler):
 
     def share(self, graph: Graph) -> float:
         own = 1 / self.parts if self.fraction is None else self.fraction
-        helpers = hub_nodes(graph, self.hubs, self.parts if self.fraction is None else self._steps(self.fraction))
-        return min(1.0, own + len(helpers) / max(1, graph.num_nodes))
+        steps = self.parts if self.fraction is None else self._steps(self.fraction)
+        return min(1.0, own + expected_share(graph, self.hubs, steps))
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         for nodes, adjacency, own, count in self._blocks(graph, seed, epoch):
@@ -115,7 +116,7 @@ class RandomNodes(Sampler):
             part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
         else:
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
-        return Deal(part, self.parts, hub_nodes(graph, self.hubs, self.parts))
+        return Deal(part, self.parts, hub_nodes(graph, self.hubs, self.parts, seed, epoch))
 
     @staticmethod
     def _steps(fraction: float) -> int:
@@ -126,7 +127,7 @@ class RandomNodes(Sampler):
     ) -> Iterator[tuple[Tensor, Adjacency, int, None]]:
         size = max(1, round(fraction * graph.num_nodes))
         steps = self._steps(fraction)
-        hubs = hub_nodes(graph, self.hubs, steps)
+        hubs = hub_nodes(graph, self.hubs, steps, seed, epoch)
         for step in range(steps):
             nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
             nodes.sort()

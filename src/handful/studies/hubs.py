@@ -8,7 +8,7 @@ from typing import Any
 from handful.finding import Axis, Cell, Chart, Finding, Series, View, best_two, mean_of, points
 from handful.nn import make_model
 from handful.samplers import make_sampler
-from handful.samplers.hubs import Hubs, hub_nodes
+from handful.samplers.hubs import Hubs, inclusion
 from handful.statistics import mean_ci95
 from handful.studies.budget import Scale, benchmark, train_jobs
 from handful.studies.request import Request
@@ -19,10 +19,11 @@ from handful.training.metrics import METRICS, Metric
 from handful.vocabulary import hues, title
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
+LARGE: tuple[Hubs | None, ...] = (None, 6, 0.01, 0.05, "drawn=0.05", "drawn=0.1", "drawn=0.25", "auto")
 VALUES: dict[str, tuple[Hubs | None, ...]] = {
     "smoke": (None, 0.05, "auto"),
-    "laptop": (None, 6, 0.001, 0.01, 0.05, 0.1, "auto"),
-    "paper": (None, 6, 0.001, 0.01, 0.05, 0.1, "auto"),
+    "laptop": LARGE,
+    "paper": LARGE,
 }
 BESIDE = ("full", "saint")
 """Methods to hold it against."""
@@ -49,9 +50,9 @@ def run(request: Request) -> Finding:
         row: dict[str, Any] = {"name": outcome.name, "label": outcome.name, "R": mean_ci95(terms.values("R"))}
         row["bias"] = mean_ci95(terms.values("bias"))
         if outcome.name in samplers:
-            hubs = hub_nodes(data, sampler.options()["hubs"], options["parts"])
-            row |= {"hubs": len(hubs), "share": len(hubs) / data.num_nodes}
-            row["edges"] = expected_edges(data, options["parts"], hubs) / options["parts"]
+            chance = inclusion(data, sampler.options()["hubs"], options["parts"])
+            row |= {"hubs": float(chance.sum()), "share": float(chance.mean())}
+            row["edges"] = expected_edges(data, options["parts"], chance) / options["parts"]
             row["label"] = _label(sampler.options()["hubs"], row["share"])
         else:
             row["label"] = title(outcome.name)
@@ -155,4 +156,6 @@ def _label(hubs: Hubs | None, share: float) -> str:
     if hubs is None:
         return "none"
     text = f"{100 * share:.2g}%"
-    return text if isinstance(hubs, float) else f"{hubs} ({text})"
+    if isinstance(hubs, float):
+        return f"largest {text}"
+    return f"drawn {text}" if str(hubs).startswith("drawn") else f"{hubs} ({text})"

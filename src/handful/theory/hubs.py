@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from handful.graph import Graph
 from handful.theory.powerlaw import degrees
-from handful.theory.thinning import edge_survival, hypergeometric
+from handful.theory.thinning import FloatArray, edge_survival, hypergeometric
 
 HUBS = 6
 
@@ -80,53 +81,97 @@ class HubShare:
         return 1 - (1 - explained / spread) * (self.count - 1) / left
 
 
-def expected_copies(nodes: int, parts: int, hub_ends: int) -> float:
-    """In how many of the m parts of an epoch an edge between two nodes is expected, by how many of its ends are hubs.
+def expected_copies(nodes: int, parts: int, source: ArrayLike, target: ArrayLike) -> FloatArray:
+    """In how many of the m parts of an epoch an edge between two nodes is expected.
 
-    None: s = ``edge_survival``, when both ends are dealt into one block. One: 1, in the block of the other end. Two: m.
-    An own row keeps a source that is a hub with probability 1, and another with probability s.
+    Of the probabilities π_u and π_v of its ends to be helpers, independent of each other and of the deal:
 
-    >>> [expected_copies(100, 4, ends) for ends in (0, 1, 2)] == [edge_survival(100, 4), 1.0, 4.0]
-    True
+        m·π_u·π_v + π_u·(1 − π_v) + (1 − π_u)·π_v + s·(1 − π_u)·(1 − π_v)
+
+    Two helpers meet in every part; one meets the other end in that end's block; and of two that are none,
+    s = ``edge_survival`` is the probability that they are dealt into one block.
+
+    >>> copies = expected_copies(100, 4, [0, 1, 1, 0.5], [0, 0, 1, 0])
+    >>> copies[:3].tolist() == [edge_survival(100, 4), 1.0, 4.0], float(copies[3]) == (1 + edge_survival(100, 4)) / 2
+    (True, True)
     """
-    return (edge_survival(nodes, parts), 1.0, float(parts))[hub_ends]
+    u, v = np.asarray(source, np.float64), np.asarray(target, np.float64)
+    return parts * u * v + u * (1 - v) + (1 - u) * v + edge_survival(nodes, parts) * (1 - u) * (1 - v)
 
 
-def expected_edges(graph: Graph, parts: int, hubs: np.ndarray) -> float:
-    """The edges of all parts of an epoch, E[Σ_k |E(G[B_k ∪ H])|] = s·E₀ + E₁ + m·E₂ by the hubs at their ends.
+def expected_edges(graph: Graph, parts: int, inclusion: np.ndarray) -> float:
+    """The edges of all parts of an epoch, E[Σ_k |E(G[B_k ∪ H])|]: the sum of ``expected_copies`` over the edges.
 
-    A loop is in every part that has its node: in one, or in m if it is at a hub.
+    A loop is in every part that has its node: in 1 + (m − 1)·π_v.
+
+    Args:
+        inclusion: ``(N,)``, π, the probability of every node to be a helper; 0 and 1 for fixed hubs.
 
     >>> star = Graph.from_edge_index([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
-    >>> expected_edges(star, 2, np.array([0]))  # every leaf meets the hub in its own part
+    >>> expected_edges(star, 2, np.array([1, 0, 0, 0]))  # every leaf meets the hub in its own part
     6.0
     """
-    is_hub = np.zeros(graph.num_nodes, bool)
-    is_hub[hubs] = True
     source, target = graph.edge_index.cpu().numpy()
-    ends = is_hub[source].astype(np.int64) + is_hub[target]
     loops = source == target
-    counts = np.bincount(ends[~loops], minlength=3)
-    copies = [expected_copies(graph.num_nodes, parts, number) for number in range(3)] if counts.any() else [0.0] * 3
-    return float(np.dot(counts, copies) + (ends[loops] == 0).sum() + parts * (ends[loops] == 2).sum())
+    own = float(np.sum(1 + (parts - 1) * inclusion[source[loops]]))
+    if loops.all():
+        return own
+    return own + float(
+        expected_copies(graph.num_nodes, parts, inclusion[source[~loops]], inclusion[target[~loops]]).sum()
+    )
 
 
-def expected_mean_weights(nodes: int, block: int, degree: int, hubs: int) -> tuple[float, float]:
-    """How much a neighbour counts in the mean over a node's row, in expectation: one that is a hub, and any other.
+def helpers_law(inclusion: ArrayLike) -> FloatArray:
+    """Pr(h = j) for j = 0 to d: how many of d nodes are helpers, each with its own probability (Poisson's binomial).
 
-    Of d neighbours the h hubs stay, and K of the d − h others, K ~ H_{N,d−h}, in a block of b nodes:
+    >>> helpers_law([1, 0.5]).tolist()
+    [0.0, 0.5, 0.5]
+    """
+    law = np.ones(1)
+    for chance in np.atleast_1d(np.asarray(inclusion, np.float64)).ravel():
+        law = np.append(law * (1 - chance), 0) + np.append(0, law * chance)
+    return law
 
-        E[1/(h + K)]   and   E[K/(h + K)] / (d − h)
 
-    On the full graph both are 1/d. Without hubs the second is Pr(K > 0)/d, so that the direction of the mean is right;
-    with them hubs count for more than they should. That is the first-order part of term (II), edge removal.
+def helpers_met(graph: Graph, inclusion: np.ndarray) -> FloatArray:
+    """``(N, D + 1)``, D the largest degree: Pr(h_v = j), how many neighbours of each node are helpers.
 
-    >>> [round(weight, 6) for weight in expected_mean_weights(4, 2, degree=2, hubs=1)]  # K is 0 or 1 with 2/3 and 1/3
+    >>> path = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> helpers_met(path, np.array([0.5, 0, 1])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
+    """
+    indptr, indices = graph.topology
+    out = np.zeros((graph.num_nodes, int(np.diff(indptr).max(initial=0)) + 1))
+    for v in range(graph.num_nodes):
+        law = helpers_law(inclusion[indices[indptr[v] : indptr[v + 1]]])
+        out[v, : len(law)] = law
+    return out
+
+
+def expected_mean_weights(nodes: int, block: int, inclusion: ArrayLike) -> FloatArray:
+    """How much each neighbour counts in the mean over the row of a block's own node, in expectation.
+
+    Of d neighbours, j are helpers and stay, and K of the d − j others, K ~ H_{N,d−j} in a block of b nodes. With
+    j ~ ``helpers_law`` of the other neighbours, one that is a helper counts E[1/(1 + j + K)], K ~ H_{N,d−1−j}, and one
+    that is none E[K/(j + K)] / (d − j), K ~ H_{N,d−j}; the weight is the mean of the two by π.
+
+    On the full graph all are 1/d. Without helpers they are Pr(K > 0)/d, so that the direction of the mean is right;
+    fixed hubs count for more than they should, and drawn ones by as much as they are drawn more often. That is the
+    first-order part of term (II), edge removal.
+
+    Args:
+        inclusion: ``(d,)``, the probability of every neighbour to be a helper.
+
+    >>> expected_mean_weights(4, 2, [1, 0]).round(6).tolist()  # K is 0 or 1 with 2/3 and 1/3
     [0.833333, 0.166667]
     """
-    law = hypergeometric(nodes, block, degree - hubs)
-    kept = np.arange(len(law))
-    all_kept = np.maximum(hubs + kept, 1)  # an empty row has no weights at all
-    hub = float(np.sum(law / all_kept)) if hubs else 0.0
-    other = float(np.sum(law * kept / all_kept)) / (degree - hubs) if degree > hubs else 0.0
-    return hub, other
+    chances = np.asarray(inclusion, np.float64)
+    degree, out = len(chances), np.zeros(len(chances))
+    for u, chance in enumerate(chances):
+        for j, weight in enumerate(helpers_law(np.delete(chances, u))):
+            helper, other = hypergeometric(nodes, block, degree - 1 - j), hypergeometric(nodes, block, degree - j)
+            as_helper = np.sum(helper / (1 + j + np.arange(len(helper))))
+            kept = np.arange(len(other))
+            as_other = np.sum(other * kept / np.maximum(j + kept, 1)) / (degree - j)  # an empty row has no weights
+            out[u] += weight * (chance * as_helper + (1 - chance) * as_other)
+    return out

@@ -65,14 +65,14 @@ def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> F
     ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b: where m does
     not divide N, the law is the mixture over the two block sizes.
 
-    With hubs in every part a node keeps its h neighbours that are hubs, and thins the others: the law of a part's own
-    nodes is p̃(k) = Σ_{d,h} ν(d, h)·H_{N,d−h}(k − h), with ν(d, h) the joint law. (A hub that is a helper, in a block of
-    b nodes that it is not one of, keeps h and H_{N,d−h} of a block of b + 1.)
+    With helpers in every part a node keeps its h neighbours that are helpers, and thins the others: the law of a part's
+    own nodes is p̃(k) = Σ_{d,h} ν(d, h)·H_{N,d−h}(k − h), with ν(d, h) the joint law. (A helper in a block of b nodes
+    that it is not one of keeps h and H_{N,d−h} of a block of b + 1.)
 
     Args:
         degrees: ``(N,)``, one per node of a simple undirected graph.
         parts: m.
-        hubs: ``(N,)``, how many of each node's neighbours are hubs.
+        hubs: ``(N,)``, how many of each node's neighbours are helpers, or ``(N, H)``, the law of that number for each.
 
     >>> triangle = [2, 2, 2]
     >>> thinned_degree_law(triangle, 3).tolist()  # every node alone
@@ -82,14 +82,18 @@ def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> F
     """
     degrees = np.asarray(degrees, np.int64)
     nodes = len(degrees)
-    pairs = np.stack([degrees, np.broadcast_to(np.asarray(hubs, np.int64), degrees.shape)])
-    values, counts = np.unique(pairs, axis=1, return_counts=True)
+    law = np.asarray(hubs)
+    if law.ndim < 2:
+        law = np.eye(int(law.max(initial=0)) + 1)[np.broadcast_to(law, degrees.shape)]
+    joint = np.zeros((int(degrees.max()) + 1, law.shape[1]))
+    np.add.at(joint, degrees, law / nodes)
     sizes, blocks = np.unique(block_sizes(nodes, parts), return_counts=True)
     out = np.zeros(int(degrees.max()) + 1)
     for size, times in zip(sizes, blocks, strict=True):
         share = size * times / nodes
-        for degree, kept, count in zip(*values.tolist(), counts, strict=True):
-            out[kept : degree + 1] += share * count / nodes * hypergeometric(nodes, int(size), degree - kept)
+        for degree, kept in np.argwhere(joint).tolist():
+            weight = share * joint[degree, kept]
+            out[kept : degree + 1] += weight * hypergeometric(nodes, int(size), degree - kept)
     return out
 
 
