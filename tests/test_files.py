@@ -53,3 +53,18 @@ def test_json_is_plain(tmp_path: Path) -> None:
     assert "ä" in text
     assert text.endswith("}\n")
     assert files.plain([np.float64("nan"), np.float32("nan"), torch.tensor(float("inf"))]) == [None, None, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may have no files with holes")
+def test_a_map_larger_than_memory_is_private_and_may_be_written_to(tmp_path: Path) -> None:
+    """A file with a hole, of more bytes than any machine of ours has memory."""
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    mapped = files.private_map(path)
+    mapped[1 << 39] = 7
+    assert (mapped[1 << 39], mapped[0]) == (7, 0)
+    mapped.close()
+    with path.open("rb") as file:
+        file.seek(1 << 39)
+        assert file.read(1) == b"\0"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
+import platform
 import secrets
 import stat
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -45,6 +48,22 @@ def private(name: str) -> Path:
     'verified'
     """
     return user_cache_path("handful", appauthor=False, opinion=False) / name
+
+
+def private_map(path: Path) -> mmap.mmap:
+    """The bytes of a file as memory that may be written to, while the file stays as it is.
+
+    Nothing is reserved for what might be written: else Linux refuses files that are larger than its memory.
+    """
+    with path.open("rb") as file:
+        if sys.platform == "win32":
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE | _NO_RESERVE, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+# Python has the name from 3.13 on.
+_USUAL = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+_NO_RESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if _USUAL else 0)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import secrets
 import shutil
@@ -28,7 +29,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import DatasetError, GraphError
-from handful.files import naming, private, write_text
+from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
 
 FORMAT = "handful-graph"
@@ -409,8 +410,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
 
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
-        # Copy-on-write, so that torch gets memory it may write to while the file stays as it is.
-        array = np.load(path, mmap_mode="c", allow_pickle=False)
+        array = _mapped(path)
     except (ValueError, EOFError, OSError) as error:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
     stored = "int16" if entry["dtype"] == "bfloat16" else entry["dtype"]
@@ -419,9 +419,25 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
             f"{path} holds {array.dtype} of shape {array.shape}, not {stored} of shape {tuple(entry['shape'])}"
         )
     if path.stem == "ids":
-        return array  # type: ignore[no-any-return]
+        return array
     tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
+
+
+def _mapped(path: Path) -> np.ndarray:
+    """The array of an ``.npy`` file where it is."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = read(file)
+        offset = file.tell()
+    if dtype.hasobject:
+        raise ValueError("it holds objects")
+    count = math.prod(shape)
+    if offset + dtype.itemsize * count > path.stat().st_size:
+        raise ValueError("it is cut short")
+    array = np.frombuffer(private_map(path), dtype, count, offset) if count else np.empty(0, dtype)
+    return array.reshape(shape, order="F" if by_columns else "C")
 
 
 def _crc32(path: Path) -> str:

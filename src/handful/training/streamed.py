@@ -28,7 +28,7 @@ from torch import Tensor
 from handful.adjacency import Adjacency, inverse_root
 from handful.budget import in_words
 from handful.errors import HandfulError
-from handful.files import read_bytes, sealed, unsealed, write_json
+from handful.files import private_map, read_bytes, sealed, unsealed, write_json
 from handful.graph import Graph, fingerprint, text_fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
@@ -291,9 +291,7 @@ class OnDisk(Chunks):
             return torch.empty(shape, dtype=dtype)
         if self._path(which).stat().st_size < size:
             raise HandfulError(f"{self._path(which)} is cut short: remove {self.folder}, and begin again")
-        # Copy-on-write, as torch wants memory that it may write to.
-        array = np.memmap(self._path(which), np.uint8, "c", shape=(size,))
-        tensor = torch.from_numpy(array).view(dtype).view(shape)
+        tensor = torch.frombuffer(private_map(self._path(which)), dtype=dtype, count=size // dtype.itemsize).view(shape)
         weakref.finalize(tensor, self._spent.add, which)
         return tensor
 
