@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.budget import anonymous
+from handful.budget import anonymous, in_words
 from handful.datasets import load
 from handful.datasets.memory import free_memory
 from handful.datasets.shape import Shape, shape_of
@@ -231,6 +231,21 @@ def plan(
         parameter_count(loop.model),
     )
     return with_seconds(found, loop, scale) if timed else found
+
+
+def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
+    """``experiment`` with the smallest m of ``PARTS`` that fits into a budget, by its plan.
+
+    Raises:
+        HandfulError: none does, or the sampler is not ``rns``.
+    """
+    if not isinstance(experiment.sampler, RandomNodes):
+        raise HandfulError(f"choosing m is for the sampler rns: '{experiment.sampler.name}' deals no parts")
+    found = plan(experiment, memory, timed=False)
+    if found.smallest is None:
+        least = min(part.budget(found.shape, found.base) for part in found.parts)
+        raise HandfulError(f"no m up to {PARTS[-1]} fits into {in_words(memory)}: give at least {in_words(least)}")
+    return experiment.with_(sampler=replace(experiment.sampler, parts=found.smallest))
 
 
 def small_graph(shape: Shape) -> Graph:

@@ -472,3 +472,18 @@ def test_restarts_need_a_folder(npz: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "1")
     result = handful("train", npz, *SMALL)
     assert (result.code, "torchrun --max-restarts needs --out" in result.stderr) == (2, True)
+
+
+def test_parts_by_the_plan(tmp_path: Path) -> None:
+    """The smallest m that fits into the budget, trained within it; and a budget that holds nothing."""
+    graph = "synthetic?nodes=4000&degree=6&features=8&classes=3&train=0.2"
+    words = ("train", graph, "--hidden", "64", "--layers", "2", "--norm", "ln", "--epochs", "1", "--seeds", "1")
+    result = handful(*words, "--parts", "auto", "--memory", "2GiB", "--out", tmp_path / "run", "--json")
+    assert result.code == 0, result.stderr
+    assert "taking m = 1, the smallest that fits into 2GiB by the plan" in result.stderr
+    assert result.json["sampler"] == "rns(parts=1)"
+    result = handful(*words, "--parts", "auto", "--memory", "1MiB", "--out", tmp_path / "small")
+    assert result.code == 2
+    assert "no m up to 64 fits into 1.0 MiB: give at least" in result.stderr
+    result = handful(*words, "--sampler", "full", "--parts", "auto", "--memory", "1GiB", "--out", tmp_path / "full")
+    assert "choosing m is for the sampler rns" in result.stderr

@@ -173,7 +173,7 @@ def scale(
     degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
     features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
     train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
-    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 8,
+    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 32,
     hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
     layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 3,
     memory: Annotated[str, typer.Option(help="The budget, such as 2GiB.")] = "2GiB",

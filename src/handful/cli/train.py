@@ -35,7 +35,11 @@ def train(
     ] = None,
     sampler: p.Sampler = "rns",
     parts: Annotated[
-        str | None, typer.Option(help="m, the number of parts of rns; auto tries some first, as `handful parts` does.")
+        str | None,
+        typer.Option(
+            help="m, the number of parts of rns; auto tries some first, as `handful parts` does, or takes the smallest "
+            "that fits into --memory, by `handful plan`."
+        ),
     ] = None,
     hubs: Annotated[
         str | None,
@@ -141,9 +145,11 @@ def train(
 ) -> None:
     """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each."""
     from handful import ranks
+    from handful.budget import as_bytes
     from handful.cli.options import experiment, parse_options, parse_value, publish, run_folder, with_split
     from handful.cli.progress import Bar, EpochProgress
     from handful.errors import HandfulError
+    from handful.plan import fitting_parts
     from handful.samplers import make_sampler
     from handful.studies.parts import auto_parts
     from handful.studies.trained import summary_finding, told_of_labels
@@ -196,7 +202,12 @@ def train(
         console.quiet = True  # from here on the ranks say what there is to say
         ranks.start(int(processes or 1), ["-m", "handful", *own_words(sys.argv[1:], folder)])
         return
-    if parts == "auto":
+    if parts == "auto" and memory is not None:
+        asked = fitting_parts(asked, as_bytes(memory))
+        console.print(
+            f"taking m = {asked.sampler.options()['parts']}, the smallest that fits into {memory} by the plan"
+        )
+    elif parts == "auto":
         with Bar("epochs") as trying:
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
         console.print(f"taking m = {asked.sampler.options()['parts']}, of {', '.join(map(str, tried))}")
