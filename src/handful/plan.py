@@ -1,9 +1,9 @@
 """Before anything runs: memory, disk, traffic and time of training, from the size of a graph and a short calibration.
 
-The calibration trains the asked model for an epoch on a small made-up graph of the same mean degree, features, classes
-and share of training nodes. All that grows with nodes and edges is scaled up from there. One thing does not grow
-evenly: the pass over the edges looks up the part of a random node for every edge, in an array of a byte per node, which
-a cache holds for a small graph and not for a large one. Its rate is measured with an array of the true size.
+The calibration makes batches of a small made-up graph of the same mean degree, features, classes and share of training
+nodes, and scales up what grows with nodes and edges. Two things do not grow evenly, as caches hold what is small, and
+are timed at the true size or near it: a training step, on a batch of zeros; and the pass over the edges, which looks up
+the part of a random node for every edge.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.batch import Batch, make_batch
 from handful.budget import anonymous, in_words
 from handful.datasets import load
 from handful.datasets.memory import free_memory
@@ -33,9 +34,9 @@ from handful.samplers.induced import part_dtype
 from handful.shuffle.budget import SLACK
 from handful.shuffle.epoch import batch_bytes, part_bytes
 from handful.shuffle.read import NEAR
-from handful.training.cost import LiveBytes, StepCost, step_cost
+from handful.training.cost import LiveBytes, StepCost, small_batch, step_cost, units
 from handful.training.gather import depth_of_trimming
-from handful.training.loop import Loop, batch_loss, evaluate, train_epoch
+from handful.training.loop import Loop, batch_loss, evaluate
 from handful.training.memory import resting_ram
 from handful.trim import trim
 
@@ -43,6 +44,8 @@ SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
 """The most that the calibration's graph has; the last is nodes times features."""
 MOST_CODES = 1 << 27
 """The longest array of parts that the pass over the edges is timed with; a longer one misses the cache as often."""
+MOST_UNITS = 1_000_000
+"""The most nodes, rows and edges of the batch that a step is timed on."""
 TIMED_EDGES = 1 << 22
 TIMED_BYTES = 1 << 27
 PARTS = (1, 2, 4, 8, 16, 32, 64)
@@ -297,22 +300,36 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
 
 
 def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
-    """``found`` with the seconds of an epoch and of an evaluation, scaled up from those of the small graph."""
+    """``found`` with the seconds of an epoch and of an evaluation.
+
+    An epoch is the pass over the edges, the making of its batches, scaled up from the small graph's, and its steps. One
+    step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: small ones stay in the cache.
+    """
     shape, graph = found.shape, loop.graph
-    if found.memory is not None:
-        loop.memory = 1 << 62
-    epoch = fastest(lambda: train_epoch(loop))
-    judged = fastest(lambda: evaluate(loop))
+    depth = depth_of_trimming(loop.model, loop.settings.trim)
+
+    def batches() -> list[Batch]:
+        samples = loop.sampler.sample(graph, seed=0, epoch=0)
+        return [make_batch(graph, one if depth is None else trim(one, depth)) for one in samples]
+
     passes = found.m > 1 or found.memory is not None
-    small_rate = cut_seconds(graph.num_nodes, found.m) if passes else 0.0
     rate = cut_seconds(shape.nodes, found.m) if passes else 0.0
-    rest = max(0.1 * epoch, epoch - small_rate * graph.num_edges)
-    seconds = scale * rest + rate * shape.edges
+    cutting = cut_seconds(graph.num_nodes, found.m) * graph.num_edges if passes else 0.0
+    making = scale * max(0.0, fastest(batches) - cutting)
+    all_batches = batches()
+    typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
+    grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
+    batch = small_batch(graph, typical, grown)
+    step = fastest(lambda: batch_loss(loop.model, batch).backward())  # type: ignore[no-untyped-call]
+    loop.model.zero_grad(set_to_none=True)
+    seconds = rate * shape.edges + making + len(all_batches) * step * scale / grown
+    judged = fastest(lambda: evaluate(loop))
     disk, reading = None, 0.0
     if found.memory is not None or shape.folder is not None:
         disk = disk_rate(shape.folder)
         if shape.total_bytes > found.available - (found.memory or 0):  # else the files stay in the system's cache
-            reading = max(0.0, found.chosen.read(shape) / disk - rate * shape.edges)
+            features = found.chosen.read(shape) - shape.topology_bytes
+            reading = max(0.0, shape.topology_bytes / disk - rate * shape.edges) + features / disk
     return replace(
         found,
         epoch_seconds=(seconds + reading) / found.processes,
@@ -356,10 +373,12 @@ def disk_rate(folder: Path | None) -> float:
 
 
 def _read_rate(path: Path) -> float:
+    """As an epoch reads: through a map of the file, page by page."""
     with path.open("rb", buffering=0) as file:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), 0, TIMED_BYTES, os.POSIX_FADV_DONTNEED)
-        began, count = time.perf_counter(), 0
-        while count < TIMED_BYTES and (block := file.read(1 << 22)):
-            count += len(block)
-        return count / max(1e-9, time.perf_counter() - began)
+    mapped = np.memmap(path, np.uint8, "r")[:TIMED_BYTES]
+    began = time.perf_counter()
+    for lo in range(0, len(mapped), 1 << 22):
+        np.array(mapped[lo : lo + (1 << 22)])
+    return len(mapped) / max(1e-9, time.perf_counter() - began)

@@ -104,21 +104,21 @@ def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Callable[[nn
 
 
 def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:
-    """A batch with layers that are ``share`` as large as those of ``sample``, of zeros and evenly spread edges."""
+    """A batch with layers that are ``share`` as large as those of ``sample``, of zeros and with random edges."""
     assert graph.x is not None
     assert graph.y is not None
 
     def part(count: int) -> int:
         return max(2, round(share * count))
 
-    layers = []
+    layers, generator = [], torch.Generator().manual_seed(0)
     for layer in sample.layers:
         targets, sources, edges = part(layer.num_targets), part(layer.num_sources), part(layer.num_edges)
         layers.append(
             replace(
                 layer,
                 indptr=torch.arange(targets + 1) * edges // targets,
-                indices=(torch.arange(edges) % sources).to(layer.indices.dtype),
+                indices=torch.randint(sources, (edges,), dtype=layer.indices.dtype, generator=generator),
                 num_sources=sources,
                 weight=None if layer.weight is None else torch.ones(edges),
                 source_degree=None if layer.source_degree is None else torch.ones(sources),
