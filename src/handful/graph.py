@@ -553,7 +553,8 @@ def _tensor(value: Any, name: str) -> Tensor:
     except (TypeError, ValueError, OverflowError) as error:
         raise GraphError(f"{name} is not an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf" and array.size:
-        raise GraphError(f"{name} must be real numbers, got {array.dtype}")
+        how = f": encode text, as np.unique({name}, return_inverse=True) does" if array.dtype.kind in "SUO" else ""
+        raise GraphError(f"{name} must be real numbers, got {array.dtype}{how}")
     if array.dtype.kind not in "biuf":
         array = array.astype(np.float32)
     if array.dtype == np.longdouble:
