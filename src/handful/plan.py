@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from handful.shuffle.epoch import batch_bytes, part_bytes
 from handful.shuffle.read import NEAR
 from handful.training.cost import LiveBytes, StepCost, small_batch, step_cost, units
 from handful.training.gather import depth_of_trimming
-from handful.training.loop import Loop, batch_loss, evaluate
+from handful.training.loop import Loop, evaluate, loss_of
 from handful.training.memory import resting_ram
 from handful.trim import trim
 
@@ -275,22 +276,22 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
     """What a part takes when the graph is dealt into ``m``."""
     graph = loop.graph
     sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
-    model, needed, sizes = loop.model, 0, []
-    depth = depth_of_trimming(model, loop.settings.trim)
+    needed, looked, sizes = 0, 0, []
+    depth = depth_of_trimming(loop.model, loop.settings.trim)
     cost: StepCost | None = None
-    for sample in sampler.sample(graph, seed=0, epoch=0):
+    for looked, sample in enumerate(sampler.sample(graph, seed=0, epoch=0), start=1):
         nodes, edges = sample.num_nodes, sample.layers[0].num_edges
         if depth is not None:
             sample = trim(sample, depth)
         needed += sample.num_nodes
         if cost is None and len(sample.targets):
-            cost = step_cost(model, graph, sample, batch_loss)
+            cost = step_cost(loop.model, graph, sample, partial(loss_of, loop))
         if cost is not None:
             step = cost.fixed + scale * (cost(sample) - cost.fixed + batch_bytes(graph, sample))
             whole = part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)
             sizes.append((int(step), whole))
         if len(sizes) == 2:  # parts are alike
-            needed = int(needed / len(sizes) * m)
+            needed = int(needed / looked * m)
             break
     steps, wholes = zip(*sizes, strict=True) if sizes else ((0,), (0,))
     return Part(m, max(steps), max(wholes), min(1.0 * m, needed / graph.num_nodes))
@@ -320,7 +321,7 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
-    step = fastest(lambda: batch_loss(loop.model, batch).backward())  # type: ignore[no-untyped-call]
+    step = fastest(lambda: loss_of(loop, loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + making + len(all_batches) * step * scale / grown
     judged = fastest(lambda: evaluate(loop))

@@ -236,8 +236,7 @@ def _step_bytes(loop: Loop, sample: Sample) -> int:
     if len(sample.targets) == 0:
         return 0
     if loop.step_cost is None:
-        how = loop.settings.precision, loop.losses, loop.class_weight
-        loop.step_cost = step_cost(loop.model, loop.graph, sample, lambda model, batch: batch_loss(model, batch, *how))
+        loop.step_cost = step_cost(loop.model, loop.graph, sample, partial(loss_of, loop))
     return loop.step_cost(sample)
 
 
@@ -245,11 +244,16 @@ def learn(loop: Loop, batch: Batch, index: int) -> float:
     """Forward and backward pass on batch ``index`` of the epoch; its loss."""
     seed = derived_seed(loop.seed, loop.epoch, index)
     seed_step(loop.model, seed)
-    loss = batch_loss(loop.model, batch, loop.settings.precision, loop.losses, loop.class_weight)
+    loss = loss_of(loop, loop.model, batch)
     loss.backward()  # type: ignore[no-untyped-call]
     value = float(loss.detach())
     loop.notify("on_gradient", batch, value, seed)
     return value
+
+
+def loss_of(loop: Loop, model: nn.Module, batch: Batch) -> Tensor:
+    """The loss of ``model`` on ``batch`` with the settings of the loop."""
+    return batch_loss(model, batch, loop.settings.precision, loop.losses, loop.class_weight)
 
 
 def batch_loss(
