@@ -105,7 +105,7 @@ def test_jobs_on_two_nodes_end_as_they_do_here(cluster: Any, job: Experiment, tm
 def test_a_cancelled_job_keeps_its_checkpoint_and_a_lost_node_is_made_good(
     cluster: Any, job: Experiment, tmp_path: Path
 ) -> None:
-    long = job.with_(seeds=(1,), epochs=600, evaluate_every=1, checkpoint_seconds=0.0)
+    long = job.with_(seeds=(1,), epochs=3000, evaluate_every=1, checkpoint_seconds=0.0)
     folder = tmp_path / "out" / "long"
 
     class Stopped(Exception):
