@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -140,7 +141,9 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
         pass  # free; if not, the job itself will say who works there
     process = start(Path(folder), threads, cwd, env)
     try:
-        return int(process.wait())
+        while (code := process.poll()) is None:
+            time.sleep(0.05)  # Ray cancels by an exception, which would wait for the end of process.wait()
+        return code
     except BaseException:  # cancelled: the job writes its checkpoint first
         process.terminate()
         process.wait()
