@@ -143,7 +143,7 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
     try:
         while (code := process.poll()) is None:
             time.sleep(0.05)  # Ray cancels by an exception, which would wait for the end of process.wait()
-        return code
+        return int(code)
     except BaseException:  # cancelled: the job writes its checkpoint first
         process.terminate()
         process.wait()
