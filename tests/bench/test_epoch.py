@@ -46,6 +46,7 @@ def test_every_way_is_measured() -> None:
     assert floor[2].text == "1.00"
 
 
+@pytest.mark.slow
 def test_the_ways_train_the_same_model() -> None:
     """As many trained numbers in as many steps."""
     graph = make_graph()

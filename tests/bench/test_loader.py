@@ -59,6 +59,7 @@ def test_an_epoch_that_is_only_started_scales_all_but_the_first_batch(monkeypatc
     assert loader.whole_epoch(Loader()) == 121
 
 
+@pytest.mark.slow
 def test_neighbour_loading_has_a_row_for_each_way() -> None:
     result = bench_loader(500, 4000, [2], rounds=1, seed=1, say=lambda word: None)
     found = result["neighbors"]

@@ -20,6 +20,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> str:
     return cut_debian(tmp_path_factory.mktemp("graph") / "cut.npz", 400)
 
 
+@pytest.mark.slow
 def test_searches_then_trains_the_best_over_the_seeds(graph: str, tmp_path: Path) -> None:
     small = ("--hidden", 8, "--layers", 2, "--epochs", 1, "--trials", 2, "--seeds", "1,2", "--out", tmp_path)
     spaces = ("--sampling", "rns parts=2", "--sampling", "rns parts=4")

@@ -102,6 +102,7 @@ def test_a_signal_writes_a_checkpoint_and_says_so(tmp_path: Path, whole: RunFold
     assert_same_end(own, whole)
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_second_signal_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:

@@ -29,6 +29,7 @@ def test_it_runs_the_experiment_of_its_folder_with_the_threads_given(tmp_path: P
     assert opened.result.test == SMALL.run().test
 
 
+@pytest.mark.slow
 def test_a_mistake_is_one_line_and_exit_2(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", SMALL.with_(graph="debain").to_json())
     command = [sys.executable, "-m", "handful.studies.worker", str(tmp_path), "1"]

@@ -29,7 +29,7 @@ def tiny_graph(n: int = 48, seed: int = 0) -> Graph:
     return Graph.from_edge_index(edges, n, x=x, y=y, train_mask=rng.random(n) < 0.8).to_undirected().without_loops()
 
 
-@pytest.mark.parametrize("parts", [1, 3, 6])
+@pytest.mark.parametrize("parts", [1, 3, pytest.param(6, marks=pytest.mark.slow)])
 def test_slopes_settle_which_coefficient_holds(parts: int) -> None:
     """Parts = 6 averages random orders and their reverses: exact to second order as well."""
     batches = list(RandomNodes(parts).epoch(tiny_graph(), 1, 0))
