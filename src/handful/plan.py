@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.batch import Batch, make_batch
+from handful.batch import Batch
 from handful.budget import anonymous, in_words
 from handful.datasets import load
 from handful.datasets.memory import free_memory
@@ -32,11 +32,12 @@ from handful.kernels.subgraph import coded, cut
 from handful.nn.backbone import parameter_count
 from handful.samplers import FullGraph, RandomNodes
 from handful.samplers.induced import part_dtype
+from handful.samplers.random_node import dealing
 from handful.shuffle.budget import SLACK
 from handful.shuffle.epoch import batch_bytes, part_bytes
 from handful.shuffle.read import NEAR
 from handful.training.cost import LiveBytes, StepCost, small_batch, step_cost, units
-from handful.training.gather import depth_of_trimming
+from handful.training.gather import depth_of_trimming, gathered
 from handful.training.loop import Loop, evaluate, loss_of
 from handful.training.memory import resting_ram
 from handful.trim import trim
@@ -243,13 +244,12 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
     Raises:
         HandfulError: none does, or the sampler is not ``rns``.
     """
-    if not isinstance(experiment.sampler, RandomNodes):
-        raise HandfulError(f"choosing m is for the sampler rns: '{experiment.sampler.name}' deals no parts")
+    sampler = dealing(experiment.sampler)
     found = plan(experiment, memory, timed=False)
     if found.smallest is None:
         least = min(part.budget(found.shape, found.base) for part in found.parts)
         raise HandfulError(f"no m up to {PARTS[-1]} fits into {in_words(memory)}: give at least {in_words(least)}")
-    return experiment.with_(sampler=replace(experiment.sampler, parts=found.smallest))
+    return experiment.with_(sampler=replace(sampler, parts=found.smallest))
 
 
 def small_graph(shape: Shape) -> Graph:
@@ -307,11 +307,10 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: small ones stay in the cache.
     """
     shape, graph = found.shape, loop.graph
-    depth = depth_of_trimming(loop.model, loop.settings.trim)
 
     def batches() -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
-        return [make_batch(graph, one if depth is None else trim(one, depth)) for one in samples]
+        return list(gathered(graph, samples, loop.model, loop.settings.trim))
 
     passes = found.m > 1 or found.memory is not None
     rate = cut_seconds(shape.nodes, found.m) if passes else 0.0

@@ -194,8 +194,10 @@ def _probability(degree: np.ndarray, factor: float) -> np.ndarray:
 _known: WeakKeyDictionary[Graph, dict[tuple[Hubs, int], Any]] = WeakKeyDictionary()
 
 
-def _found(graph: Graph, hubs: Hubs, parts: int) -> np.ndarray | float:
+def _found(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray | float:
     """The nodes that ``hubs`` chooses, ascending, or the factor by which it draws them; found once for a graph."""
+    if hubs is None:
+        return np.empty(0, np.int64)
     known = _known.setdefault(graph, {})
     if (hubs, parts) not in known:
         if hubs == "auto":
@@ -217,8 +219,6 @@ def hub_nodes(graph: Graph, hubs: Hubs | None, parts: int, seed: int, epoch: int
     >>> [hub_nodes(star, hubs, 2, seed=0, epoch=0).tolist() for hubs in (None, 1, 0.4, "degree>=2", "drawn=0.4")]
     [[], [3], [2, 3], [2, 3], [2, 3]]
     """
-    if hubs is None:
-        return np.empty(0, np.int64)
     found = _found(graph, hubs, parts)
     return _draw(graph, found, generator(seed, epoch, _STREAM)) if isinstance(found, float) else found
 
@@ -230,7 +230,7 @@ def inclusion(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray:
     >>> [inclusion(star, hubs, parts=2).tolist() for hubs in (1, "drawn=0.25")]
     [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.25, 0.75]]
     """
-    found = np.empty(0, np.int64) if hubs is None else _found(graph, hubs, parts)
+    found = _found(graph, hubs, parts)
     if isinstance(found, float):
         return np.concatenate([np.empty(0), *(_probability(degree, found) for _, degree in _degrees(graph))])
     out = np.zeros(graph.num_nodes)
@@ -240,7 +240,7 @@ def inclusion(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray:
 
 def expected_share(graph: Graph, hubs: Hubs | None, parts: int) -> float:
     """The share of the nodes that are helpers, in expectation where they are drawn."""
-    found = np.empty(0, np.int64) if hubs is None else _found(graph, hubs, parts)
+    found = _found(graph, hubs, parts)
     if isinstance(found, float):
         degree, count = degree_tally(graph)
         return float(count @ _probability(degree, found)) / max(1, graph.num_nodes)

@@ -135,6 +135,17 @@ class RandomNodes(Sampler):
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), size, None
 
 
+def dealing(sampler: Sampler) -> RandomNodes:
+    """``sampler``, which must be ``rns``: of the others none has an m to choose.
+
+    Raises:
+        SamplerError: it is another.
+    """
+    if not isinstance(sampler, RandomNodes):
+        raise SamplerError(f"choosing m is for the sampler rns: '{sampler.name}' deals no parts")
+    return sampler
+
+
 def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
     """A uniformly random split of ``n`` nodes into ``m`` parts whose sizes differ by one at most: the part of each.
 

@@ -20,6 +20,7 @@ from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
 from handful.samplers import RandomNodes
+from handful.samplers.random_node import dealing
 from handful.statistics import mean_ci95, student_t
 from handful.studies.budget import QUICK, Scale, benchmark, train_jobs, tuned_each
 from handful.studies.jobs import Progress, run_jobs
@@ -108,11 +109,10 @@ def chosen_parts(
         memory: the most bytes that a run may take.
         progress: as for ``run_jobs``.
     """
-    if not isinstance(experiment.sampler, RandomNodes):
-        raise HandfulError(f"choosing m is for the sampler rns: '{experiment.sampler.name}' deals no parts")
+    sampler = dealing(experiment.sampler)
     if len(experiment.seeds) < 2:
         raise HandfulError("choosing m takes at least two seeds, to tell progress from noise, such as 42,123,456")
-    sampler, graph = experiment.sampler, experiment.load(experiment.seeds[0])
+    graph = experiment.load(experiment.seeds[0])
     if graph.val_mask is None or not bool(graph.val_mask.any()):
         raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
 
@@ -155,8 +155,7 @@ def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = No
     found = chosen_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if found["recommended"] is None:
         raise HandfulError(f"no number of parts could be trained with: {found['curve'][-1].get('error')}")
-    assert isinstance(experiment.sampler, RandomNodes)
-    sampler = replace(experiment.sampler, parts=found["recommended"])
+    sampler = replace(dealing(experiment.sampler), parts=found["recommended"])
     return experiment.with_(sampler=sampler), [point["m"] for point in found["curve"]]
 
 
