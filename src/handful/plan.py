@@ -36,7 +36,7 @@ from handful.samplers.random_node import dealing
 from handful.shuffle.budget import SLACK
 from handful.shuffle.epoch import batch_bytes, part_bytes
 from handful.shuffle.read import NEAR
-from handful.training.cost import LiveBytes, StepCost, small_batch, step_cost, units
+from handful.training.cost import LiveBytes, StepCost, small_batch, step_costs, units
 from handful.training.gather import depth_of_trimming, gathered
 from handful.training.loop import Loop, evaluate, loss_of
 from handful.training.memory import resting_ram
@@ -63,6 +63,8 @@ class Part:
     m: int
     step_bytes: int
     """A training step: activations, gradients, the features of the batch."""
+    lean_bytes: int
+    """The same step made lean, as it is where a budget does not hold it otherwise."""
     cut_bytes: int
     """To renumber and trim the part."""
     needed: float
@@ -75,8 +77,12 @@ class Part:
 
     def budget(self, shape: Shape, base: int) -> int:
         """The least ``--memory`` that an epoch out of core can be made in."""
-        held = base + shape.nodes + max(self.step_bytes, self.cut_bytes)
+        held = base + max(self.lean_bytes, shape.nodes + self.cut_bytes)  # the deal is forgotten before the first step
         return held * SLACK // (SLACK - 1)
+
+    def lean(self, memory: int | None, base: int) -> bool:
+        """Whether steps must be lean to fit into ``memory``."""
+        return memory is not None and (base + self.step_bytes) * SLACK // (SLACK - 1) > memory
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
         """Bytes of scratch files: what waits for its step, and does not fit into ``memory``."""
@@ -174,6 +180,7 @@ class Plan:
                 {
                     "parts": part.m,
                     "step_bytes": part.step_bytes,
+                    "lean_step_bytes": part.lean_bytes,
                     "ram_bytes": self.ram(part),
                     "least_memory": part.budget(self.shape, self.base),
                     "scratch_bytes": part.scratch(self.shape, self.memory, self.base),
@@ -278,23 +285,23 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
     sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
     needed, looked, sizes = 0, 0, []
     depth = depth_of_trimming(loop.model, loop.settings.trim)
-    cost: StepCost | None = None
+    costs: tuple[StepCost, StepCost] | None = None
     for looked, sample in enumerate(sampler.sample(graph, seed=0, epoch=0), start=1):
         nodes, edges = sample.num_nodes, sample.layers[0].num_edges
         if depth is not None:
             sample = trim(sample, depth)
         needed += sample.num_nodes
-        if cost is None and len(sample.targets):
-            cost = step_cost(loop.model, graph, sample, partial(loss_of, loop))
-        if cost is not None:
-            step = cost.fixed + scale * (cost(sample) - cost.fixed + batch_bytes(graph, sample))
-            whole = part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)
-            sizes.append((int(step), whole))
+        if costs is None and len(sample.targets):
+            costs = step_costs(loop.model, graph, sample, partial(loss_of, loop), scale)
+        if costs is not None:
+            own = batch_bytes(graph, sample)
+            steps = (int(cost.fixed + scale * (cost(sample) - cost.fixed + own)) for cost in costs)
+            sizes.append((*steps, part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)))
         if len(sizes) == 2:  # parts are alike
             needed = int(needed / looked * m)
             break
-    steps, wholes = zip(*sizes, strict=True) if sizes else ((0,), (0,))
-    return Part(m, max(steps), max(wholes), min(1.0 * m, needed / graph.num_nodes))
+    step, lean, whole = map(max, zip(*sizes, strict=True)) if sizes else (0, 0, 0)
+    return Part(m, step, lean, whole, min(1.0 * m, needed / graph.num_nodes))
 
 
 # -- seconds ----------------------------------------------------------------------------------------------------------
@@ -320,6 +327,7 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
+    loop.model.lean = found.chosen.lean(found.memory, found.base)  # type: ignore[assignment]
     step = fastest(lambda: loss_of(loop, loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + making + len(all_batches) * step * scale / grown

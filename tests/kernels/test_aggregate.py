@@ -124,3 +124,13 @@ def test_columns_of_a_wider_tensor_are_read_where_they_lie(dtype: torch.dtype) -
         out = function(indptr, indices, None, None, None, both[:, :19], base=both[:, 19:], bias=bias)
         assert (out.double() - expected).norm() < (1e-2 if dtype == torch.bfloat16 else 1e-6) * expected.norm()
         assert torch.equal(both, before)
+
+
+def test_float16_is_read_as_it_is_and_summed_in_float32() -> None:
+    """Every float16 there is: zeros, the smallest, infinite ones and such as are no numbers."""
+    every = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.float16)[:, None]
+    indptr, indices = torch.arange(len(every) + 1), torch.arange(len(every))
+    for product in (spmm, spmm_torch):
+        torch.testing.assert_close(
+            product(indptr, indices, None, None, None, every), every.float(), rtol=0, atol=0, equal_nan=True
+        )

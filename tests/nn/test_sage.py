@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,7 +10,7 @@ import handful as hf
 from graphs import make_graph
 from handful.adjacency import Adjacency
 from handful.nn.backbone import multiply_first
-from handful.nn.sage import SAGEConv, _Convolution, convolution
+from handful.nn.sage import SAGEConv, _Convolution, _LeanConvolution, convolution
 from handful.samplers.full import full_adjacency
 from small import dense_mean
 
@@ -36,6 +38,34 @@ def test_the_fused_convolution_is_the_plain_one(adj: Adjacency, first: bool) -> 
         results.append([out, *torch.autograd.grad(out, tensors, torch.cos(out.detach()))])
     for fused, plain in zip(*results, strict=True):
         torch.testing.assert_close(fused, plain)
+
+
+def test_a_lean_convolution_is_the_plain_one(adj: Adjacency) -> None:
+    """Its input comes in pieces, here of a product, and gets its gradient piece by piece."""
+    h, *weights = operands(adj)
+    if adj.offset:
+        adj = replace(adj, offset=0)
+    below = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    plain = convolution(h.detach() @ below, *weights, adj, False)
+    lean = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)
+    torch.testing.assert_close(lean, plain)
+    inputs, slope = [*weights, below], torch.cos(plain.detach())
+    for ours, theirs in zip(*(torch.autograd.grad(out, inputs, slope) for out in (lean, plain)), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    again = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        torch.autograd.grad(again.sum(), inputs, create_graph=True)
+
+
+@pytest.mark.parametrize("width", [1, 64], ids=["multiplied-first", "aggregated-first"])
+def test_features_may_be_float16(adj: Adjacency, width: int) -> None:
+    """They are widened where they are read: the result is that of the widened features, bit for bit."""
+    short = operands(adj)[0].detach().half()
+    conv = SAGEConv(short.shape[1], width)
+    results = [conv(adj, features) for features in (short, short.float())]
+    assert torch.equal(*results)
+    grads = [torch.autograd.grad(out.square().sum(), list(conv.parameters())) for out in results]
+    assert all(torch.equal(*pair) for pair in zip(*grads, strict=True))
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -128,7 +128,9 @@ def test_a_saved_graph_is_read_from_its_files(tmp_path: Path) -> None:
 
 def test_too_small_a_budget_names_what_would_do() -> None:
     graph = make_graph()
-    batches = shuffled(graph, hf.RandomNodes(4).deal(graph, 0, 0), 3 << 30, step_bytes=lambda sample: 1 << 40)
+    batches = shuffled(
+        graph, hf.RandomNodes(4).deal(graph, 0, 0), 3 << 30, step_bytes=lambda sample: (1 << 40, 1 << 40)
+    )
     with pytest.raises(HandfulError, match=r"a training step on one part of 4 takes .*use at least \d+ parts, or mem"):
         next(batches)
 

@@ -116,6 +116,17 @@ def test_m_is_chosen_by_runs_that_are_kept(tmp_path: Path) -> None:
     assert "None of m = 2 could be trained" in nothing.words
 
 
+def test_what_does_not_fit_by_the_plan_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("handful.plan.free_memory", lambda: 1)
+    experiment = Experiment(GRAPH, hidden=8, layers=1, epochs=2, seeds=(1, 2))
+    found = chosen_parts(experiment, tmp_path, most=4)
+    assert [point["m"] for point in found.payload["curve"]] == [2, 4]
+    assert all("by the plan it takes" in point["error"] for point in found.payload["curve"])
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(HandfulError, match="no number of parts could be trained with: by the plan"):
+        auto_parts(experiment, tmp_path)
+
+
 def test_a_point_takes_the_memory_of_the_gpu_where_there_is_one() -> None:
     summary = {"runs": [{"val": 0.5}, {"val": 0.7}], "seconds": {"mean": 3.0}}
     for gpu, memory in ((None, 10), (7, 7)):

@@ -39,7 +39,7 @@ def spmm(
         bias: ``(F,)``, added to every row.
 
     Returns:
-        ``(rows, F)`` in the type of ``x``; ``onto`` if it is given.
+        ``(rows, F)`` in the type of ``x``, but in float32 where the CPU is given float16; ``onto`` if it is given.
     """
     ops = loops("aggregate", x.device)
     product = spmm_torch if ops is None else ops.spmm
@@ -73,4 +73,9 @@ def spmm_torch(
     for more in (base, bias):
         if more is not None:
             out.add_(more.to(wide))
-    return out.to(x.dtype) if onto is None else onto.add_(out.to(x.dtype))
+    return out.to(result_dtype(x)) if onto is None else onto.add_(out.to(onto.dtype))
+
+
+def result_dtype(x: Tensor) -> torch.dtype:
+    """The type of a product with ``x``: no CPU kernel makes float16."""
+    return torch.float32 if x.dtype == torch.float16 and x.device.type == "cpu" else x.dtype

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.aggregate import result_dtype
 from handful.kernels.bfloat16 import array, columns, narrow, wide_dtype, widen
 from handful.kernels.memory import empty
 from handful.kernels.prefetch import prefetch
@@ -30,6 +31,7 @@ def _spmm_rows(
     x: Any,
     base: Any,
     out: Any,
+    in_place: bool,
 ) -> None:
     # The rows of x and of base may be longer than those of out: only so many columns of them are read.
     # Prefetching and scaling are written out here: as functions of their own they made this loop 1.4 times slower.
@@ -37,8 +39,10 @@ def _spmm_rows(
     width, line, last, one = out.shape[1], 64 // x.itemsize, indices.shape[0] - 1, weight.dtype.type(1)
     acc = np.empty(width, weight.dtype)
     for v in range(lo, hi):
-        acc[:] = 0
         start, stop = indptr[v], indptr[v + 1]
+        if in_place and start == stop:
+            continue
+        acc[:] = 0
         odd = start + (stop - start) % 4
         for e in range(start, odd):
             ahead = indices[min(e + AHEAD, last)]
@@ -89,9 +93,10 @@ def spmm(
 ) -> Tensor:
     """The product on the CPU, row by row on all threads; no tensor of edges × features is ever made."""
     base = onto if onto is not None else x[:0] if base is None else base
-    out = onto if onto is not None and onto.is_contiguous() else empty((len(indptr) - 1, x.shape[1]), x)
-    none = torch.empty(0, dtype=wide_dtype(x))
+    like, none = torch.empty(0, dtype=result_dtype(x)), torch.empty(0, dtype=wide_dtype(x))
+    out = onto if onto is not None and onto.is_contiguous() else empty((len(indptr) - 1, x.shape[1]), like)
+    in_place = out is onto and bias is None
     bias = none.new_zeros(x.shape[1]) if bias is None else bias
     scales = [array(none if value is None else value.to(none.dtype)) for value in (weight, left, right, bias)]
-    over_rows(_spmm_rows, array(indptr), array(indices), *scales, columns(x), columns(base), array(out))
+    over_rows(_spmm_rows, array(indptr), array(indices), *scales, columns(x), columns(base), array(out), in_place)
     return out if onto is None or out is onto else onto.copy_(out)

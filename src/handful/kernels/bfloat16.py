@@ -1,6 +1,7 @@
-"""bfloat16 for numba, which has no such type: the bits are passed as uint16, and sums are kept in float32.
+"""Short numbers for numba, which has no such types: the bits are passed as integers, and sums are kept in float32.
 
-``widen`` and ``narrow`` do nothing to other types, so that one kernel serves float32, float64 and bfloat16.
+bfloat16 is passed as uint16, and float16, which is only read, as int16. ``widen`` and ``narrow`` do nothing to other
+types, so that one kernel serves float32, float64 and bfloat16.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from llvmlite import ir
 from numba import types
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 from torch import Tensor
 
 
@@ -36,6 +38,22 @@ def _from_bits(value: Any) -> Any:
     return np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
 
 
+def _extend(typing_context: Any, bits: Any) -> Any:
+    """float16 to float32 by the CPU's own instruction."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.int16), generate
+
+
+_extended: Any = intrinsic(_extend)
+
+
+def _from_half(value: Any) -> Any:
+    return _extended(value)
+
+
 def _to_bits(value: Any, like: Any) -> Any:
     bits = np.float32(value).view(np.uint32)
     if value != value:  # rounding the bits of a NaN up could give a number
@@ -46,11 +64,13 @@ def _to_bits(value: Any, like: Any) -> Any:
 
 @overload(widen, inline="always")
 def _widen(value: Any) -> Any:
-    return _from_bits if value == types.uint16 else _same
+    return _from_half if value == types.int16 else _from_bits if value == types.uint16 else _same
 
 
 @overload(narrow, inline="always")
 def _narrow(value: Any, like: Any) -> Any:
+    if like.dtype == types.int16:
+        return None  # no kernel makes float16
     return _to_bits if like.dtype == types.uint16 else _same_as
 
 
@@ -72,8 +92,9 @@ def columns(tensor: Tensor) -> np.ndarray:
 
 
 def _memory(tensor: Tensor) -> np.ndarray:
+    bits = {torch.bfloat16: torch.uint16, torch.float16: torch.int16}.get(tensor.dtype)
     tensor = tensor.detach()
-    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return (tensor if bits is None else tensor.view(bits)).numpy()
 
 
 def wide_dtype(tensor: Tensor) -> torch.dtype:

@@ -20,10 +20,13 @@ import torch
 from torch import Tensor
 
 from handful.kernels.deal import counts
+from handful.kernels.prefetch import prefetch
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
 BLOCK = 1 << 22
 """How many edges and rows are cut at a time."""
+AHEAD = 32
+"""How many edges ahead the part of a source is fetched: no cache holds the parts of all nodes of a large graph."""
 
 
 class Codes(NamedTuple):
@@ -88,7 +91,7 @@ def _keep(
     kept: Any, count: Any, rows: Any, edges: Any,
 ) -> None:  # fmt: skip
     """Pack the survivors of rows lo to hi at the place of the first, and count rows and edges of every part."""
-    base = indptr[0]
+    base, last, line = indptr[0], indptr[hi] - 1, code.reshape((1, code.shape[0]))
     cursor = indptr[lo] - base
     for i in range(lo, hi):
         own = code[begin + i]
@@ -96,6 +99,7 @@ def _keep(
         if hub is not None and own == hub:
             both = 0
             for e in range(indptr[i], indptr[i + 1]):
+                prefetch(line, 0, indices[min(e + AHEAD, last)])
                 kept[cursor] = e - base if as_places else indices[e]
                 there = code[indices[e]]
                 cursor += (there < m) | (there == hub)
@@ -108,10 +112,12 @@ def _keep(
         elif own < m:
             if as_places:
                 for e in range(indptr[i], indptr[i + 1]):
+                    prefetch(line, 0, indices[min(e + AHEAD, last)])
                     kept[cursor] = e - base
                     cursor += _stays(code[indices[e]], own, hub)
             else:
                 for e in range(indptr[i], indptr[i + 1]):
+                    prefetch(line, 0, indices[min(e + AHEAD, last)])
                     kept[cursor] = indices[e]
                     cursor += _stays(code[indices[e]], own, hub)
             rows[own] += 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
+from handful.kernels.hashing import from_row
 from handful.nn.activation import Norm, NormAct, dropout
 from handful.nn.stack import Stack
 from handful.random import derived_seed
@@ -16,6 +18,9 @@ from handful.random import derived_seed
 
 class Conv(nn.Module, ABC):
     """A graph convolution from all sources of an adjacency to its targets, plus an optional linear skip."""
+
+    widens = False
+    """Whether it takes float16 features as they are, and computes in the type of its parameters."""
 
     @abstractmethod
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
@@ -124,6 +129,8 @@ class Backbone(Stack):
         return self.input_projection is not None
 
     def embed(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.float16 and self.convs[0].widens and not (self.embeds or self.input_dropout):
+            return x
         x = x.to(next(self.parameters()).dtype)
         if self.input_dropout:
             x = dropout(x, self.input_dropout, self.training, derived_seed(self.step_seed, len(self.convs) + 1))
@@ -132,11 +139,14 @@ class Backbone(Stack):
         return dropout(self.input_projection(x), self.dropout, self.training, derived_seed(self.step_seed, 0))
 
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
-        return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None))
+        return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None), adj.offset)
 
-    def act(self, i: int, h: Tensor) -> Tensor:
-        """What follows convolution ``i``: norm, ReLU and dropout, but for the one that gives the logits."""
-        return self.acts[i](h, derived_seed(self.step_seed, i + 1)) if i < len(self.acts) else h
+    def act(self, i: int, h: Tensor, first: int = 0) -> Tensor:
+        """What follows convolution ``i``: norm, ReLU and dropout, but for the one that gives the logits.
+
+        ``first`` is the node of the first row.
+        """
+        return self.acts[i](h, from_row(derived_seed(self.step_seed, i + 1), first)) if i < len(self.acts) else h
 
     @property
     def last_gives_logits(self) -> bool:

@@ -42,6 +42,8 @@ class Network(nn.Module, ABC):
     """Whether its layers see all nodes of a batch, so that they must share one subgraph."""
     checkpoint_activations = False
     """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
+    lean = False
+    """Whether training takes little memory rather than little time, where the model has a way: ``Stack.first_two``."""
 
     units: tuple[float, float] | None = None
     """Of a model that predicts a number: the mean and spread of those it was trained on, in which its output counts."""

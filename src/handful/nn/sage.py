@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,11 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
-from handful.kernels.aggregate import spmm
+from handful.kernels.aggregate import result_dtype, spmm
 from handful.kernels.dispatch import backend
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
+from handful.kernels.threads import even_ranges
 from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
+from handful.nn.parallel import second_run
+
+PIECES = 32
+"""In how many a lean model makes the rows between its first two layers: a fixed number, so that memory grows evenly
+with the batch."""
 
 
 class SAGEConv(Conv):
@@ -23,6 +30,8 @@ class SAGEConv(Conv):
     own parameters and gets its own exact gradient.
     """
 
+    widens = True
+
     def __init__(self, in_features: int, out_features: int, self_loops: bool = False) -> None:
         super().__init__()
         self.self_loops = self_loops
@@ -30,21 +39,29 @@ class SAGEConv(Conv):
         self.own = nn.Linear(in_features, out_features, bias=False)
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
-        own: Tensor = self.own.weight
-        bias: Tensor = self.neighbor.bias
-        neighbor = self.neighbor.weight
-        if skip is not None:
-            own, bias = own + skip.weight, bias + skip.bias
+        first, fused = multiply_first(adj, h, self.neighbor.out_features), self.fused(adj)
+        if h.dtype == torch.float16 and (first or not fused or self.own.weight.dtype != torch.float32):
+            h = h.to(self.own.weight.dtype)
+        neighbor, own, bias = self.weights(skip)
         if self.self_loops:
             return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
-        first = multiply_first(adj, h, self.neighbor.out_features)
-        if backend(h.device) == "numba" and adj.own_rows is None and adj.in_memory:
+        if fused:
             return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
         return convolution(h, neighbor, own, bias, adj, first)
+
+    def fused(self, adj: Adjacency) -> bool:
+        """Whether the CPU's own way is taken."""
+        return backend(adj.device) == "numba" and adj.own_rows is None and adj.in_memory and not self.self_loops
+
+    def weights(self, skip: nn.Linear | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Wₙ, and Wₛ and b with those of ``skip`` added."""
+        neighbor, own, bias = self.neighbor.weight, self.own.weight, self.neighbor.bias
+        return (neighbor, own, bias) if skip is None else (neighbor, own + skip.weight, bias + skip.bias)
 
 
 def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool) -> Tensor:
     """mean(h) Wₙᵀ + h Wₛᵀ + b, multiplied ``first`` or aggregated first."""
+    h = h.to(neighbor.dtype) if h.dtype == torch.float16 else h
     mine = linear(adj.own(h), own, bias)
     return adj.mean(linear(h, neighbor), onto=mine) if first else add_linear(mine, adj.mean(h), neighbor)
 
@@ -57,16 +74,17 @@ class _Convolution(torch.autograd.Function):
         ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool
     ) -> Tensor:
         mean = partial(spmm, adj.indptr, adj.indices, adj.weight, adj.mean_scale, None)
-        around, width, wn, ws = None, len(own), neighbor.to(h.dtype), own.to(h.dtype)
+        around, width, mine = None, len(own), adj.own(h).to(result_dtype(h))
+        wn, ws = neighbor.to(mine.dtype), own.to(mine.dtype)
         with torch.autocast("cpu", enabled=False):
             if first and adj.num_targets == adj.num_sources:  # one wide product is faster than two
                 both = product(h, torch.cat([wn, ws]).T)
                 out = mean(both[:, :width], base=both[:, width:], bias=bias)
             elif first:
-                out = product(adj.own(h), ws.T, onto=mean(product(h, wn.T), bias=bias))
+                out = product(mine, ws.T, onto=mean(product(h, wn.T), bias=bias))
             else:
                 around = mean(h)
-                out = product(adj.own(h), ws.T, onto=product(around, wn.T, bias))
+                out = product(mine, ws.T, onto=product(around, wn.T, bias))
         ctx.save_for_backward(h, neighbor, own, bias, around)
         ctx.adj, ctx.first = adj, first
         return out
@@ -78,10 +96,11 @@ class _Convolution(torch.autograd.Function):
         if torch.is_grad_enabled():
             twin = partial(convolution, adj=adj, first=ctx.first)
             return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None, None
-        grad, wn, ws = grads[0].contiguous(), neighbor.to(h.dtype), own.to(h.dtype)
+        mine = adj.own(h).to(result_dtype(h))
+        grad, wn, ws = grads[0].contiguous(), neighbor.to(mine.dtype), own.to(mine.dtype)
         back = partial(spmm, *adj.transposed, None, adj.mean_scale)
         # In an order in which each finds its input still in the cache, and grad_h is left there for the layer below.
-        grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, adj.own(h)), None
+        grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, mine), None
         if ctx.first:
             moved = back(grad)
             grad_neighbor = outer(moved, h)
@@ -96,6 +115,60 @@ class _Convolution(torch.autograd.Function):
         return grad_h, grad_neighbor, grad_own, grad_bias, None, None
 
 
+class _LeanConvolution(torch.autograd.Function):
+    """mean(h) Wₙᵀ + h Wₛᵀ + b where ``make(lo, hi)`` gives rows of h: there are never more than some of them.
+
+    They are made again in the backward pass. What they are made of, ``below``, gets its gradients there.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        make: Callable[[int, int], Tensor],
+        adj: Adjacency,
+        neighbor: Tensor,
+        own: Tensor,
+        bias: Tensor,
+        *below: Tensor,
+    ) -> Tensor:
+        indptr, indices, weight = adj.transposed
+        ctx.make, ctx.scale = make, adj.mean_scale
+        ctx.turned = Adjacency(indptr, indices, adj.num_targets, weight)
+        around = neighbor.new_zeros(adj.num_targets, neighbor.shape[1])
+        mine = torch.empty_like(around)
+        for lo, hi in even_ranges(adj.num_sources, PIECES):
+            rows = make(lo, hi)
+            ends, sources, weight = ctx.turned.rows(lo, hi).transposed
+            spmm(ends, sources, weight, None, None, rows, onto=around)
+            mine[lo:hi] = rows[: max(0, len(mine) - lo)]
+        if ctx.scale is not None:
+            around.mul_(ctx.scale[:, None])
+        ctx.save_for_backward(neighbor, own, around, mine, *below)
+        return product(mine, own.T, onto=product(around, neighbor.T, bias))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("a lean convolution cannot be differentiated twice: set lean to False")
+        neighbor, own, around, mine, *below = ctx.saved_tensors
+        grad, turned = grads[0].contiguous(), ctx.turned
+        found = [outer(grad, around), outer(grad, mine), grad.sum(0)]
+        moved = product(grad, neighbor)
+        if ctx.scale is not None:
+            moved.mul_(ctx.scale[:, None])
+        sums = [torch.zeros_like(p) for p in below]
+        for lo, hi in even_ranges(turned.num_targets, PIECES):
+            with torch.enable_grad():
+                rows = ctx.make(lo, hi)
+            piece = turned.rows(lo, hi)
+            slope = spmm(piece.indptr, piece.indices, piece.weight, None, None, moved)
+            own_rows = slope[: max(0, len(mine) - lo)]
+            product(grad[lo:hi], own, onto=own_rows)
+            for total, one in zip(sums, torch.autograd.grad(rows, below, slope), strict=True):
+                total.add_(one)
+        return None, None, *found, *sums
+
+
 class SAGE(Backbone):
     """GraphSAGE; see ``Backbone`` for the arguments. With ``self_loops`` a node is one of its own neighbours.
 
@@ -107,6 +180,22 @@ class SAGE(Backbone):
         self, in_features: int, out_features: int, *args: Any, self_loops: bool = False, **options: Any
     ) -> None:
         super().__init__(in_features, out_features, *args, self_loops=self_loops, **options)
+
+    def first_two(self, stack: Sequence[Adjacency], h: Tensor) -> Tensor | None:
+        block, seed = self.blocks()[0], self.step_seed
+        below = [p for module in block for p in module.parameters() if p.requires_grad]
+        if len(stack) < 2 or not below or h.requires_grad or not self.trimmable or torch.is_autocast_enabled("cpu"):
+            return None
+        second: Any = self.convs[1]
+        if not all(second.fused(adj) for adj in stack[:2]):
+            return None
+
+        def make(lo: int, hi: int) -> Tensor:
+            with second_run(self, block, seed):
+                return self.layer(0, stack[0].rows(lo, hi), h)
+
+        weights = second.weights(self.skips[1] if len(self.skips) else None)
+        return self.act(1, _LeanConvolution.apply(make, stack[1], *weights, *below))  # type: ignore[no-untyped-call]
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return SAGEConv(in_features, out_features, self.options["self_loops"])

@@ -45,15 +45,19 @@ class Budget:
             scratch.spill(needed - free)  # of which the allocator may keep some, in the gaps between other arrays
             release()
 
+    def holds(self, needed: int, scratch: Scratch) -> bool:
+        """Whether ``needed`` more bytes fit when all that waits in memory has gone to files."""
+        release()
+        return needed <= self.free() + scratch.held
+
     def require(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Refuse what will not fit even when all that waits in memory has gone to files.
+        """Refuse what the budget does not hold.
 
         Raises:
-            HandfulError: it will not.
+            HandfulError: it does not.
         """
-        release()
-        if needed > (free := self.free() + scratch.held):
-            raise self.too_small(needed, free, what)
+        if not self.holds(needed, scratch):
+            raise self.too_small(needed, self.free() + scratch.held, what)
 
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
         """The error that says what would do; what a part needs falls about as its nodes do."""

@@ -30,14 +30,14 @@ from handful.kernels.subgraph import BLOCK, Codes, coded, cut, grouped, members,
 from handful.samplers.base import Deal
 from handful.samplers.induced import edge_values, part_adjacency
 from handful.shuffle.budget import Budget
-from handful.shuffle.read import ahead, fetch, fetch_rows
+from handful.shuffle.read import READERS, ahead, fetch, fetch_rows
 from handful.shuffle.scratch import Scratch
 from handful.trim import trim
 
 Say = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is done."""
-StepBytes = Callable[[Sample], int]
-"""What a training step on a sample takes beside the sample and its features."""
+StepBytes = Callable[[Sample], tuple[int, int]]
+"""What a training step on a sample takes beside the sample and its features: as it is, and if it is made lean."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
 """How many bytes of features are read at a time, at most and at least."""
 LEAST_BLOCK = 1 << 12
@@ -52,7 +52,8 @@ def shuffled(
     memory: int,
     *,
     depth: int | None = None,
-    step_bytes: StepBytes = lambda sample: 0,
+    step_bytes: StepBytes = lambda sample: (0, 0),
+    take_lean: Callable[[bool], None] = lambda lean: None,
     say: Say = lambda what, share: None,
 ) -> Iterator[Batch]:
     """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
@@ -65,6 +66,7 @@ def shuffled(
         memory: the budget; see ``Budget``.
         depth: of the model, for ``trim``; ``None`` for batches that are not trimmed.
         step_bytes: what a step takes on each sample.
+        take_lean: told before the first batch whether steps must be lean to fit.
         say: told how far the work is.
 
     Raises:
@@ -86,15 +88,17 @@ def shuffled(
         waiting: list[Waiting] = []
         for p, sample in enumerate(samples(graph, codes, depth, scratch, budget, say)):
             own = batch_bytes(graph, sample)
-            waiting.append(put(sample, p, codes, own, own + step_bytes(sample), scratch))
+            as_it_is, lean_too = step_bytes(sample)
+            waiting.append(put(sample, p, codes, (own + as_it_is, own + lean_too), scratch))
             del sample
-        # While a batch is made, the loop may still hold the one before.
-        needed = max(one.step_bytes for one in waiting) + max(one.batch_bytes for one in waiting)
-        budget.require(needed, scratch, "a training step on one part")
+        lean = not budget.holds(max(one.step_bytes[0] for one in waiting), scratch)
+        budget.require(max(one.step_bytes[lean] for one in waiting), scratch, "a training step on one part")
+        take_lean(lean)
         collect(graph, codes, [one.hubs for one in waiting], scratch, budget, say)
         del codes
         for p, one in enumerate(waiting):
-            budget.make_room(one.step_bytes, scratch, "a training step on one part")
+            budget.make_room(one.step_bytes[lean], scratch, "a training step on one part")
+            scratch.expect(p + 1)
             yield batch_of(graph, p, one, scratch)
 
 
@@ -183,13 +187,11 @@ class Waiting(NamedTuple):
     """How much of every array a layer has, by name; an array that it has not is left out."""
     hubs: np.ndarray
     """Ids, ascending, of the hubs that it needs."""
-    batch_bytes: int
-    """What its batch takes."""
-    step_bytes: int
-    """What batch and training step take together."""
+    step_bytes: tuple[int, int]
+    """What batch and training step take together, as it is and lean."""
 
 
-def put(sample: Sample, p: int, codes: Codes, batch_bytes: int, step_bytes: int, scratch: Scratch) -> Waiting:
+def put(sample: Sample, p: int, codes: Codes, step_bytes: tuple[int, int], scratch: Scratch) -> Waiting:
     """Let the sample of part ``p`` wait in the scratch."""
     smallest = index_dtype(len(codes.code))
     nodes = sample.nodes.numpy()
@@ -204,7 +206,7 @@ def put(sample: Sample, p: int, codes: Codes, batch_bytes: int, step_bytes: int,
         for layer, arrays, length in zip(sample.layers, found, lengths, strict=True)
     )
     hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
-    return Waiting(layers, lengths, hubs, batch_bytes, step_bytes)
+    return Waiting(layers, lengths, hubs, step_bytes)
 
 
 def _take(waiting: Waiting, p: int, scratch: Scratch) -> Sample:
@@ -237,7 +239,7 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
     assert graph.train_mask is not None
     x, n = _bits(graph.x), graph.num_nodes
     rows = max(1, int(np.clip(budget.free() // 16, LEAST_ROWS, ROWS)) // max(1, x.strides[0]))
-    needed = 2 * rows * (x.strides[0] + 64)
+    needed = rows * (2 * x.strides[0] + 64 * (1 + READERS))
 
     def prepare(lo: int) -> tuple[int, list[np.ndarray]]:
         wanted = _wanted(codes, hubs, lo, min(lo + rows, n))

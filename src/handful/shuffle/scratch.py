@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -20,6 +22,11 @@ class Written(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Scratch:
@@ -76,6 +83,15 @@ class Scratch:
             else:
                 self.held -= piece.nbytes
                 yield piece
+
+    def expect(self, part: int) -> None:
+        """Let the system begin to read what waits in files for ``part``: a hint, where there is such a thing."""
+        if not hasattr(os, "posix_fadvise"):  # Linux has it
+            return
+        for name, pieces in self._pieces.get(part, {}).items():
+            for piece in pieces:
+                if isinstance(piece, Written):
+                    os.posix_fadvise(self._files[name].fileno(), piece.offset, piece.size, os.POSIX_FADV_WILLNEED)
 
     def rows(self, name: str, part: int) -> int:
         """How many rows all pieces of an array have."""

@@ -4,7 +4,8 @@ The rule of ``recommend``: begin with 2, look at 1 as well, then double. An m is
 validation metric is, seed by seed (the seeds have the same initial weights and splits), by more than noise: the lower
 end of the one-sided 95% interval of the mean paired difference, t_{0.05, n−1}·s/√n below it, is above 0. What is not
 better is not taken. Two values in a row that are not better end the search. Where memory is limited, an m whose
-peak is above the limit, or whose run broke off, is not taken, and does not count towards the end.
+peak is above the limit, or whose run broke off, is not taken, and does not count towards the end. An m that does not
+fit into the memory of this machine by its plan is not tried.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from handful.budget import in_words
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
+from handful.plan import plan
 from handful.samplers import RandomNodes
 from handful.samplers.random_node import dealing
 from handful.statistics import mean_ci95, student_t
@@ -116,7 +119,13 @@ def chosen_parts(
     if graph.val_mask is None or not bool(graph.val_mask.any()):
         raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
 
+    planned = plan(experiment, timed=False)
+
     def measure(m: int) -> Point:
+        needed = next((planned.ram(part) for part in planned.parts if part.m == m), 0)
+        if needed > planned.available:
+            free = in_words(planned.available)
+            return Point(m, (), float("nan"), 0, f"by the plan it takes {in_words(needed)}, and {free} are free")
         job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
         (outcome,) = run_jobs(job, out, progress=progress)
         if outcome.summary is None:
@@ -128,7 +137,7 @@ def chosen_parts(
     rows = []
     for point in curve:
         if point.error is not None:
-            rows.append([Cell(str(point.m)), Cell(f"broke off: {point.error}"), Cell(""), Cell("")])
+            rows.append([Cell(str(point.m)), Cell(f"left out: {point.error}"), Cell(""), Cell("")])
             continue
         texts = [metric.text(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
         rows.append([Cell(str(point.m)), *(Cell(text, int(point.m == chosen)) for text in texts)])

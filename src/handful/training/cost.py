@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +14,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from handful.batch import Batch, Sample
 from handful.graph import Graph
+from handful.nn.network import Network
 
-SMALL = 2000
-"""How many nodes the smaller of the two trials has."""
+SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
+"""The most nodes, and nodes times features, of a trial: so many that what goes by the parameters is little."""
 MARGIN = 4 / 3
 """``handful.kernels.memory`` may keep an eighth more than is in use at once; kernels have temporaries of their own."""
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of all tensors that are made inside and still live, and the most there were at once.
+
+    Args:
+        made: tensors that were there before, and do not count.
 
     >>> with LiveBytes() as counted:
     ...     first = torch.ones(1000)
@@ -32,10 +36,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     (8000, 0)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, made: Iterable[Tensor] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.live = self.peak = 0
-        self._seen: dict[int, weakref.ref[Any]] = {}
+        storages = [tensor.untyped_storage() for tensor in made]
+        self._seen: dict[int, Any] = {storage._cdata: storage for storage in storages}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -63,7 +68,7 @@ class StepCost:
     """The bytes of a training step beside its batch, as a straight line in the size of its sample."""
 
     fixed: float
-    """Gradients, and what else goes by the parameters."""
+    """What the optimiser keeps and makes."""
     per_unit: float
     """For every node, computed row and edge."""
 
@@ -76,9 +81,24 @@ def units(sample: Sample) -> int:
     return sample.num_nodes + sum(layer.num_targets + layer.num_edges for layer in sample.layers)
 
 
-def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Callable[[nn.Module, Batch], Tensor]) -> StepCost:
-    """The cost of steps on samples such as ``sample``, from forward and backward passes of a copy of the model on two
-    small batches with layers of the same proportions.
+Loss = Callable[[nn.Module, Batch], Tensor]
+
+
+def step_costs(
+    model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0
+) -> tuple[StepCost, StepCost]:
+    """``step_cost`` of the model as it is, and lean; the same where it has no lean way."""
+    if not isinstance(model, Network):
+        return (step_cost(model, graph, sample, loss, scale),) * 2
+    trial, found = copy.deepcopy(model), []
+    for trial.lean in (False, True):
+        found.append(step_cost(trial, graph, sample, loss, scale))
+    return found[0], found[1]
+
+
+def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0) -> StepCost:
+    """The cost of steps on samples such as ``sample``, from a forward and backward pass of a copy of the model on a
+    batch with layers of the same proportions: as large as the sample times ``scale``, or as a trial may be.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -88,19 +108,25 @@ def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Callable[[nn
     >>> cost(sample) > 4 * 2 * 16 * sample.num_nodes
     True
     """
-    share = min(0.5, SMALL / max(1, sample.num_nodes))
+    most = min(SMALL_NODES, SMALL_NUMBERS // max(1, graph.num_features))
+    batch = small_batch(graph, sample, min(scale, most / max(1, sample.num_nodes)))
     trial = copy.deepcopy(model)
-    trials = [small_batch(graph, sample, factor * share) for factor in (1, 2)]
-    peaks = []
-    for batch in trials:
-        with torch.random.fork_rng(devices=[]), LiveBytes() as counted:
-            loss(trial, batch).backward()  # type: ignore[no-untyped-call]
-            trial.zero_grad(set_to_none=True)
-        peaks.append(counted.peak * MARGIN)
-    less, more = (units(batch) for batch in trials)
-    per_unit = max(0.0, (peaks[1] - peaks[0]) / max(1, more - less))
+    with torch.random.fork_rng(devices=[]), LiveBytes(tensors(batch)) as counted:
+        loss(trial, batch).backward()  # type: ignore[no-untyped-call]
     parameters = sum(p.numel() * p.element_size() for p in model.parameters())
-    return StepCost(max(0.0, peaks[0] - per_unit * less) + 6 * parameters, per_unit)
+    return StepCost(6 * parameters, MARGIN * counted.peak / units(batch))
+
+
+def tensors(batch: Batch) -> list[Tensor]:
+    """All that a batch is made of."""
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    batch.map(note)
+    return found
 
 
 def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:

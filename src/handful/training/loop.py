@@ -30,7 +30,7 @@ from handful.shuffle.over_ranks import outputs_of_all, shard_batches
 from handful.shuffle.shards import ShardedGraph
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
-from handful.training.cost import StepCost, step_cost
+from handful.training.cost import StepCost, step_costs
 from handful.training.gather import depth_of_trimming, gathered_own
 from handful.training.group import Group
 from handful.training.inference import infer, infer_sampled
@@ -72,8 +72,8 @@ class Loop:
     """The budget of anonymous memory in bytes: how to run, not what."""
     sends_to: torch.device | None = None
     """Where batches are sent, if the graph stays on the host."""
-    step_cost: StepCost | None = None
-    """What a step takes, where there is a budget; found out in the first epoch."""
+    step_costs: tuple[StepCost, StepCost] | None = None
+    """What a step takes, where there is a budget, as it is and lean; found out in the first epoch."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -186,8 +186,8 @@ def train_epoch(loop: Loop) -> None:
     model, how = loop.model, loop.settings
     model.train()
     group, places = Group(model), 0
-    total, batches, skipped, small = 0.0, 0, 0, 0
-    for index, batch in enumerate(own_batches(loop)):
+    total, batches, skipped, small, index = 0.0, 0, 0, 0, 0
+    for batch in own_batches(loop):
         if batch is not None:
             too_small = len(batch.targets) > 0 and isinstance(model, Network) and model.too_small(batch)
             if len(batch.targets) == 0 or too_small:
@@ -195,7 +195,8 @@ def train_epoch(loop: Loop) -> None:
             else:
                 total, batches = total + learn(loop, batch, index), batches + 1
                 group.add(places)
-        places += 1
+        del batch  # before the next one is made: a budget may not hold both
+        index, places = index + 1, places + 1
         if places == how.step_length:
             _step(loop, group, places)
             places = 0
@@ -228,16 +229,23 @@ def own_batches(loop: Loop) -> Iterator[Batch | None]:
         samples = loop.sampler.sample(graph, seed, epoch)
         return gathered_own(graph, samples, depth, lambda index: owner(index) == rank, loop.sends_to)
     deal, say = loop.sampler.deal(graph, seed, epoch), partial(loop.notify, "on_progress")
-    return shuffled(graph, deal, loop.memory, depth=depth, step_bytes=partial(_step_bytes, loop), say=say)
+    how: Any = {"step_bytes": partial(_step_bytes, loop), "take_lean": partial(_take_lean, loop)}
+    return shuffled(graph, deal, loop.memory, depth=depth, say=say, **how)
 
 
-def _step_bytes(loop: Loop, sample: Sample) -> int:
-    """What a step on ``sample`` takes beside its batch; nothing if it makes none."""
+def _take_lean(loop: Loop, lean: bool) -> None:
+    if isinstance(loop.model, Network):
+        loop.model.lean = lean
+
+
+def _step_bytes(loop: Loop, sample: Sample) -> tuple[int, int]:
+    """What a step on ``sample`` takes beside its batch, as the model is and lean; nothing if it makes none."""
     if len(sample.targets) == 0:
-        return 0
-    if loop.step_cost is None:
-        loop.step_cost = step_cost(loop.model, loop.graph, sample, partial(loss_of, loop))
-    return loop.step_cost(sample)
+        return 0, 0
+    if loop.step_costs is None:
+        loop.step_costs = step_costs(loop.model, loop.graph, sample, partial(loss_of, loop))
+    as_it_is, lean = loop.step_costs
+    return as_it_is(sample), lean(sample)
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
