@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,3 +116,29 @@ def test_a_kernel_keeps_nan_and_says_once_that_it_compiles(
     assert compiled(np.array([1.0, np.inf])) == np.inf
     assert compiled(np.array([1, 2])) == 3
     assert capsys.readouterr().err.count("compiling its kernels") == 1
+
+
+COMPILED_BESIDE_OTHERS = """
+from handful.kernels import deal
+import numpy as np
+deal.counts(np.zeros(5, np.uint8), 2)
+print(sum(sum(f.stats.cache_misses.values()) for f in vars(deal).values() if hasattr(f, "stats")))
+"""
+
+
+@pytest.mark.slow
+def test_of_several_processes_one_compiles(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMPILED_BESIDE_OTHERS]
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    misses = sorted(int(process.communicate()[0]) for process in started)
+    assert misses == [0, 0, misses[2]]
+    assert misses[2] >= 1
+
+
+def test_a_lock_that_cannot_be_had_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "LONGEST_COMPILATION", 0.0)
+    with threads._held(str(tmp_path / "one")), threads._held(str(tmp_path / "one")):
+        pass
+    with threads._held(str(tmp_path / "one" / "in a file")):
+        pass

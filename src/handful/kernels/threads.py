@@ -11,14 +11,20 @@ import glob
 import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from threading import Lock, local
 from typing import Any
 
 import numba
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
+from numba.core.compiler_lock import global_compiler_lock
+
+LONGEST_COMPILATION = 60.0
+"""Seconds to wait for another process that compiles the same kernel."""
 
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -73,21 +79,37 @@ def _mark() -> None:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` once for this machine, keep the machine code on disk, and say so when it takes time.
 
-    Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual.
+    Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual. Of
+    several processes that need it at once, such as the ranks of a run, one compiles, and the others wait for that.
     """
     compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
-    pattern = os.path.join(compiled.stats.cache_path, f"*.{function.__name__}-*.nbi")
+    folder, module = compiled.stats.cache_path, function.__module__.rpartition(".")[2]
+    pattern = os.path.join(folder, f"{module}.{function.__name__}-*.nbi")
     compile_for = compiled.compile
 
-    def announce_and_compile(signature: Any) -> Any:
+    def compile_once(signature: Any) -> Any:
         global _announced
-        if not _announced and not glob.glob(pattern):
-            _announced = True
-            print("handful: compiling its kernels for this machine (once)…", file=sys.stderr, flush=True)
-        return compile_for(signature)
+        # Numba's own lock comes first: a thread that holds it may need the file's for a kernel that this one calls.
+        with global_compiler_lock, _held(os.path.join(folder, f"{module}.{function.__name__}.lock")):
+            if not _announced and not glob.glob(pattern):
+                _announced = True
+                print("handful: compiling its kernels for this machine (once)…", file=sys.stderr, flush=True)
+            return compile_for(signature)
 
-    compiled.compile = announce_and_compile
+    compiled.compile = compile_once
     return compiled
+
+
+@contextmanager
+def _held(path: str) -> Iterator[None]:
+    """Hold the lock of a file, if that can be had in time: without it the same is done twice, and nothing else."""
+    lock = FileLock(path, timeout=LONGEST_COMPILATION)
+    with suppress(Timeout, OSError):
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def row_ranges(indptr: np.ndarray, pieces: int) -> list[tuple[int, int]]:
