@@ -44,6 +44,8 @@ from handful.trim import trim
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
 """The most that the calibration's graph has; the last is nodes times features."""
+SMALLER = 0.25
+"""How large the graph is that tells how the making of batches grows, beside the calibration's."""
 MOST_CODES = 1 << 27
 """The longest array of parts that the pass over the edges is timed with; a longer one misses the cache as often."""
 MOST_UNITS = 1_000_000
@@ -259,10 +261,11 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
     return experiment.with_(sampler=replace(sampler, parts=found.smallest))
 
 
-def small_graph(shape: Shape) -> Graph:
-    """A made-up graph like ``shape``, and no larger than the calibration needs."""
+def small_graph(shape: Shape, share: float = 1.0) -> Graph:
+    """A made-up graph like ``shape``, and no larger than the calibration needs, or ``share`` as large as that."""
     degree = max(1.0, shape.edges / shape.nodes)
     most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))
+    most = int(share * min(most, shape.nodes))
     classes = max(2, min(shape.outputs, most // 20))
     n = max(2 * classes, min(shape.nodes, max(most, 2000)))
     degree = min(degree, n / classes / 2)
@@ -315,22 +318,28 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     """
     shape, graph = found.shape, loop.graph
 
-    def batches() -> list[Batch]:
+    def batches(graph: Graph) -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
         return list(gathered(graph, samples, loop.model, loop.settings.trim))
 
+    def making(graph: Graph) -> float:
+        cutting = cut_seconds(graph.num_nodes, found.m) * graph.num_edges if passes else 0.0
+        return max(0.0, fastest(lambda: batches(graph)) - cutting)
+
     passes = found.m > 1 or found.memory is not None
     rate = cut_seconds(shape.nodes, found.m) if passes else 0.0
-    cutting = cut_seconds(graph.num_nodes, found.m) * graph.num_edges if passes else 0.0
-    making = scale * max(0.0, fastest(batches) - cutting)
-    all_batches = batches()
+    made, smaller = making(graph), small_graph(shape, SMALLER)
+    if graph.num_nodes > smaller.num_nodes:  # what a batch takes whatever its size does not grow
+        each = max(0.0, made - making(smaller)) / (graph.num_nodes - smaller.num_nodes)
+        made += each * (shape.nodes - graph.num_nodes)
+    all_batches = batches(graph)
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
     loop.model.lean = found.chosen.lean(found.memory, found.base)  # type: ignore[assignment]
     step = fastest(lambda: loss_of(loop, loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
-    seconds = rate * shape.edges + making + len(all_batches) * step * scale / grown
+    seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown
     judged = fastest(lambda: evaluate(loop))
     disk, reading = None, 0.0
     if found.memory is not None or shape.folder is not None:
