@@ -22,6 +22,7 @@ from handful.bench.pyg import layer_widths, pyg_epoch
 from handful.experiment import Experiment
 from handful.finding import Cell, Table
 from handful.graph import Graph
+from handful.kernels.linear import native_bfloat16
 from handful.kernels.threads import get_threads
 from handful.samplers import RandomNodes
 from handful.training.loop import train_epoch
@@ -91,8 +92,9 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Callable[[str], None])
         "rounds": rounds,
         "seconds": middle,
         "ratio": {
-            "handful_fp32_over_floor": middle["handful_fp32"] / middle["floor_fp32"],
-            "handful_bf16_over_floor": middle["handful_bf16"] / middle["floor_bf16"],
+            **{
+                f"{ours}_over_floor": middle[ours] / floor_of(middle, ours) for ours in ("handful_fp32", "handful_bf16")
+            },
             **{
                 f"{theirs}_over_{ours}": middle[theirs] / middle[ours]
                 for theirs in ("pyg_edge_index", "pyg_csr")
@@ -126,7 +128,8 @@ def floor_epochs(
 
     A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
     other or as one of twice the width, with either operand stored in either order: which is fastest differs between
-    devices, so that all are tried first. No epoch that trains can be faster than this.
+    devices, so that all are tried first. No epoch that trains can be faster than this. A CPU that does not multiply
+    bfloat16 has no floor of its own for it: handful multiplies in float32 there, and torch is slower by far.
     """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
@@ -145,7 +148,20 @@ def floor_epochs(
 
         return epoch
 
-    return {"floor_fp32": way(torch.float32), "floor_bf16": way(torch.bfloat16)}
+    found = {"floor_fp32": way(torch.float32)}
+    if device.type != "cpu" or native_bfloat16():
+        found["floor_bf16"] = way(torch.bfloat16)
+    return found
+
+
+def floor_of(seconds: dict[str, float], name: str) -> float:
+    """The seconds of the floor that the way ``name`` stands on.
+
+    >>> floor_of({"floor_fp32": 2.0}, "handful_bf16")
+    2.0
+    """
+    own = seconds["floor_fp32"]
+    return seconds.get("floor_bf16", own) if name.endswith("bf16") else own
 
 
 @torch.no_grad()
@@ -214,11 +230,10 @@ def epoch_table(result: dict[str, Any]) -> Table:
     """The result for people."""
     seconds = result["seconds"]
     rows = []
-    for name, label in LABELS.items():
-        floor = seconds["floor_bf16" if name.endswith("bf16") else "floor_fp32"]
-        numbers = (f"{seconds[name]:.3f}", f"{seconds[name] / floor:.2f}", f"{seconds['pyg_csr'] / seconds[name]:.2f}")
+    for name, took in seconds.items():
+        numbers = (f"{took:.3f}", f"{took / floor_of(seconds, name):.2f}", f"{seconds['pyg_csr'] / took:.2f}")
         shares = (f"{100 * share:.0f} %" for share in result["pieces"][name].values())
-        rows.append([Cell(text) for text in (label, *numbers, *shares)])
+        rows.append([Cell(text) for text in (LABELS[name], *numbers, *shares)])
     title = (
         f"A training epoch on {result['graph']}: {result['nodes']:,} nodes, {result['edges']:,} edges, "
         f"{result['parts']} parts, {result['threads']} threads; median of {result['rounds']}, shares of one epoch"

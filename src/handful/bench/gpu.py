@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from handful.bench.epoch import LABELS, floor_epochs, handful_epochs, timed
+from handful.bench.epoch import LABELS, floor_epochs, floor_of, handful_epochs, timed
 from handful.bench.pyg import layer_widths, pyg_epoch
 from handful.errors import HandfulError
 from handful.experiment import Experiment
@@ -113,11 +113,10 @@ def device_name(device: torch.device) -> str:
 def gpu_table(result: dict[str, Any]) -> Table:
     """The result for people."""
     seconds, peaks, rows = result["seconds"], result["peak_bytes"], []
-    for name, label in LABELS.items():
-        floor = seconds["floor_bf16" if name.endswith("bf16") else "floor_fp32"]
+    for name, took in seconds.items():
         peak = "–" if peaks[name] is None else f"{peaks[name] / 2**30:.2f}"
-        ratios = f"{seconds[name] / floor:.2f}", f"{seconds['pyg_csr'] / seconds[name]:.2f}"
-        rows.append([Cell(text) for text in (label, f"{seconds[name]:.4f}", *ratios, peak)])
+        ratios = f"{took / floor_of(seconds, name):.2f}", f"{seconds['pyg_csr'] / took:.2f}"
+        rows.append([Cell(text) for text in (LABELS[name], f"{took:.4f}", *ratios, peak)])
     what = f"{result['graph']}, {result['nodes']:,} nodes, {result['edges']:,} edges, {result['parts']} parts"
     title = f"A training epoch on {result['device']}: {what}; median of {result['rounds']}"
     return Table(title, ["", "seconds", "over its floor", "PyG CSR over it", "GiB beyond what stays"], rows)
