@@ -135,6 +135,31 @@ def test_too_small_a_budget_names_what_would_do() -> None:
         next(batches)
 
 
+@pytest.mark.parametrize("as_it_is", [0, 2 * AMPLE])
+def test_steps_are_lean_where_they_do_not_fit_as_they_are(as_it_is: int) -> None:
+    graph, told = make_graph(), []
+    deal = hf.RandomNodes(4).deal(graph, 0, 0)
+    next(shuffled(graph, deal, AMPLE, step_bytes=lambda sample: (as_it_is, 0), take_lean=told.append))
+    assert told == [as_it_is > AMPLE]
+
+
+def test_lean_steps_train_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same budget, once as if no step fitted: the losses of all epochs agree to rounding."""
+    graph = hf.load("synthetic?nodes=3000&degree=8&features=16&half=true&train=0.05")
+    losses = []
+    for lean in (False, True):
+        monkeypatch.setattr(Budget, "holds", lambda self, needed, scratch, lean=lean: not lean)
+        monkeypatch.setattr(Budget, "require", lambda *_: None)
+        model = hf.SAGE(16, graph.num_outputs, hidden=16, layers=3, norm="ln", dropout=0.3)
+        torch.manual_seed(0)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+        run = hf.fit(model, graph, hf.RandomNodes(4), epochs=3, memory="64GiB", seed=1)
+        assert model.lean == lean
+        losses.append([line["loss"] for line in run.history])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
 def test_a_graph_elsewhere_is_refused() -> None:
     graph = make_graph()
     there = replace(graph, indptr=graph.indptr.to("meta"), checked=True)
