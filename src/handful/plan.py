@@ -347,6 +347,8 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
         if shape.total_bytes > found.available - (found.memory or 0):  # else the files stay in the system's cache
             features = found.chosen.read(shape) - shape.topology_bytes
             reading = max(0.0, shape.topology_bytes / disk - rate * shape.edges) + features / disk
+        # What does not fit into the budget is written and read again.
+        reading += 2 * found.chosen.scratch(shape, found.memory, found.base) / disk
     return replace(
         found,
         epoch_seconds=(seconds + reading) / found.processes,
