@@ -104,7 +104,7 @@ def test_a_signal_writes_a_checkpoint_and_says_so(tmp_path: Path, whole: RunFold
 
 @pytest.mark.slow
 @posix
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
     process = training(tmp_path / "run", 30.0)
     time.sleep(0.2)

@@ -43,8 +43,7 @@ def test_the_fused_convolution_is_the_plain_one(adj: Adjacency, first: bool) -> 
 def test_a_lean_convolution_is_the_plain_one(adj: Adjacency) -> None:
     """Its input comes in pieces, here of a product, and gets its gradient piece by piece."""
     h, *weights = operands(adj)
-    if adj.offset:
-        adj = replace(adj, offset=0)
+    adj = replace(adj, offset=0)
     below = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
     plain = convolution(h.detach() @ below, *weights, adj, False)
     lean = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from handful.batch import Batch, Sample
 from handful.graph import Graph
-from handful.nn.network import Network
+from handful.nn.stack import Stack
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
 """The most nodes, and nodes times features, of a trial: so many that what goes by the parameters is little."""
@@ -88,7 +88,7 @@ def step_costs(
     model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0
 ) -> tuple[StepCost, StepCost]:
     """``step_cost`` of the model as it is, and lean; the same where it has no lean way."""
-    if not isinstance(model, Network):
+    if not isinstance(model, Stack) or not model.trimmable:  # then lean or not is the same step
         return (step_cost(model, graph, sample, loss, scale),) * 2
     trial, found = copy.deepcopy(model), []
     for trial.lean in (False, True):
