@@ -11,7 +11,6 @@ edges are dropped, and the graph is undirected.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,11 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import whole
-from handful.datasets.download import Remote, fetch, unpack
-from handful.datasets.prepared import Built, is_prepared, prepared
+from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
 from handful.datasets.registry import Query, Source
 from handful.datasets.schema import normal_scores
 from handful.datasets.splits import Masks
-from handful.datasets.tables import Rows, TableFile, arrow, first
+from handful.datasets.tables import Rows, TableFile, read_matrix
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
 
@@ -74,19 +72,21 @@ TASKS: dict[str, dict[str, Any]] = {
 def _load(query: Query) -> Graph:
     """The data set of this name, converted at the first time."""
     folder = query.home / query.name
-    return prepared(folder, partial(_build, folder, query.name), query.split)
+    return prepared(folder, partial(_build, folder), query.split)
 
 
-def _build(folder: Path, name: str) -> Built:
-    for raw in (folder, folder / name, folder / "raw" / name):
-        if (raw / "info.yaml").exists():
-            return read_graphland(raw, name)
-    archive = fetch(Remote(f"{URL}/{name}.zip", f"{name}.zip"), folder)
-    unpacked = unpack(archive, folder / "unpacked")
-    try:
-        return read_graphland(unpacked, name)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+def _raw(folder: Path) -> Path | None:
+    """The folder with the raw files, where somebody has put them."""
+    places = (folder, folder / folder.name, folder / "raw" / folder.name)
+    return next((place for place in places if (place / "info.yaml").exists()), None)
+
+
+def _build(folder: Path) -> Built:
+    raw, name = _raw(folder), folder.name
+    if raw is not None:
+        return read_graphland(raw, name)
+    with unpacked(fetch(f"{URL}/{name}.zip", folder / f"{name}.zip")) as unzipped:
+        return read_graphland(unzipped, name)
 
 
 def read_graphland(folder: Path, name: str) -> Built:
@@ -95,8 +95,8 @@ def read_graphland(folder: Path, name: str) -> Built:
     if info["task"] not in TASKS:
         raise DatasetError(f"{folder}: the task is {info['task']}, and not one of {', '.join(TASKS)}")
     x = _features(TableFile.open(folder / "features.csv").read(), info, name in FRACTIONS_AS_NUMBERS)
-    y = _labels(TableFile.open(folder / "targets.csv").read(), info, len(x))
-    edges = _edges(folder / "edgelist.csv", len(x))
+    y = _labels(TableFile.open(folder / "targets.csv").read(count=len(x)), info)
+    edges = read_matrix(folder / "edgelist.csv", np.int64, columns=2)
     try:
         graph = Graph.from_edge_index(edges, len(x), x=x, y=y, name=name, **TASKS[info["task"]])
     except GraphError as error:
@@ -126,37 +126,19 @@ def _info(path: Path) -> dict[str, Any]:
     return {**info, "target_name": str(info["target_name"])}
 
 
-def _edges(path: Path, num_nodes: int) -> np.ndarray:
-    table = TableFile.open(path)
-    rows = table.read(table.names[:2], dict.fromkeys(table.names[:2], arrow().int64()))
-    ends = [rows.numbers(name).astype(np.int64) for name in table.names[:2]]
-    for end in ends:
-        at = first((end < 0) | (end >= num_nodes))
-        if at is not None:
-            raise DatasetError(f"{rows.row(at)}: {end[at]} is not a node: there are {num_nodes:,}")
-    return np.stack(ends)
-
-
-def _labels(rows: Rows, info: dict[str, Any], num_nodes: int) -> np.ndarray:
+def _labels(rows: Rows, info: dict[str, Any]) -> np.ndarray:
     """Numbers with NaN, or classes with -1, where there is none."""
     target = info["target_name"]
-    if len(rows) != num_nodes:
-        raise DatasetError(f"{rows.source.path} has {len(rows):,} rows, and there are {num_nodes:,} nodes")
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
         return values.astype(np.float32)
-    at = first(~np.isnan(values) & ((values != np.round(values)) | np.isinf(values)))
-    if at is not None:
-        raise DatasetError(f"{rows.row(at)}: '{target}' is {values[at]}, which is not a class")
     return whole(np.where(np.isnan(values), -1, values), f"{rows.source.path}: '{target}'")
 
 
 def _split(path: Path, y: np.ndarray) -> Masks:
-    rows = TableFile.open(path).read()
-    if len(rows) != len(y):
-        raise DatasetError(f"{path} has {len(rows):,} rows, and there are {len(y):,} nodes")
-    parts = zip(MASKS, ("train", "val", "test"), strict=True)
+    rows = TableFile.open(path).read(count=len(y))
     known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
+    parts = zip(MASKS, ("train", "val", "test"), strict=True)
     return {mask: torch.from_numpy((rows.numbers(part) != 0) & known) for mask, part in parts}
 
 
@@ -209,8 +191,7 @@ def one_hot(values: np.ndarray) -> np.ndarray:
 
 def _on_disk(name: str, home: Path) -> bool:
     folder = home / name
-    places = (folder / "info.yaml", folder / name / "info.yaml", folder / f"{name}.zip")
-    return is_prepared(folder) or any(place.exists() for place in places)
+    return is_prepared(folder) or (folder / f"{name}.zip").exists() or _raw(folder) is not None
 
 
 SOURCES = tuple(

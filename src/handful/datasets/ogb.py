@@ -10,7 +10,6 @@ features of its edges, as the examples of OGB, PyG and DGL do.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +19,7 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import ArrayFile, whole
-from handful.datasets.download import Remote, fetch, unpack
-from handful.datasets.prepared import Built, is_prepared, prepared
+from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
 from handful.datasets.tables import TableFile, first, read_matrix
@@ -69,17 +67,19 @@ def _load(query: Query) -> Graph:
     return prepared(query.home / query.name, partial(_build, query.home, query.name, spec), "official")
 
 
+def _raw(home: Path, name: str, archive: str) -> Path | None:
+    """The folder with the raw files, where somebody has put them."""
+    places = (home / name, home / name.replace("-", "_"), home / name / archive)
+    return next((place for place in places if (place / "raw").is_dir()), None)
+
+
 def _build(home: Path, name: str, spec: OGBSpec) -> Built:
-    folder = home / name
-    for raw in (folder, home / name.replace("-", "_"), folder / spec.archive):
-        if (raw / "raw").is_dir():
-            return read_ogb(raw, spec.scheme, name)
-    archive = fetch(Remote(f"{URL}/{spec.archive}.zip", f"{spec.archive}.zip"), folder)
-    unpacked = unpack(archive, folder / "unpacked")
-    try:
-        return read_ogb(unpacked, spec.scheme, name)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+    raw = _raw(home, name, spec.archive)
+    if raw is not None:
+        return read_ogb(raw, spec.scheme, name)
+    archive = f"{spec.archive}.zip"
+    with unpacked(fetch(f"{URL}/{archive}", home / name / archive)) as folder:
+        return read_ogb(folder, spec.scheme, name)
 
 
 def read_ogb(folder: Path, scheme: str, name: str) -> Built:
@@ -101,28 +101,27 @@ Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
 
 
 def _text(raw: Path) -> Arrays:
-    nodes = int(read_matrix(raw / "num-node-list.csv.gz", np.int64, 1)[0, 0])
-    count = int(read_matrix(raw / "num-edge-list.csv.gz", np.int64, 1)[0, 0])
-    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes)
-    edges = read_matrix(raw / "edge.csv.gz", np.int32, count, by_column=True)
-    if len(edges) != 2:
-        raise DatasetError(f"{raw / 'edge.csv.gz'} has {len(edges)} columns where there should be 2: fetch it again")
+    nodes, count = (int(read_matrix(raw / f"num-{kind}-list.csv.gz", np.int64, 1)[0, 0]) for kind in ("node", "edge"))
+    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes).T
+    edges = read_matrix(raw / "edge.csv.gz", np.int32, count)
     features, of_edges = raw / "node-feat.csv.gz", raw / "edge-feat.csv.gz"
+    x = None
     if features.exists():
-        return edges, read_matrix(features, np.float32, nodes), labels, nodes
-    x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes) if of_edges.exists() else None
+        x = np.ascontiguousarray(read_matrix(features, np.float32, nodes).T)
+    elif of_edges.exists():
+        x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes)
     return edges, x, labels, nodes
 
 
 def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.ndarray:
     """float32 ``(nodes, F)``: the mean of the features of the edges at each node, of either end; 0 without edges.
 
-    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0, 4.0]]), 3).tolist()
+    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0], [4.0]]), 3).tolist()
     [[2.0, 4.0], [2.0, 4.0], [0.0, 0.0]]
     """
     ends = edges.reshape(-1)
     count = np.maximum(np.bincount(ends, minlength=nodes), 1)
-    sums = [np.bincount(ends, np.tile(column, 2), nodes) for column in features.T]
+    sums = [np.bincount(ends, np.tile(column, 2), nodes) for column in features]
     return (np.stack(sums, 1) / count[:, None]).astype(np.float32)
 
 
@@ -146,7 +145,7 @@ def _split(folder: Path, num_nodes: int) -> Masks:
     masks = {}
     for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
         path = folder / f"{part}.csv.gz"
-        nodes = read_matrix(path, np.int64)[:, 0]
+        nodes = read_matrix(path, np.int64)[0]
         at = first((nodes < 0) | (nodes >= num_nodes))
         if at is not None:
             raise DatasetError(f"{path}, row {at + 1}: {nodes[at]} is not a node: there are {num_nodes:,}")
@@ -165,12 +164,8 @@ def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:
 
 
 def _on_disk(name: str, archive: str, home: Path) -> bool:
-    folders = home / name, home / name.replace("-", "_")
-    return (
-        is_prepared(home / name)
-        or (home / name / f"{archive}.zip").exists()
-        or any((f / "raw").is_dir() for f in folders)
-    )
+    folder = home / name
+    return is_prepared(folder) or (folder / f"{archive}.zip").exists() or _raw(home, name, archive) is not None
 
 
 SOURCES = tuple(
