@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from handful.datasets.memory import require_memory
+from handful.budget import require_memory
 from handful.errors import DatasetError, HandfulError
 
 # -- .npz -----------------------------------------------------------------------------------------------------------
