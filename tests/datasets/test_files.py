@@ -109,7 +109,7 @@ def test_unreadable_npz(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     for content in (b"", b"not a zip", write(path).read_bytes()[:-200], b"\x80\x04\x95pickle"):
         path.write_bytes(content)
-        with pytest.raises(DatasetError, match=r"a\.npz is not a readable \.npz archive"):
+        with pytest.raises(DatasetError, match=r"a\.npz cannot be read"):
             read_graph(path)
     np.save(tmp_path / "b", np.eye(2))
     (tmp_path / "b.npy").rename(tmp_path / "b.npz")
@@ -135,13 +135,13 @@ def test_pt(tmp_path: Path) -> None:
     torch.save(data.to_dict(), tmp_path / "g.pt")
     assert_good(read_graph(tmp_path / "g.pt"))
     torch.save(data, tmp_path / "classes.pt")
-    with pytest.raises(DatasetError, match="holds pickled classes"):
+    with pytest.raises(DatasetError, match=r"cannot be read .*data\.to_dict"):
         read_graph(tmp_path / "classes.pt")
     torch.save([1], tmp_path / "list.pt")
     with pytest.raises(DatasetError, match="holds a list"):
         read_graph(tmp_path / "list.pt")
     (tmp_path / "junk.pt").write_bytes(b"junk")
-    with pytest.raises(DatasetError, match="not a readable torch file"):
+    with pytest.raises(DatasetError, match=r"junk\.pt cannot be read"):
         read_graph(tmp_path / "junk.pt")
     torch.save({"x": tensors["x"]}, tmp_path / "x.pt")
     with pytest.raises(DatasetError, match="has no edge_index; it holds x"):

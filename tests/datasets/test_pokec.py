@@ -63,7 +63,7 @@ def test_broken_files(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for content in (b"", b"junk", whole[: len(whole) // 2]):
         path.write_bytes(content)
-        with pytest.raises(DatasetError, match=r"pokec\.mat (is not a whole \.mat file|has no array)"):
+        with pytest.raises(DatasetError, match=r"pokec\.mat (cannot be read|has no array)"):
             read_linkx(path)
     with pytest.raises(DatasetError, match="has no array 'label'"):
         read_linkx(write_mat(path, label=None))  # type: ignore[arg-type]

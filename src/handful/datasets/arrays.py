@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from handful.budget import require_memory
-from handful.errors import DatasetError, HandfulError
+from handful.errors import DatasetError, readable
 
 # -- .npz -----------------------------------------------------------------------------------------------------------
 
@@ -33,11 +33,8 @@ class ArrayFile(Mapping[str, np.ndarray]):
         with path.open("rb") as file:
             if file.read(6) == npy.MAGIC_PREFIX:
                 raise DatasetError(f"{path} holds a single array, not an archive of arrays: write it with numpy.savez")
-        try:
-            with zipfile.ZipFile(path) as archive:
-                self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
-            raise DatasetError(f"{path} is not a readable .npz archive ({error}): write it with numpy.savez") from None
+        with readable(path, "write it with numpy.savez"), zipfile.ZipFile(path) as archive:
+            self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
@@ -55,17 +52,12 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
     def _member(self, name: str, info: zipfile.ZipInfo) -> np.ndarray:
         what = f"{self.path}: array '{name}'"
-        try:
-            require_memory(info.file_size, what)  # zipfile gives no more than the member tells
-            with zipfile.ZipFile(self.path) as archive, archive.open(info) as file:
-                array: np.ndarray = npy.read_array(file, allow_pickle=False)
-                if file.read(1):
-                    raise ValueError(f"it is longer than its shape {array.shape}")
-        except HandfulError:
-            raise
-        except Exception as error:  # numpy, zipfile and zlib raise many kinds, and all mean the same to the user.
-            said = str(error).splitlines()[0] if str(error) else "cut short"
-            raise DatasetError(f"{what} cannot be read ({said}): write it again, as numbers or as text") from None
+        require_memory(info.file_size, what)  # zipfile gives no more than the member tells
+        read_it = readable(what, "write it again, as numbers or as text")
+        with read_it, zipfile.ZipFile(self.path) as archive, archive.open(info) as file:
+            array: np.ndarray = npy.read_array(file, allow_pickle=False)
+            if file.read(1):
+                raise ValueError(f"it is longer than its shape {array.shape}")
         if array.dtype.kind not in "biufUS":
             raise DatasetError(f"{what} holds {array.dtype}: store it as numbers or as text")
         return array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -112,14 +104,12 @@ def read_mat(path: Path) -> dict[str, np.ndarray]:
     Raises:
         DatasetError: it is not a whole file of this format.
     """
-    try:
-        data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
+    with readable(path, "remove it and fetch it again"):
+        data = np.memmap(path, np.uint8, "r")
         order = {b"IM": "<", b"MI": ">"}.get(data[HEADER - 2 : HEADER].tobytes())
         if order is None:
-            raise ValueError("it does not begin as one")
+            raise ValueError("it does not begin as a .mat file of version 5")
         return dict(_arrays(data[HEADER:], order, str(path)))
-    except (OSError, ValueError, struct.error, zlib.error) as error:
-        raise DatasetError(f"{path} is not a whole .mat file ({error}): remove it and fetch it again") from None
 
 
 def _arrays(data: np.ndarray, order: str, what: str) -> Iterator[tuple[str, np.ndarray]]:

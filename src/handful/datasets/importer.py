@@ -34,7 +34,7 @@ from handful.datasets.tables import (
     reading,
     resolved,
 )
-from handful.errors import DatasetError, GraphError
+from handful.errors import DatasetError, blaming
 from handful.files import naming
 from handful.graph import MASKS, Graph
 from handful.kernels.buckets import imbalance
@@ -108,10 +108,8 @@ def read_tables(
     """
     found = _read(edges, nodes, columns, how, schema, progress, say)
     given = {"num_nodes": found.num_nodes, "edge_weight": found.weight, **found.fields, **fields}
-    try:
+    with blaming(found.where):
         graph = Graph.from_edge_index(found.edge_index, **given)
-    except GraphError as error:
-        raise GraphError(f"{found.where}: {error}") from None
     roles = found.roles
     if roles.repeated is not None or graph.edge_weight is not None:
         graph = graph.coalesce(roles.repeated or "sum")
@@ -151,7 +149,9 @@ def write_tables(
         scratch = folder.path / "scratch"
         scratch.mkdir()
         found = _read(edges, nodes, columns, how, schema, progress, say, scratch / "edges.bin")
-        graph = _without_edges(found, fields)
+        no_edges = torch.zeros(found.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
+        with blaming(found.where):  # what is checked of all else, and what follows from it
+            graph = Graph(*no_edges, **found.fields | fields)
         if graph.y is not None and graph.train_mask is None and schema is None:
             graph = graph.replace(**drawn_split(graph, split, seed))
         write_arrays(folder, graph, without=("indptr", "indices"))
@@ -166,15 +166,6 @@ def write_tables(
         (scratch / "edges.bin").unlink()
         scratch.rmdir()
         folder.fields = {name: getattr(graph, name) for name in FIELDS} | {"undirected": symmetric or roles.undirected}
-
-
-def _without_edges(found: _Found, fields: dict[str, Any]) -> Graph:
-    """The graph but for its edges: what is checked of all else, and what follows from it."""
-    indptr = torch.zeros(found.num_nodes + 1, dtype=torch.int64)
-    try:
-        return Graph(indptr, torch.empty(0, dtype=torch.int32), **found.fields | fields)
-    except GraphError as error:
-        raise GraphError(f"{found.where}: {error}") from None
 
 
 def _blocks_of(ends: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -204,20 +195,22 @@ class _Found:
     """What tables hold, before it is a graph.
 
     Args:
+        roles: what is done with the edges.
+        where: the table that mistakes are told of.
         edge_index: ``(2, E)``.
         weight: of the edges.
         num_nodes: N.
-        fields: the fields of ``Graph`` that come from the node table.
-        roles: what is done with the edges.
-        where: the table that mistakes are told of.
+        fields: the ids, and the fields of ``Graph`` that come from the node table.
+        skipped: how many edges were left out.
     """
 
+    roles: Edges
+    where: Path
     edge_index: np.ndarray
     weight: np.ndarray | None
     num_nodes: int
     fields: dict[str, Any]
-    roles: Edges
-    where: Path
+    skipped: int = 0
 
 
 def _read(
@@ -248,38 +241,33 @@ def _read(
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-        scanned = reader.read(None)
-        return _Found(scanned.edge_index, scanned.weight, scanned.num_nodes, {"ids": scanned.ids}, roles, listed.path)
+        return reader.read(None)
     table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
-    ids, found = _node_fields(table, schema, say)
-    scanned = reader.read(ids)
-    found |= _padded(found, scanned.num_nodes - len(table), schema) | {"ids": scanned.ids}
-    if scanned.skipped:
-        say(f"{listed.path}: {scanned.skipped:,} edges have an end that is no node, and are left out")
-    return _Found(scanned.edge_index, scanned.weight, scanned.num_nodes, found, roles, table.source.path)
+    ids, fields = _node_fields(table, schema, say)
+    found = reader.read(ids)
+    found.where = table.source.path
+    found.fields |= fields | _padded(fields, found.num_nodes - len(table), schema)
+    if found.skipped:
+        say(f"{listed.path}: {found.skipped:,} edges have an end that is no node, and are left out")
+    return found
 
 
-def _find(table: TableFile, role: str, chosen: str | None) -> str | None:
+def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
     """The column that plays ``role``: the chosen one, else the first of the usual names, if any."""
     if chosen is not None:
         return table.has(chosen)
     lower = {name.lower(): name for name in reversed(table.names)}
-    return next((lower[name] for name in USUAL[role] if name in lower), None)
-
-
-def _need(table: TableFile, role: str, chosen: str | None) -> str:
-    """The column that plays ``role``, without which there is no graph."""
-    name = _find(table, role, chosen)
-    if name is None:
+    found = next((lower[name] for name in USUAL[role] if name in lower), None)
+    if found is None and needed:
         looked = ", ".join(USUAL[role])
         raise DatasetError(
             f"{table.path} has no {role} column (looked for {looked}): say which it is of {', '.join(table.names)}"
         )
-    return name
+    return found
 
 
 def _edge_roles(table: TableFile, columns: Columns, how: Handling) -> Edges:
-    source, target = _need(table, "source", columns.source), _need(table, "target", columns.target)
+    source, target = (_find(table, role, getattr(columns, role), needed=True) for role in ("source", "target"))
     return Edges(source, target, _find(table, "weight", columns.weight), how.undirected, how.repeated)
 
 
@@ -297,7 +285,7 @@ def _read_nodes(
     problems = Problems()
     id, split, labels = "", None, _labels(source, columns, problems)
     with problems.collected():
-        id = _need(source, "id", columns.id)
+        id = _find(source, "id", columns.id, needed=True)
     with problems.collected():
         split = _find(source, "split", columns.split)
     for name in (*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.ignore):
@@ -507,17 +495,6 @@ class _Ids:
 
 
 @dataclass
-class _Scanned:
-    """An edge list that was read: ``edge_index`` (2, E), weights, the ids of all nodes, edges that were left out."""
-
-    edge_index: np.ndarray
-    weight: np.ndarray | None
-    num_nodes: int
-    ids: np.ndarray | None
-    skipped: int = 0
-
-
-@dataclass
 class _Wrong:
     """Rows of a table in which something is wrong: how many, the first three in words, and what to do about them."""
 
@@ -547,7 +524,7 @@ class _EdgeReader:
     progress: Progress
     scratch: Path | None
 
-    def read(self, known: Any) -> _Scanned:
+    def read(self, known: Any) -> _Found:
         """The edges between the ``known`` ids, or between any where it is ``None``.
 
         Integer ids are read as integers; if they turn out not to be, all is read again with ids as text.
@@ -561,7 +538,7 @@ class _EdgeReader:
                     raise
         return self._scan(pa.array([], pa.string()) if known is None else as_text(known), pa.string(), known is None)
 
-    def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Scanned:
+    def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Found:
         roles, path = self.roles, self.table.path
         ends, weight = (roles.source, roles.target), roles.weight
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: arrow().float32()})
@@ -604,9 +581,10 @@ class _EdgeReader:
         problems.found = [f"{path}, {wrong}" for wrong in (absent, strange, unweighted) if wrong.count]
         problems.tell()
         edge_index, weights = blocks.joined(path)
-        if ids is None:
-            return _Scanned(*self._numbered(edge_index, weights))
-        return _Scanned(edge_index, weights, len(ids.known), ids.kept(), skipped)
+        if ids is not None:
+            return _Found(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
+        edge_index, num_nodes, own = self._numbered(edge_index)
+        return _Found(roles, path, edge_index, weights, num_nodes, {"ids": own})
 
     def _side(self, side: Any, end: str, kind: Any) -> Any:
         """One end of the edges of a block, as ids of type ``kind``."""
@@ -626,18 +604,18 @@ class _EdgeReader:
         except pa.ArrowInvalid:
             raise ConversionError(f"{self.table.path}: column '{end}' holds {side.type}", "int64") from None
 
-    def _numbered(self, edge_index: np.ndarray, weight: np.ndarray | None) -> tuple[Any, ...]:
+    def _numbered(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
         """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
         low, high = int(edge_index.min()), int(edge_index.max())
         if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
-            return edge_index, weight, high + 1, None
+            return edge_index, high + 1, None
         if self.scratch is not None:
             raise DatasetError(
                 f"{self.table.path}: ids from {low} to {high} have gaps, and are numbered in memory: leave memory out, "
                 "or give a node table"
             )
         known, places = np.unique(edge_index, return_inverse=True)
-        return places.reshape(edge_index.shape), weight, len(known), known.astype(np.int64)
+        return places.reshape(edge_index.shape), len(known), known.astype(np.int64)
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ features of its edges, as the examples of OGB, PyG and DGL do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,48 +22,10 @@ from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpac
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
 from handful.datasets.tables import TableFile, first, read_matrix
-from handful.errors import DatasetError, GraphError
+from handful.errors import DatasetError, blaming
 from handful.graph import MASKS, Graph
 
 URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
-
-
-@dataclass(frozen=True)
-class OGBSpec:
-    """What is known about one data set before it is read."""
-
-    archive: str
-    scheme: str
-    nodes: int
-    edges: int
-    """For products and papers100M twice the number that OGB gives. Pairs in both directions are then merged."""
-    features: int
-    classes: int
-    description: str
-    labels: bool = False
-    """Whether a node has ``classes`` labels, and not one of so many classes."""
-
-
-SPECS = {
-    "ogbn-arxiv": OGBSpec(
-        "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the class is the area"
-    ),
-    "ogbn-products": OGBSpec(
-        "products", "sales_ranking", 2_449_029, 2 * 61_859_140, 100, 47, "Amazon products bought together; category"
-    ),
-    "ogbn-proteins": OGBSpec(
-        "proteins", "species", 132_534, 2 * 39_561_252, 8, 112, "proteins and how they go together; functions", True
-    ),
-    "ogbn-papers100M": OGBSpec(
-        "papers100M-bin", "time", 111_059_956, 2 * 1_615_685_872, 128, 172, "citations of 111M papers; arXiv area"
-    ),
-}
-
-
-def _load(query: Query) -> Graph:
-    """The data set of this name, converted at the first time."""
-    spec = SPECS[query.name]
-    return prepared(query.home / query.name, partial(_build, query.home, query.name, spec), "official")
 
 
 def _raw(home: Path, name: str, archive: str) -> Path | None:
@@ -73,13 +34,17 @@ def _raw(home: Path, name: str, archive: str) -> Path | None:
     return next((place for place in places if (place / "raw").is_dir()), None)
 
 
-def _build(home: Path, name: str, spec: OGBSpec) -> Built:
-    raw = _raw(home, name, spec.archive)
+def _load(archive: str, scheme: str, query: Query) -> Graph:
+    """The data set of this name, converted at the first time."""
+    return prepared(query.home / query.name, partial(_build, archive, scheme, query), "official")
+
+
+def _build(archive: str, scheme: str, query: Query) -> Built:
+    raw = _raw(query.home, query.name, archive)
     if raw is not None:
-        return read_ogb(raw, spec.scheme, name)
-    archive = f"{spec.archive}.zip"
-    with unpacked(fetch(f"{URL}/{archive}", home / name / archive)) as folder:
-        return read_ogb(folder, spec.scheme, name)
+        return read_ogb(raw, scheme, query.name)
+    with unpacked(fetch(f"{URL}/{archive}.zip", query.home / query.name / f"{archive}.zip")) as folder:
+        return read_ogb(folder, scheme, query.name)
 
 
 def read_ogb(folder: Path, scheme: str, name: str) -> Built:
@@ -89,10 +54,8 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
     several = labels.shape[1] > 1
     y = labels if several else whole(np.where(np.isnan(labels[:, 0]), -1, labels[:, 0]), f"{raw}: the labels")
     names = _class_names(folder / "mapping", y.shape[1] if several else int(y.max(initial=-1)) + 1)
-    try:
+    with blaming(raw):
         graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
-    except GraphError as error:
-        raise GraphError(f"{raw}: {error}") from None
     return graph, {"official": _split(folder / "split" / scheme, n)}
 
 
@@ -168,19 +131,29 @@ def _on_disk(name: str, archive: str, home: Path) -> bool:
     return is_prepared(folder) or (folder / f"{archive}.zip").exists() or _raw(home, name, archive) is not None
 
 
-SOURCES = tuple(
-    Source(
+def _source(
+    name: str, archive: str, scheme: str, nodes: int, edges: int, features: int, classes: int, description: str
+) -> Source:
+    several = name == "ogbn-proteins"
+    return Source(
         name=name,
-        description=spec.description,
-        load=_load,
+        description=description,
+        load=partial(_load, archive, scheme),
         splits=("official",),
-        task=f"{spec.classes} {'labels' if spec.labels else 'classes'}",
-        metric="roc_auc" if spec.labels else "accuracy",
-        nodes=spec.nodes,
-        edges=spec.edges,
-        features=spec.features,
-        classes=spec.classes,
-        on_disk=partial(_on_disk, name, spec.archive),
+        task=f"{classes} {'labels' if several else 'classes'}",
+        metric="roc_auc" if several else "accuracy",
+        nodes=nodes,
+        edges=edges,
+        features=features,
+        classes=classes,
+        on_disk=partial(_on_disk, name, archive),
     )
-    for name, spec in SPECS.items()
+
+
+# For products, proteins and papers100M twice the number of edges that OGB gives. Pairs in both directions are merged.
+SOURCES = (
+    _source("ogbn-arxiv", "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the area"),
+    _source("ogbn-products", "products", "sales_ranking", 2_449_029, 123_718_280, 100, 47, "Amazon products; category"),
+    _source("ogbn-proteins", "proteins", "species", 132_534, 79_122_504, 8, 112, "proteins; their functions"),
+    _source("ogbn-papers100M", "papers100M-bin", "time", 111_059_956, 3_231_371_744, 128, 172, "citations; arXiv area"),
 )

@@ -15,7 +15,7 @@ from handful.datasets.arrays import read_mat, whole
 from handful.datasets.prepared import Built, fetch, is_prepared, prepared
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import RANDOM_LOW, random_split
-from handful.errors import DatasetError, GraphError
+from handful.errors import DatasetError, blaming
 from handful.graph import Graph
 
 URL = "https://drive.usercontent.google.com/download?id=1575QYJwJlj7AWuOKMlwVmMz8FcslUncu&confirm=t"
@@ -43,11 +43,9 @@ def read_linkx(path: Path) -> Graph:
     with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
         x = store["node_feat"].astype(np.float32)
     ends, y = whole(store["edge_index"], f"{path}: the edges"), whole(store["label"], f"{path}: the labels").reshape(-1)
-    try:
-        fields = {"x": x, "y": y, "num_classes": 2, "class_names": ("female", "male"), "name": "pokec"}
+    fields = {"x": x, "y": y, "num_classes": 2, "class_names": ("female", "male"), "name": "pokec"}
+    with blaming(path):
         return Graph.from_edge_index(ends, len(y), **fields).to_undirected()
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from None
 
 
 def _on_disk(home: Path) -> bool:

@@ -33,7 +33,7 @@ from rich.progress import wrap_file
 
 from handful.budget import require_disk
 from handful.datasets.splits import Masks
-from handful.errors import DatasetError, HandfulError
+from handful.errors import DatasetError, readable
 from handful.files import write_aside
 from handful.graph import MASKS, Graph
 from handful.storage import is_saved, open_graph, save
@@ -79,14 +79,10 @@ def _write_split(path: Path, masks: Masks) -> None:
 
 
 def _read_split(path: Path) -> Masks:
-    try:
+    with readable(path, f"remove {path.parent.parent} and load the data again"):
         codes = np.load(path, mmap_mode="r", allow_pickle=False)  # a map is never longer than its file
         if codes.ndim != 1 or codes.dtype != np.uint8:
-            raise ValueError("other codes")
-    except Exception:  # numpy raises many kinds here, and all mean the same to the user.
-        raise DatasetError(
-            f"{path} is missing or broken: remove {path.parent.parent} and load the data again"
-        ) from None
+            raise ValueError("it holds other codes")
     return {name: torch.from_numpy(np.asarray(codes == i + 1)) for i, name in enumerate(MASKS)}
 
 
@@ -184,19 +180,11 @@ def unpacked(archive: Path) -> Iterator[Path]:
     """
     folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
     try:
-        try:
-            with zipfile.ZipFile(archive) as source:
-                # A member gives no more than it tells.
-                require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
-                source.extractall(folder)
+        with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
+            # A member gives no more than it tells.
+            require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
+            source.extractall(folder)
             tops = [top for top in folder.iterdir() if top.name != "__MACOSX"]
-        except HandfulError:
-            raise
-        except OSError as error:
-            raise DatasetError(f"{archive} cannot be unpacked into {folder}: {error}") from None
-        except Exception as error:  # zipfile and what unpacks raise many kinds, and all mean the same to the user.
-            said = str(error) or type(error).__name__
-            raise DatasetError(f"{archive} is not a whole zip archive ({said}): remove it and fetch it again") from None
         yield tops[0] if len(tops) == 1 and tops[0].is_dir() else folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from handful.budget import require_disk, require_memory, room
 from handful.datasets.edge_sort import EdgeSort
-from handful.datasets.registry import Query, Source
+from handful.datasets.registry import Source
 from handful.datasets.splits import Shares, random_split
 from handful.errors import DatasetError
 from handful.graph import Graph
@@ -312,24 +312,14 @@ def _fields(model: BlockModel) -> dict[str, Any]:
     return {name: getattr(like, name) for name in FIELDS}
 
 
-def _load(query: Query) -> Graph:
-    """The graph of the options in the name."""
-    return generate(query.options)
-
-
-def _write(query: Query, path: Path, memory: int | str) -> None:
-    """The same straight to a folder."""
-    write(query.options, path, memory)
-
-
 _DEFAULT = BlockModel()
 
 SOURCES = (
     Source(
         name="synthetic",
         description=f"degree-corrected block model; options {', '.join(f.name for f in fields(BlockModel))}",
-        load=_load,
-        write=_write,
+        load=lambda query: generate(query.options),
+        write=lambda query, path, memory: write(query.options, path, memory),
         task=f"{_DEFAULT.classes} classes",
         nodes=_DEFAULT.nodes,
         edges=round(_DEFAULT.nodes * _DEFAULT.degree),

@@ -22,8 +22,8 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
 """Large, since pyarrow builds the table in which text ids are looked up again for each block."""
-HEADER_BYTES = 1 << 24
-"""The longest header that is looked for."""
+HEADER_BYTES = 1 << 22
+"""How far into a file a header is looked for."""
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 UNNAMED = "unnamed "
@@ -282,20 +282,15 @@ class Problems:
 
 
 def _first_lines(path: Path) -> list[str]:
-    """The lines at the top of a text file, up to the first that is no comment, whole however long it is."""
-    size = 1 << 16
-    while size <= HEADER_BYTES:
-        with arrow().input_stream(str(path), compression="detect") as stream:
-            block = stream.read(size)
-        if block.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
-        lines = re.split(r"\r\n|\n|\r", block.decode("utf-8-sig", errors="replace"))
-        if len(block) < size:
-            return lines
-        if any(line and not line.startswith("#") for line in lines[:-1]):
-            return lines[:-1]
-        size *= 4
-    raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
+    """The whole lines at the top of a text file."""
+    with arrow().input_stream(str(path), compression="detect") as stream:
+        block = stream.read(HEADER_BYTES)
+    if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
+    lines = re.split(r"\r\n|\n|\r", block.decode("utf-8-sig", errors="replace"))
+    if len(block) == HEADER_BYTES and len(lines) == 1:
+        raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
+    return lines if len(block) < HEADER_BYTES else lines[:-1]
 
 
 def first(wrong: np.ndarray) -> int | None:
