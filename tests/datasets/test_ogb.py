@@ -170,7 +170,7 @@ def drop_counts(folder: Path) -> None:
         (break_number, r"node-feat\.csv\.gz, row 3: 'x' is not a number"),
         (break_labels, r"node-label\.csv\.gz has 3 rows where there should be 5"),
         (break_gzip, r"edge\.csv\.gz cannot be read"),
-        (break_split, r"valid\.csv\.gz, row 2: 77 is not a node: there are 5"),
+        (break_split, r"valid\.csv\.gz: 77 is not a node: there are 5"),
         (drop_split, r"train\.csv\.gz does not exist"),
         (drop_counts, r"num-node-list\.csv\.gz does not exist"),
     ],

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from handful.datasets import tables
-from handful.datasets.tables import TableFile, first, read_matrix
+from handful.datasets.tables import TableFile, read_matrix
 from handful.errors import DatasetError
 
 
@@ -81,9 +81,3 @@ def test_empty_and_unknown_files(tmp_path: Path) -> None:
         TableFile.open(tmp_path / "a.xls")
     with pytest.raises(DatasetError, match="does not exist"):
         TableFile.open(tmp_path / "a.csv")
-
-
-def test_first() -> None:
-    assert first(np.array([False, True, True])) == 1
-    assert first(np.array([False])) is None
-    assert first(np.array([], bool)) is None

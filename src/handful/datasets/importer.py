@@ -21,16 +21,14 @@ from handful.datasets.edge_sort import EdgeSort
 from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
 from handful.datasets.splits import drawn_split
 from handful.datasets.tables import (
-    UNNAMED,
-    ConversionError,
+    NotWholeError,
     Problems,
     Rows,
     Source,
     TableFile,
     arrow,
     as_text,
-    empty,
-    first,
+    is_missing,
     reading,
     resolved,
 )
@@ -232,7 +230,7 @@ def _read(
         listed.has(name)
     if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
         raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
-    if extra := [name for name in listed.names if name not in used and not name.startswith(UNNAMED)]:
+    if extra := [name for name in listed.named if name not in used]:
         say(
             f"{listed.path}: not used, since no model here takes features of edges: {', '.join(extra)}. One column of "
             "numbers can be the weight of the edges"
@@ -283,17 +281,17 @@ def _read_nodes(
         schema.check(table, say)
         return table, schema
     problems = Problems()
-    id, split, labels = "", None, _labels(source, columns, problems)
-    with problems.collected():
-        id = _find(source, "id", columns.id, needed=True)
-    with problems.collected():
-        split = _find(source, "split", columns.split)
-    for name in (*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.ignore):
+    label = _find(source, "label", None) if columns.label is None else columns.label
+    labels = (label,) if isinstance(label, str) else tuple(label or ())
+    chosen = (*(columns.features or ()), *columns.categorical, *columns.hashed)
+    for name in (columns.id, columns.split, *labels, *chosen, *columns.ignore):
         with problems.collected():
-            source.has(name)
-            if name in labels and name not in columns.ignore:
+            if name is not None:
+                source.has(name)
+            if name in labels and name in chosen and name not in columns.ignore:
                 raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
     problems.tell()
+    id, split = _find(source, "id", columns.id, needed=True), _find(source, "split", columns.split)
     if not labels:
         looked = ", ".join(USUAL["label"])
         say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
@@ -319,23 +317,12 @@ def _read_nodes(
     return table, Schema(id, roles, found, labels, how.task, classes, split, ignored, rows, training)
 
 
-def _labels(source: TableFile, columns: Columns, problems: Problems) -> tuple[str, ...]:
-    """The columns of labels: the chosen ones, else that of a usual name."""
-    chosen = [columns.label] if isinstance(columns.label, str) else columns.label
-    with problems.collected():
-        if chosen is not None:
-            return tuple(source.has(name) for name in chosen)
-        return tuple(name for name in [_find(source, "label", None)] if name is not None)
-    return ()
-
-
 def _feature_names(source: TableFile, columns: Columns, used: set[Any]) -> list[str]:
     """The columns that are features: the chosen ones, else all that are nothing else."""
     if columns.features is not None:
         chosen = {*columns.features, *columns.categorical, *columns.hashed}
         return [name for name in source.names if name in chosen and name not in columns.ignore]
-    skipped = {*used, *columns.ignore}
-    return [name for name in source.names if name not in skipped and not name.startswith(UNNAMED)]
+    return [name for name in source.named if name not in {*used, *columns.ignore}]
 
 
 def _texts(names: Sequence[str | None]) -> dict[str, Any]:
@@ -367,12 +354,8 @@ def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:
     if y is None or not masks:
         return masks if masks and masks["train_mask"].any() else {}
     known = y >= 0 if y.dtype.kind == "i" else ~np.isnan(y).all(axis=tuple(range(1, y.ndim)))
-    unlabelled = np.flatnonzero(np.logical_or.reduce(list(masks.values())) & ~known)
-    if len(unlabelled):
-        raise DatasetError(
-            f"{table.row(unlabelled[0])}: the node is in a split but has no '{schema.labels[0]}' "
-            f"({len(unlabelled):,} such rows): leave its split empty"
-        )
+    unlabelled = np.logical_or.reduce(list(masks.values())) & ~known
+    table.refuse(unlabelled, f"the node is in a split but has no '{schema.labels[0]}': leave its split empty")
     return masks
 
 
@@ -384,9 +367,7 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
         return {}
     values = [(value or "").strip().lower() for value in table.text(name).to_pylist()]
     codes = np.array([SPLIT_VALUES.get(value, -2) if value else -1 for value in values])
-    wrong = first(codes == -2)
-    if wrong is not None:
-        raise DatasetError(f"{table.row(wrong)}: '{values[wrong]}' is not a split: use train, val, test or empty")
+    table.refuse(codes == -2, "'{}' is not a split: use train, val, test or empty", values)
     return {mask: codes == i for i, mask in enumerate(MASKS)}
 
 
@@ -409,21 +390,13 @@ def _padded(found: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]
 def _check_ids(table: Rows, name: str) -> Any:
     """The ids of a node table, int64 or text; none is missing, and none is there twice."""
     column = table.column(name)
-    if column.null_count:
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        raise DatasetError(f"{table.row(int(missing.argmax()))}: the node has no '{name}'{_such(column.null_count)}")
+    table.refuse(is_missing(column), f"the node has no '{name}'")
     with reading(table.source.path):
         ids = _plain_ids(column, f"{table.source.path}: column '{name}'")
     codes = ids.dictionary_encode().indices.to_numpy()
-    again = first(np.diff(np.maximum.accumulate(codes)) == 0)
-    if again is not None:
-        twice = _such(len(ids) - int(codes.max()) - 1)
-        raise DatasetError(f"{table.row(again + 1)}: node '{ids[again + 1]}' is there a second time{twice}")
+    again = np.append(False, np.diff(np.maximum.accumulate(codes)) == 0)
+    table.refuse(again, "node '{}' is there a second time", ids)
     return ids
-
-
-def _such(rows: int) -> str:
-    return f" ({rows:,} such rows)" if rows > 1 else ""
 
 
 def _plain_ids(column: Any, where: str) -> Any:
@@ -444,9 +417,9 @@ def _plain_ids(column: Any, where: str) -> Any:
 def _whole(column: Any, where: str) -> Any:
     """Floating-point ids as integers; refused where they are not, or may not be, the numbers that were meant."""
     numbers = column.to_numpy(zero_copy_only=False)
-    wrong = first(~((numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)) & ~np.isnan(numbers))
-    if wrong is not None:
-        raise DatasetError(f"{where} holds floating-point numbers ({numbers[wrong]}): ids are integers or text")
+    wrong = numbers[~((numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)) & ~np.isnan(numbers)]
+    if len(wrong):
+        raise DatasetError(f"{where} holds floating-point numbers ({wrong[0]}): ids are integers or text")
     return column.cast(arrow().int64())
 
 
@@ -533,9 +506,8 @@ class _EdgeReader:
         if known is None or pa.types.is_integer(known.type):
             try:
                 return self._scan(known, pa.int64())
-            except ConversionError as error:
-                if error.wanted != "int64":
-                    raise
+            except NotWholeError:
+                pass
         return self._scan(pa.array([], pa.string()) if known is None else as_text(known), pa.string(), known is None)
 
     def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Found:
@@ -548,7 +520,7 @@ class _EdgeReader:
         for row, block in self.table.blocks(list(types), types):
             sides = [self._side(block.column(end), end, kind) for end in ends]
             for end, side in zip(ends, sides, strict=True):
-                absent.add(side.is_null().to_numpy(zero_copy_only=False), row, f"the edge has no '{end}'")
+                absent.add(is_missing(side), row, f"the edge has no '{end}'")
             if absent.count:
                 continue
             if ids is None:
@@ -580,7 +552,7 @@ class _EdgeReader:
         problems = Problems()
         problems.found = [f"{path}, {wrong}" for wrong in (absent, strange, unweighted) if wrong.count]
         problems.tell()
-        edge_index, weights = blocks.joined(path)
+        edge_index, weights = blocks.joined()
         if ids is not None:
             return _Found(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
         edge_index, num_nodes, own = self._numbered(edge_index)
@@ -602,7 +574,7 @@ class _EdgeReader:
                 raise pa.ArrowInvalid
             return side.cast(kind)
         except pa.ArrowInvalid:
-            raise ConversionError(f"{self.table.path}: column '{end}' holds {side.type}", "int64") from None
+            raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}") from None
 
     def _numbered(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
         """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
@@ -642,14 +614,12 @@ class _Blocks:
         with naming(self.path), self.path.open("ab") as file:
             file.write(edges.astype(np.int32, copy=False).reshape(-1).view(np.uint8).data)
 
-    def joined(self, where: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    def joined(self) -> tuple[np.ndarray, np.ndarray | None]:
         """One ``edge_index`` and one vector of weights of all blocks; those of a file are mapped into memory."""
-        if self.path is not None and self.path.exists():
+        if self.path is not None:
             size = self.path.stat().st_size
             ends = np.memmap(self.path, np.int32, "r") if size else np.empty(0, np.int32)
             return ends.reshape(-1, 2).T, None
-        if not self._held:
-            raise empty(where)
         sources, targets, *weights = ([block[i] for block in self._held] for i in range(len(self._held[0])))
         edge_index = np.empty(
             (2, sum(map(len, sources))), np.result_type(*{part.dtype for part in (*sources, *targets)})

@@ -21,7 +21,7 @@ from handful.datasets.arrays import ArrayFile, whole
 from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
-from handful.datasets.tables import TableFile, first, read_matrix
+from handful.datasets.tables import TableFile, read_matrix
 from handful.errors import DatasetError, blaming
 from handful.graph import MASKS, Graph
 
@@ -109,9 +109,8 @@ def _split(folder: Path, num_nodes: int) -> Masks:
     for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
         path = folder / f"{part}.csv.gz"
         nodes = read_matrix(path, np.int64)[0]
-        at = first((nodes < 0) | (nodes >= num_nodes))
-        if at is not None:
-            raise DatasetError(f"{path}, row {at + 1}: {nodes[at]} is not a node: there are {num_nodes:,}")
+        if len(wrong := nodes[(nodes < 0) | (nodes >= num_nodes)]):
+            raise DatasetError(f"{path}: {wrong[0]} is not a node: there are {num_nodes:,}")
         masks[mask] = torch.zeros(num_nodes, dtype=torch.bool)
         masks[mask][torch.from_numpy(nodes)] = True
     return masks

@@ -119,7 +119,8 @@ def _download(url: str, part: Path) -> None:
     """
     tag = part.with_name(f"{part.name}.tag")
     have = part.stat().st_size if part.exists() else 0
-    with _opened(url, have, tag.read_text() if have and tag.exists() else "") as response:
+    version = tag.read_text() if have and tag.exists() else ""
+    with _opened(url, {"Range": f"bytes={have}-", "If-Range": version} if version else {}) as response:
         headers = response.headers
         if headers.get_content_type() == "text/html":
             raise OSError("it is a web page, and not the file")
@@ -141,15 +142,13 @@ def _download(url: str, part: Path) -> None:
     tag.unlink()
 
 
-def _opened(url: str, have: int, version: str) -> Any:
+def _opened(url: str, resume: dict[str, str]) -> Any:
     headers = {"User-Agent": "handful", "Accept-Encoding": "identity"}
-    if have and version:
-        try:
-            resume = {"Range": f"bytes={have}-", "If-Range": version}
-            return urlopen(Request(url, headers=headers | resume), timeout=TIMEOUT_SECONDS)
-        except HTTPError as error:
-            if error.code != 416:  # The server has nothing beyond what we have: download it again from the start.
-                raise
+    try:
+        return urlopen(Request(url, headers=headers | resume), timeout=TIMEOUT_SECONDS)
+    except HTTPError as error:
+        if error.code != 416:  # The server has nothing beyond what we have: download it again from the start.
+            raise
     return urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
 
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_h
 
 import numpy as np
 
-from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_text, first, reading
+from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_text, is_missing, reading
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table
@@ -182,9 +182,9 @@ class Column:
             _hash_words(rows.text(self.name), out)
             return
         values, missing = _values(rows, self.name, self.kind, self.size)
+        if not self.fill:
+            rows.refuse(missing, f"'{self.name}' is missing")
         if missing.any():
-            if not self.fill:
-                raise DatasetError(f"{rows.row(int(missing.argmax()))}: '{self.name}' is missing")
             if not self.missing:
                 say(f"'{self.name}' is missing in {int(missing.sum()):,} rows, and was in none before: it is filled")
             values = np.where(missing[:, None], self.fill, values)
@@ -443,9 +443,9 @@ def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: 
     values, absent = _values(rows, name, kind, None)
     if absent.all():
         return None
+    if how.impute == "error":
+        rows.refuse(absent, f"'{name}' is missing: fill it, or ignore it")
     count = int(absent.sum())
-    if count and how.impute == "error":
-        raise DatasetError(f"{rows.row(int(absent.argmax()))}: '{name}' is missing: fill it, or ignore it")
     known = values[fitted & ~absent] if (fitted & ~absent).any() else values[~absent]
     middle = np.median(known, axis=0)
     fill = () if how.impute == "error" else np.round(middle) if kind == "boolean" else middle
@@ -563,11 +563,8 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
     column = rows.column(name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         numbers = rows.numbers(name, missing=True)
-        at = first(~np.isnan(numbers) & (numbers != np.round(numbers)))
-        if at is not None:
-            raise DatasetError(
-                f"{rows.row(at)}: label {numbers[at]} is a fraction, not a class: is it a --task regression?"
-            )
+        fractions = ~np.isnan(numbers) & (numbers != np.round(numbers))
+        rows.refuse(fractions, "label {} is a fraction, not a class: is it a --task regression?", numbers)
         with reading(rows.source.path):
             column = pa.compute.cast(pa.array(numbers, from_pandas=True), pa.int64())
     if pa.types.is_signed_integer(column.type):
@@ -582,9 +579,7 @@ def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
     values = np.concatenate([_values(rows, name, "number", 1)[0] for name in labels], axis=1)
     if task == "regression":
         return values[:, 0].astype(np.float32)
-    wrong = first(np.asarray((~np.isnan(values) & (values != 0) & (values != 1)).any(axis=1)))
-    if wrong is not None:
-        raise DatasetError(f"{rows.row(wrong)}: the labels of a multi-label task are 0 or 1")
+    rows.refuse(_is_no_bit(values).any(axis=1), "the labels of a multi-label task are 0 or 1")
     return values.astype(np.float32)
 
 
@@ -606,28 +601,29 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
     if kind == "vector":
         return _vectors(rows, name, column, size)
     values = rows.numbers(name, missing=True)
-    if kind == "boolean" and (at := first(~np.isnan(values) & (values != 0) & (values != 1))) is not None:
-        raise DatasetError(f"{rows.row(at)}: '{name}' is {values[at]:g}, and was true or false before")
+    if kind == "boolean":
+        rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
     return values[:, None], np.isnan(values)
+
+
+def _is_no_bit(values: np.ndarray) -> np.ndarray:
+    """Where a number is neither 0 nor 1 nor missing."""
+    return ~np.isnan(values) & (values != 0) & (values != 1)
 
 
 def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     pa = arrow()
-    missing = column.is_null().to_numpy(zero_copy_only=False)
+    missing = is_missing(column)
     if missing.all():
         return np.zeros((len(rows), size or 1)), missing
     with reading(rows.source.path):
         flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     size = size or int(lengths[~missing][0])
-    ragged = first(~missing & (lengths != max(size, 1)))
-    if ragged is not None:
-        raise DatasetError(f"{rows.row(ragged)}: '{name}' has {lengths[ragged]} values, and others have {size}")
+    rows.refuse(~missing & (lengths != max(size, 1)), f"'{name}' has {{}} values, and others have {size}", lengths)
     values = np.zeros((len(rows), size))
     values[~missing] = flat.reshape(-1, size)
-    at = first(np.asarray(~np.isfinite(values).all(axis=1)))
-    if at is not None:
-        raise DatasetError(f"{rows.row(at)}: '{name}' holds a value that is missing or not finite")
+    rows.refuse(~np.isfinite(values).all(axis=1), f"'{name}' holds a value that is missing or not finite")
     return values, missing
 
 

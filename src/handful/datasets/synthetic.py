@@ -203,13 +203,6 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
     return y
 
 
-def topology(model: BlockModel, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``indptr`` and ``indices`` of the model; ``member`` lists the nodes class by class, heaviest first."""
-    pairs = _Pairs(model, member)
-    first = pairs.first(0, model.nodes)
-    return simple_rows(first, member, pairs.ends(0, first))
-
-
 # -- features -------------------------------------------------------------------------------------------------------
 
 
@@ -234,7 +227,9 @@ def generate(model: BlockModel) -> Graph:
     masks: dict[str, Any] = random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT))
     member = _order(model)
     y = _classes(model, member)
-    indptr, indices = topology(model, member)
+    pairs = _Pairs(model, member)
+    first = pairs.first(0, model.nodes)
+    indptr, indices = simple_rows(first, member, pairs.ends(0, first))
     x = None
     if model.features:
         x = torch.empty(model.nodes, model.features, dtype=model.dtype)

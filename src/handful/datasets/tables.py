@@ -27,7 +27,7 @@ HEADER_BYTES = 1 << 22
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 UNNAMED = "unnamed "
-"""What a column without a name in the header is called, with its place: pandas writes its index so."""
+"""What a column without a name in the header is called, with its place."""
 Source = Any
 """A path; or a table in memory, of pandas, polars, pyarrow or anything else that exports Arrow."""
 
@@ -44,12 +44,8 @@ def arrow() -> Any:
     return pyarrow
 
 
-class ConversionError(DatasetError):
-    """A value that is not of the type that its column must have."""
-
-    def __init__(self, text: str, wanted: str) -> None:
-        super().__init__(text)
-        self.wanted = wanted
+class NotWholeError(DatasetError):
+    """A value in a column that must hold whole numbers."""
 
 
 @contextmanager
@@ -65,8 +61,9 @@ def reading(path: Path) -> Iterator[None]:
         row = re.search(r"Row #(\d+): (.*)", said)
         value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
         if row and value:
+            kind = NotWholeError if value[1] == "int64" else DatasetError
             what = f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
-            raise ConversionError(f"{path}, row {row[1]}: {what}", value[1]) from None
+            raise kind(f"{path}, row {row[1]}: {what}") from None
         if row:
             plainly = re.sub(r"Expected (\d+) columns, got (\d+).*", r"\2 columns where there should be \1", row[2])
             raise DatasetError(f"{path}, row {row[1]}: {plainly}") from None
@@ -122,6 +119,11 @@ class TableFile:
             return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter)
         return cls(path, tuple(cells), skip + 2, delimiter)
 
+    @property
+    def named(self) -> list[str]:
+        """The columns that have a name in the header: pandas writes its index without one."""
+        return [name for name in self.names if not name.startswith(UNNAMED)]
+
     def has(self, name: str) -> str:
         """``name``, if there is a column of that name."""
         if name not in self.names:
@@ -144,6 +146,8 @@ class TableFile:
                 if len(block):
                     yield row, block
                 row += len(block)
+        if row == self.first_row:
+            raise empty(self.path)
 
     def _batches(self, names: list[str], types: dict[str, Any], multiline: bool) -> Iterator[Any]:
         pa = arrow()
@@ -170,10 +174,7 @@ class TableFile:
         Where the number of rows is known, ``count``, a table of another length is refused as cut short or too long.
         """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
-        blocks = [block for _, block in self.blocks(wanted, types, multiline=True)]
-        if not blocks:
-            raise empty(self.path)
-        table = arrow().Table.from_batches(blocks)
+        table = arrow().Table.from_batches([block for _, block in self.blocks(wanted, types, multiline=True)])
         if count is not None and len(table) != count:
             raise DatasetError(f"{self.path} has {len(table):,} rows where there should be {count:,}: fetch it again")
         return Rows(self, table)
@@ -201,9 +202,13 @@ class Rows:
         with reading(self.source.path):
             return as_text(self.column(name))
 
-    def row(self, place: int) -> str:
-        """Where the row at ``place`` is, for messages."""
-        return f"{self.source.path}, row {self.source.first_row + place}"
+    def refuse(self, wrong: np.ndarray, words: str, values: Any = None) -> None:
+        """Refuse the table if ``wrong`` is true of a row; ``words`` tell of the first, with its value for ``{}``."""
+        at = np.flatnonzero(wrong)
+        if len(at):
+            told = words if values is None else words.replace("{}", str(values[at[0]]))
+            more = f" ({len(at):,} such rows)" if len(at) > 1 else ""
+            raise DatasetError(f"{self.source.path}, row {self.source.first_row + at[0]}: {told}{more}")
 
     def numbers(self, name: str, missing: bool = False) -> np.ndarray:
         """A column of numbers as float64, dates and durations in days, times of day in hours.
@@ -212,10 +217,9 @@ class Rows:
         """
         with reading(self.source.path):
             values = _as_floats(self.column(name))
-        at = first(np.isinf(values) if missing else ~np.isfinite(values))
-        if at is not None:
-            what = "is missing" if np.isnan(values[at]) else f"is {values[at]}, which is not finite"
-            raise DatasetError(f"{self.row(at)}: '{name}' {what}: fill it, or leave the column out")
+        self.refuse(np.isinf(values), f"'{name}' is {{}}, which is not finite", values)
+        if not missing:
+            self.refuse(np.isnan(values), f"'{name}' is missing: fill it, or leave the column out")
         return values
 
 
@@ -232,6 +236,12 @@ def resolved(column: Any) -> Any:
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.string())
     return column
+
+
+def is_missing(column: Any) -> np.ndarray:
+    """Which values of a pyarrow column are missing."""
+    missing: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
+    return missing
 
 
 def _as_floats(column: Any) -> np.ndarray:
@@ -293,12 +303,6 @@ def _first_lines(path: Path) -> list[str]:
     return lines if len(block) < HEADER_BYTES else lines[:-1]
 
 
-def first(wrong: np.ndarray) -> int | None:
-    """The first place where ``wrong`` is true, or ``None``."""
-    at = int(wrong.argmax()) if len(wrong) else 0
-    return at if len(wrong) and wrong[at] else None
-
-
 def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int | None = None) -> np.ndarray:
     """A CSV file of numbers, none of them missing, as an array ``(columns, rows)``.
 
@@ -312,7 +316,5 @@ def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int |
     names = source.names[:columns]
     rows = source.read(names, dict.fromkeys(names, arrow().from_numpy_dtype(np.dtype(dtype))), count)
     for name in names:
-        at = first(rows.column(name).is_null().to_numpy(zero_copy_only=False))
-        if at is not None:
-            raise DatasetError(f"{rows.row(at)}: a value is missing ({name})")
+        rows.refuse(is_missing(rows.column(name)), f"a value is missing ({name})")
     return np.stack([rows.column(name).to_numpy() for name in names])
