@@ -450,3 +450,11 @@ def test_what_needs_memory_is_refused_and_leaves_nothing(tmp_path: Path) -> None
         assert not (tmp_path / "g").exists()
         assert not list(tmp_path.glob(".g*"))
     assert_same_bytes(text, None, tmp_path)
+
+
+def test_ids_that_turn_out_to_be_text_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 64)
+    ends = np.arange(100).reshape(50, 2)
+    names = [str(i) for i in range(99)] + ["x"]
+    assert_same_bytes(an_edge_list(tmp_path / "edges.csv", ends, names), None, tmp_path)
+    assert open_graph(tmp_path / "pieces").num_edges == 50

@@ -469,9 +469,8 @@ class _Ids:
 
 @dataclass
 class _Wrong:
-    """Rows of a table in which something is wrong: how many, the first three in words, and what to do about them."""
+    """Rows of a table in which something is wrong: how many, and the first three in words."""
 
-    advice: str = ""
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
@@ -484,7 +483,7 @@ class _Wrong:
 
     def __str__(self) -> str:
         more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
-        return "; ".join(self.shown) + more + self.advice
+        return "; ".join(self.shown) + more
 
 
 @dataclass(frozen=True)
@@ -543,14 +542,12 @@ class _EdgeReader:
                 parts = [part[kept] for part in parts]
             blocks.append(parts)
             self.progress(len(block))
+        problems = Problems()
+        problems.found = [f"{path}, {wrong}" for wrong in (absent, unweighted) if wrong.count]
         if strange.count and ids is not None:
             such = " and ".join(f"'{id}'" for id in ids.known[:2].to_pylist())
-            strange.advice = (
-                f": add them to it (its ids are such as {such}), or say that unknown ids are to be skipped "
-            )
-            strange.advice += "or added"
-        problems = Problems()
-        problems.found = [f"{path}, {wrong}" for wrong in (absent, strange, unweighted) if wrong.count]
+            advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
+            problems.found.append(f"{path}, {strange}: {advice}")
         problems.tell()
         edge_index, weights = blocks.joined()
         if ids is not None:
@@ -560,21 +557,15 @@ class _EdgeReader:
 
     def _side(self, side: Any, end: str, kind: Any) -> Any:
         """One end of the edges of a block, as ids of type ``kind``."""
-        pa = arrow()
         if side.type == kind:
             return side
-        side = resolved(side)
-        if pa.types.is_floating(side.type):
-            side = _whole(side, f"{self.table.path}: column '{end}'")
-        if pa.types.is_string(kind):
-            with reading(self.table.path):
-                return as_text(side)
-        try:
-            if not pa.types.is_integer(side.type):
-                raise pa.ArrowInvalid
-            return side.cast(kind)
-        except pa.ArrowInvalid:
-            raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}") from None
+        with reading(self.table.path):
+            ids = _plain_ids(resolved(side), f"{self.table.path}: column '{end}'")
+            if arrow().types.is_string(kind):
+                return as_text(ids)
+        if ids.type != kind:
+            raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}")
+        return ids
 
     def _numbered(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
         """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
@@ -602,6 +593,8 @@ class _Blocks:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._held: list[list[np.ndarray]] = []
+        if path is not None:
+            path.unlink(missing_ok=True)
 
     def append(self, block: list[np.ndarray]) -> None:
         """Add a block."""

@@ -103,11 +103,11 @@ class Handling:
     undirected: bool = False
 
     def __post_init__(self) -> None:
-        kinds = {"task": Task, "impute": Impute, "scale": Scale, "unknown": Unknown, "repeated": Repeated}
+        kinds = {"task": Task, "impute": Impute, "scale": Scale, "unknown": Unknown, "repeated": Repeated | None}
         for name, kind in kinds.items():
-            value = getattr(self, name)
-            if value not in get_args(kind) and not (name == "repeated" and value is None):
-                raise DatasetError(f"{name} takes {', '.join(get_args(kind))}, got {value!r}")
+            if not _is_a(getattr(self, name), kind):
+                choices = get_args(Repeated if name == "repeated" else kind)
+                raise DatasetError(f"{name} takes {', '.join(choices)}, got {getattr(self, name)!r}")
 
 
 # -- what was decided and fitted --------------------------------------------------------------------------------------
