@@ -194,6 +194,7 @@ def test_broken_binary(tmp_path: Path) -> None:
         read_ogb(folder, "time", "g")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "ogbn_arxiv_partial").exists(), reason="the shared data are absent")
 def test_the_real_labels_and_split_of_arxiv(tmp_path: Path) -> None:
     folder = tmp_path / "ogbn_arxiv"
