@@ -22,6 +22,7 @@ PLAIN = {
     "ö": r"\"o",
     "ü": r"\"u",
 }
+ESCAPES = str.maketrans(PLAIN)
 MATH = {
     "±": r"\pm",
     "×": r"\times",
@@ -114,14 +115,9 @@ def latex_text(text: str) -> str:
     >>> latex_text("72.51 ± 0.19 %")
     '72.51 $\\\\pm$ 0.19 \\\\%'
     """
-    out, at = [], 0
-    for match in SIGNS.finditer(text):
+
+    def formula(match: re.Match[str]) -> str:
         sign = match[0]
-        formula = MATH[sign] if sign in MATH else rf"\{ACCENTS[sign[1]]}{{{sign[0]}}}"
-        out += [_escaped(text[at : match.start()]), f"${formula}$"]
-        at = match.end()
-    return "".join([*out, _escaped(text[at:])])
+        return f"${MATH[sign]}$" if sign in MATH else rf"$\{ACCENTS[sign[1]]}{{{sign[0]}}}$"
 
-
-def _escaped(text: str) -> str:
-    return "".join(PLAIN.get(char, char) for char in text)
+    return SIGNS.sub(formula, text.translate(ESCAPES))
