@@ -22,7 +22,6 @@ from handful.theory.implicit import (
     implicit_terms,
     modified_loss,
     regulariser_coefficient,
-    repeated_terms,
     without_dropout,
 )
 from handful.training.loop import batch_loss
@@ -140,22 +139,6 @@ def test_batches_run_over_epochs_and_pass_over_those_without_a_step() -> None:
     assert all(len(batch.targets) for batch in batches)
     kept = [b.nodes.tolist() for e in range(20) for b in RandomNodes(20).epoch(graph, 1, e) if len(b.targets)]
     assert [b.nodes.tolist() for b in batches] == kept[:30]
-
-
-def test_repeats_start_every_sampler_from_the_same_weights() -> None:
-    graph = small_graph()
-    make = partial(hf.SAGE, 5, 3, hidden=8, layers=2)
-    torch.manual_seed(0)
-    state = torch.random.get_rng_state()
-    seen: list[int] = []
-    one = list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7, lambda batch, _: seen.append(batch.num_nodes)))
-    other = list(repeated_terms(make, graph, RandomNodes(5), 4, 3, 7))
-    assert [t.full_loss for t in one] == [t.full_loss for t in other]
-    assert len({t.full_loss for t in one}) == 3
-    assert len(seen) == 12
-    assert one[0].nodes == 45
-    assert one == list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7))
-    assert torch.equal(state, torch.random.get_rng_state())
 
 
 def test_smaller_batches_have_more_variance() -> None:
