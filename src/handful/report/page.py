@@ -122,7 +122,8 @@ def _drawn(finding: Finding, chart: Chart) -> dict[str, Any]:
 
 
 @cache
-def _surroundings() -> Environment:
+def template(name: str) -> Template:
+    """A template among the assets."""
     made = Environment(
         loader=PackageLoader("handful.report", "assets"),
         autoescape=True,
@@ -131,12 +132,7 @@ def _surroundings() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
-    return made
-
-
-def template(name: str) -> Template:
-    """A template among the assets."""
-    return _surroundings().get_template(name)
+    return made.get_template(name)
 
 
 @cache

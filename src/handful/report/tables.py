@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from csv import writer
+from importlib.resources import files
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
@@ -12,39 +14,8 @@ from rich.text import Text
 
 from handful.finding import Table
 
-PLAIN = {
-    "\\": r"\textbackslash{}",
-    **{char: "\\" + char for char in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-    "…": r"\ldots{}",
-    "ö": r"\"o",
-    "ü": r"\"u",
-}
-ESCAPES = str.maketrans(PLAIN)
-MATH = {
-    "±": r"\pm",
-    "×": r"\times",
-    "·": r"\cdot",
-    "−": "-",
-    "≠": r"\neq",
-    "≥": r"\geq",
-    "≤": r"\leq",
-    "∝": r"\propto",
-    "∇": r"\nabla",
-    "‖": r"\|",
-    "|": "|",
-    "<": "<",
-    ">": ">",
-    "Δ": r"\Delta",
-    "α": r"\alpha",
-    "σ": r"\sigma",
-    "²": "^2",
-    "ᵖ": "^p",
-    "→": r"\to",
-}
-ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
+LATEX = json.loads((files("handful.report") / "assets" / "latex.json").read_text(encoding="utf-8"))
+PLAIN, MATH, ACCENTS = (LATEX[kind] for kind in ("escapes", "signs", "accents"))
 SIGNS = re.compile(rf"(?:\w[{''.join(ACCENTS)}]|[{re.escape(''.join(MATH))}])")
 
 
@@ -120,4 +91,4 @@ def latex_text(text: str) -> str:
         sign = match[0]
         return f"${MATH[sign]}$" if sign in MATH else rf"$\{ACCENTS[sign[1]]}{{{sign[0]}}}$"
 
-    return SIGNS.sub(formula, text.translate(ESCAPES))
+    return SIGNS.sub(formula, text.translate(str.maketrans(PLAIN)))

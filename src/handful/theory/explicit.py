@@ -58,14 +58,12 @@ def variance_gradient(
         for batch, seed in batches:
             seed_step(model, seed)
             loss = batch_loss(model, batch, losses=losses, class_weight=class_weight)
-            slopes = torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True)
-            pairs = [(g, g.detach() - at) for g, at in zip(slopes, mean, strict=True) if g is not None]
-            spread += sum(float(off.square().sum()) for _, off in pairs)
-            inner = torch.stack([(g * off).sum() for g, off in pairs]).sum()
-            products = torch.autograd.grad(inner, weights, allow_unused=True)
-            for sum_, product in zip(total, products, strict=True):
-                if product is not None:
-                    sum_ += product * (2 / len(batches))
+            slopes = torch.autograd.grad(loss, weights, create_graph=True, materialize_grads=True)
+            deviations = [slope.detach() - at for slope, at in zip(slopes, mean, strict=True)]
+            spread += sum(float(off.square().sum()) for off in deviations)
+            inner = torch.stack([(g * off).sum() for g, off in zip(slopes, deviations, strict=True)]).sum()
+            products = torch.autograd.grad(inner, weights, materialize_grads=True)
+            total = [sum_ + product * (2 / len(batches)) for sum_, product in zip(total, products, strict=True)]
     return spread / len(batches), total
 
 

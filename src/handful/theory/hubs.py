@@ -114,11 +114,8 @@ def expected_edges(graph: Graph, parts: int, inclusion: np.ndarray) -> float:
     source, target = graph.edge_index.cpu().numpy()
     loops = source == target
     own = float(np.sum(1 + (parts - 1) * inclusion[source[loops]]))
-    if loops.all():
-        return own
-    return own + float(
-        expected_copies(graph.num_nodes, parts, inclusion[source[~loops]], inclusion[target[~loops]]).sum()
-    )
+    ends = inclusion[source[~loops]], inclusion[target[~loops]]
+    return own + float(expected_copies(graph.num_nodes, parts, *ends).sum())
 
 
 def helpers_law(inclusion: ArrayLike) -> FloatArray:

@@ -163,9 +163,8 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
     tensor([3., 4., 1.])
     """
     weights = [p for p in model.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-    found = zip(gradients, weights, strict=True)
-    return torch.cat([(torch.zeros_like(w) if g is None else g).flatten() for g, w in found])
+    gradients = torch.autograd.grad(loss, weights, materialize_grads=True)
+    return torch.cat([gradient.flatten() for gradient in gradients])
 
 
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
