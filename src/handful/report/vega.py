@@ -27,8 +27,9 @@ COLORS: dict[str, list[str]] = json.loads((ASSETS / "colors.json").read_text(enc
 """Light and dark. A specification has the light ones; the page puts the variables of its style in their place."""
 LIGHT = {name: light for name, (light, _) in COLORS.items()}
 PALETTE = [*LIGHT.values()][5:]
-LOOK: dict[str, Any] = json.loads(Template((ASSETS / "chart.json").read_text(encoding="utf-8")).substitute(LIGHT))
-SHARED: dict[str, Any] = LOOK["shared"]
+TEXT = Template((ASSETS / "chart.json").read_text(encoding="utf-8"))
+LOOK: dict[str, dict[str, Any]] = json.loads(TEXT.substitute(LIGHT))
+SHARED = LOOK["shared"]
 """What every specification has: the look, the names of hidden series, and the width of the page's plot if known."""
 FORMATS = ("svg", "png", "pdf")
 FEW = 24
