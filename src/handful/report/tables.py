@@ -61,23 +61,19 @@ def csv(table: Table) -> str:
 def latex(table: Table) -> str:
     """The table as a float with its title as the caption; the document needs ``\\usepackage{booktabs}``."""
     marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\textit{{{}}}"}
+    head = list(map(latex_text, table.head))
     rows = [[marks[cell.rank].format(latex_text(cell.text)) for cell in row] for row in table.rows]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{latex_text(table.title)}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
-            r"\toprule",
-            " & ".join(map(latex_text, table.head)) + r" \\",
-            r"\midrule",
-            *(" & ".join(row) + r" \\" for row in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    lines = [" & ".join(row) + " \\\\\n" for row in (head, *rows)]
+    return rf"""\begin{{table}}
+\centering
+\caption{{{latex_text(table.title)}}}
+\begin{{tabular}}{{l{"r" * (len(head) - 1)}}}
+\toprule
+{lines[0]}\midrule
+{"".join(lines[1:])}\bottomrule
+\end{{tabular}}
+\end{{table}}
+"""
 
 
 def latex_text(text: str) -> str:

@@ -13,7 +13,7 @@ from handful.batch import Batch
 from handful.graph import Graph
 from handful.random import derived_seed
 from handful.samplers.base import Sampler
-from handful.statistics import mean_ci95
+from handful.statistics import finite_mean, mean_ci95
 from handful.theory.hubs import HubShare, largest_hubs
 from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, implicit_terms, initial_model
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
@@ -59,8 +59,7 @@ class Diagnosis:
     @property
     def hub_share(self) -> float:
         """The share of R that comes from the largest hubs; NaN where no repeat could tell."""
-        known = [share for share in self.hub_shares if np.isfinite(share)]
-        return float(np.mean(known)) if known else float("nan")
+        return finite_mean(self.hub_shares)
 
     def record(self) -> dict[str, Any]:
         """Everything that was measured: mean and 95% CI, and the value of every repeat."""

@@ -17,6 +17,7 @@ from handful.kernels.homophily import class_edges
 from handful.kernels.traverse import components, sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
+from handful.statistics import finite_mean
 
 
 @dataclass(frozen=True)
@@ -248,19 +249,13 @@ def structure(
                 found.append(part_structure(*topology, rng, labels, sources, sweeps))
                 if report is not None:
                     report(m)
-            rows.append([_mean(found, name) for name in MEASURES])
+            # distances are not defined in parts without edges, which are left out
+            rows.append([finite_mean([getattr(part, name) for part in found]) for name in MEASURES])
         table = np.array(rows, float)
         spread = table.std(0, ddof=1) if epochs > 1 else np.full(len(MEASURES), np.nan)
         summary = zip(MEASURES, table.mean(0), spread, strict=True)
         out.append({"m": m, **{name: {"mean": float(mean), "sd": float(sd)} for name, mean, sd in summary}})
     return out
-
-
-def _mean(found: Sequence[PartStructure], name: str) -> float:
-    """The mean over parts; distances are not defined in parts without edges, which are left out."""
-    values = np.array([getattr(part, name) for part in found], float)
-    values = values[np.isfinite(values)]
-    return float(values.mean()) if len(values) else float("nan")
 
 
 def _classes(graph: Graph) -> np.ndarray | None:
