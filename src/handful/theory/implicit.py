@@ -115,24 +115,22 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
     >>> drop.training, drop.p
     (False, 0.5)
     """
-    modes = [(module, module.training) for module in model.modules()]
-    rates = [
-        (module, name, rate)
+    before = [
+        (module, name, value)
         for module in model.modules()
-        for name in ("p", "dropout")
-        if isinstance(rate := getattr(module, name, None), float)
+        for name, kind in (("training", bool), ("p", float), ("dropout", float))
+        if isinstance(value := getattr(module, name, None), kind)
     ]
     model.train()
-    for module, name, _ in rates:
-        setattr(module, name, 0.0)
+    for module, name, _ in before:
+        if name != "training":
+            setattr(module, name, 0.0)
     try:
         with kept_buffers(model):
             yield
     finally:
-        for module, name, rate in rates:
-            setattr(module, name, rate)
-        for module, training in modes:
-            module.training = training
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:

@@ -156,6 +156,7 @@ def part_structure(
         starts = np.searchsorted(np.cumsum(others), rng.integers(0, others.sum(), sources), side="right")
     seen = sweep(indptr, indices, starts)
     weight = seen.reached - 1 if sources >= n else np.ones(len(starts))
+    distance = float(np.average(seen.total / (seen.reached - 1), weights=weight)) if len(starts) else float("nan")
     bound = int(seen.eccentricity.max(initial=0))
     # The first sweep starts at the hub of the largest component, which is central: the farthest node is then far out.
     at = int(np.argmax(np.where(label == size.argmax(), degree, -1))) if n else 0
@@ -170,9 +171,7 @@ def part_structure(
         components=count,
         largest_component=int(size.max()),
         diameter_lower_bound=bound,
-        average_distance=float(np.average(seen.total / (seen.reached - 1), weights=weight))
-        if len(starts)
-        else float("nan"),
+        average_distance=distance,
         homophily=homophilies(indptr, indices, y)[0],
     )
 
