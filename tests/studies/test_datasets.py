@@ -9,7 +9,7 @@ from handful.errors import DatasetError
 from handful.studies import Request, run_study
 from handful.studies.datasets import absent, here
 from handful.studies.paper_table import PAPER
-from handful.theory.dataset_statistics import COLUMNS
+from handful.theory.structure import COLUMNS
 from studies.smoke import smoke
 
 

@@ -57,7 +57,7 @@ def checked(place: Path) -> dict[str, Any]:
     """The paper's rows against what is known or, where the data are on disk, measured; and against each other."""
     from handful.datasets import load, sources
     from handful.studies.paper_table import PAPER, compared, inconsistencies
-    from handful.theory.dataset_statistics import statistics
+    from handful.theory.structure import statistics
 
     rows = []
     for name in PAPER:

@@ -26,7 +26,7 @@ def info(
 ) -> None:
     """The graph's statistics: size, density, components, homophily, distances, classes, features and split."""
     from handful.datasets import load
-    from handful.theory.dataset_statistics import statistics
+    from handful.theory.structure import statistics
 
     data = load(graph, split=split, root=root, seed=seed)
     found = statistics(data, sources, sweeps, seed).as_dict()

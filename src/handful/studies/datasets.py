@@ -9,7 +9,7 @@ from handful.errors import DatasetError
 from handful.finding import Cell, Finding, Table
 from handful.studies.paper_table import PAPER, compared
 from handful.studies.request import Request
-from handful.theory.dataset_statistics import COLUMNS, statistics
+from handful.theory.structure import COLUMNS, statistics
 from handful.vocabulary import spaced
 
 SHOWN = tuple(
