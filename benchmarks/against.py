@@ -27,7 +27,7 @@ from typing import Any
 from handful.bench.harness import Turns, measure_by_turns
 
 ROOT = Path(__file__).resolve().parents[1]
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = str(Path(__file__).with_name("worker.py"))
 GRAPHS = ("synthetic?nodes=1000000&degree=50&features=0", "debian")
 """What the pass and the epoch are measured on."""
 ROUNDS = {"pass": 11, "epoch": 5}
@@ -77,18 +77,18 @@ class Side:
 
     Args:
         source: the folder that holds the package.
-        graphs: what the works are done on.
+        worker: the script that does the works, and its arguments.
     """
 
-    def __init__(self, source: Path, graphs: Sequence[str] = GRAPHS) -> None:
-        command = [sys.executable, "-P", str(WORKER), *graphs]
+    def __init__(self, source: Path, worker: Sequence[str] = (WORKER, *GRAPHS)) -> None:
+        command = [sys.executable, "-P", *worker]
         environment = {**os.environ, "PYTHONPATH": str(source)}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )
         self.cpu: list[float] = []
         """The seconds of the processor that each work took, over all threads."""
-        package = Path(self._answer()["package"])
+        package = Path(self._answer()["package"]).resolve()
         if not package.is_relative_to(source.resolve()):
             self.close()
             raise RuntimeError(f"{package} was imported, which is not in {source}")

@@ -12,6 +12,7 @@ from scripts import script
 pytest.importorskip("torch_geometric")
 
 
+@pytest.mark.slow
 def test_the_numpy_reference_samples_what_the_kernel_samples() -> None:
     numpy_neighbors = script("neighbors").numpy_neighbors
     graph = generate(BlockModel(nodes=300, degree=10, features=0, seed=1))

@@ -32,6 +32,7 @@ def test_every_sampler_has_a_row_that_adds_up() -> None:
     assert len(samplers.notes(result)) > len(rows)
 
 
+@pytest.mark.slow
 def test_an_epoch_can_be_cut_short_and_training_left_out() -> None:
     result = samplers.bench_samplers(3000, 30_000, 1500, limit=0, training=None, layers=2, say=lambda word: None)
     assert result["training"] is None
