@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,7 +56,7 @@ def gpu(
     as_json: p.Json = False,
 ) -> None:
     """A training epoch on a GPU against PyG's and its matrix products alone, with memory: a table for an issue."""
-    from handful.bench.gpu import GRAPH, TOY, TOY_OPTIONS, bench_gpu, device_for_bench, gpu_table, notes
+    from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
     from handful.cli.options import experiment
     from handful.report.tables import markdown
     from handful.samplers import RandomNodes
@@ -66,9 +66,9 @@ def gpu(
     chosen = {**ctx.params, "graph": graph or (TOY if toy else GRAPH), "device": place}
     asked = experiment(chosen, TOY_OPTIONS if toy else None, sampler=RandomNodes(parts), seeds=(seed,))
     with console.status("loading the graph…") as status:
-        result = bench_gpu(asked, rounds, status.update)
-    table = gpu_table(result)
-    emit(result, as_json, [], f"{table.title}\n", markdown(table), *notes(result))
+        result = bench_epoch(asked, rounds, status.update, gpu=True)
+    table = epoch_table(result)
+    emit(result, as_json, [], f"{table.title}\n", markdown(table), *gpu_notes(result))
 
 
 @bench.command("loader")
@@ -81,12 +81,12 @@ def loader(
     threads: p.Threads = None,
     as_json: p.Json = False,
 ) -> None:
-    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory; and neighbour loading."""
-    from handful.bench.loader import bench_loader, in_words, loader_table, neighbors_table
+    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    from handful.bench.loader import bench_loader, describe_growth, loader_table
 
     with console.status("starting…") as status:
         result = bench_loader(nodes, edges, integers(parts, "--parts"), rounds, seed, status.update)
-    emit(result, as_json, [loader_table(result), neighbors_table(result)], in_words(result))
+    emit(result, as_json, [loader_table(result)], describe_growth(result))
 
 
 @bench.command("memory")
@@ -110,61 +110,15 @@ def memory(
     as_json: p.Json = False,
 ) -> None:
     """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process."""
-    from handful.bench.memory import GRAPH, WAYS, bench_memory, memory_table
+    from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
     from handful.cli.options import experiment
     from handful.samplers import RandomNodes
 
     asked = experiment({**ctx.params, "graph": graph or GRAPH}, sampler=RandomNodes(parts), seeds=(seed,))
-    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(WAYS)
+    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
     with console.status("starting…") as status:
         result = bench_memory(asked, chosen, pyg_steps, status.update)
     emit(result, as_json, [memory_table(result)])
-
-
-@bench.command("samplers")
-def samplers(
-    nodes: Annotated[int, typer.Option(help="Nodes of the synthetic graph.", min=1000)] = 2_450_000,
-    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=1000)] = 123_000_000,
-    seeds: Annotated[int, typer.Option(help="Its training nodes.", min=1)] = 200_000,
-    limit: Annotated[float, typer.Option(help="Seconds after which a sampler's epoch is cut short.")] = 20.0,
-    train: Annotated[bool, typer.Option(help="Time training steps of GraphSAGE on the batches too.")] = True,
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 3,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
-    """Edges per second of every sampler, the memory bandwidth of this machine, and the share of a training epoch."""
-    from handful.bench.samplers import bench_samplers, notes, samplers_table
-
-    with console.status("starting…") as status:
-        training = (hidden, layers) if train else None
-        result = bench_samplers(nodes, edges, seeds, limit, training, layers, status.update)
-    emit(result, as_json, [samplers_table(result)], *notes(result))
-
-
-@bench.command("ranks")
-def ranks(
-    ctx: typer.Context,
-    graph: Annotated[str, typer.Option(help=p.GRAPH_HELP)] = "debian",
-    split: p.Split = None,
-    root: p.Root = None,
-    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 4,
-    hidden: p.Hidden = None,
-    layers: p.Layers = None,
-    norm: p.Norm = None,
-    processes: Annotated[int, typer.Option(help="How many ranks, each with one thread.", min=2)] = 2,
-    rounds: RoundsOption = 5,
-    seed: SeedOption = 42,
-    as_json: p.Json = False,
-) -> None:
-    """Several ranks against one, a thread each: an epoch and an evaluation, in seconds and in processor time."""
-    from handful.bench.ranks import bench_ranks, ranks_table
-    from handful.cli.options import experiment
-    from handful.samplers import RandomNodes
-
-    asked = experiment(ctx.params, sampler=RandomNodes(parts), seeds=(seed,), parts_per_step=processes)
-    result = bench_ranks(asked, processes, rounds)
-    emit(result, as_json, [ranks_table(result)])
 
 
 @bench.command("scale")
@@ -186,10 +140,31 @@ def scale(
     as_json: p.Json = False,
 ) -> None:
     """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk."""
-    from handful.bench.scale import bench_scale, phases_table, scale_table, shapes_of
+    from handful.bench.scale import bench_scale, scale_tables
+    from handful.budget import as_bytes
+    from handful.experiment import Experiment
+    from handful.samplers import RandomNodes
 
-    shape = {"degree": degree, "features": features, "train": train, "parts": parts, "hidden": hidden}
-    shapes = shapes_of(integers(nodes, "--nodes"), memory, **shape, layers=layers, rounds=rounds, seed=seed)
+    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
+    model: dict[str, Any] = {"hidden": hidden, "layers": layers, "norm": "ln"}
+    sizes = integers(nodes, "--nodes")
+    asked = [
+        Experiment(f"synthetic?nodes={n}&{made}", sampler=RandomNodes(parts), seeds=(seed,), **model) for n in sizes
+    ]
     with console.status("starting…") as status:
-        result = bench_scale(shapes, folder, status.update)
-    emit(result, as_json, [scale_table(result), phases_table(result)])
+        result = bench_scale(asked, as_bytes(memory), rounds, folder, status.update)
+    emit(result, as_json, scale_tables(result))
+
+
+def _say_where_it_is(name: str) -> None:
+    """A bench that is a script of the repository keeps its name, and says how it is run."""
+
+    @bench.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+    def moved() -> None:
+        from handful.errors import HandfulError
+
+        raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
+
+
+for _name in ("ranks", "samplers"):
+    _say_where_it_is(_name)
