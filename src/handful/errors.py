@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -68,3 +69,38 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     shown = names if len(names) <= MANY else [*names[:MANY], f"… ({len(names)} in all)"]
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(shown)}"
     return f"there is no {kind} '{name}': {hint}"
+
+
+@contextmanager
+def blaming(where: object) -> Iterator[None]:
+    """Inside, an error of a graph names the file or folder that the graph comes from.
+
+    >>> with blaming("edges.csv"):
+    ...     raise GraphError("there is no node 7")
+    Traceback (most recent call last):
+        ...
+    handful.errors.GraphError: edges.csv: there is no node 7
+    """
+    try:
+        yield
+    except GraphError as error:
+        raise GraphError(f"{where}: {error}") from None
+
+
+@contextmanager
+def readable(what: object, advice: str) -> Iterator[None]:
+    """Inside, whatever a library raises of a broken file is one line with ``advice``: it may be of many kinds.
+
+    >>> with readable("a.zip", "fetch it again"):
+    ...     raise ValueError("bad magic")
+    Traceback (most recent call last):
+        ...
+    handful.errors.DatasetError: a.zip cannot be read (bad magic): fetch it again
+    """
+    try:
+        yield
+    except HandfulError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DatasetError(f"{what} cannot be read ({said}): {advice}") from None

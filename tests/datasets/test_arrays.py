@@ -3,12 +3,14 @@ from __future__ import annotations
 import io
 import tracemalloc
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import loadmat, savemat
 
-from handful.datasets.arrays import ArrayFile, whole
+from handful.datasets.arrays import ArrayFile, read_mat, whole
 from handful.datasets.registry import load
 from handful.errors import DatasetError, GraphError, HandfulError
 
@@ -62,7 +64,7 @@ def test_big_endian_numbers_are_the_same_graph(tmp_path: Path) -> None:
 
 
 def test_an_array_that_nobody_asks_for_is_not_unpacked(tmp_path: Path) -> None:
-    zeros = npy(np.zeros(0, np.uint8), "(268435456,)") + bytes(1 << 28)
+    zeros = npy(np.zeros(0, np.uint8), "(33554432,)") + bytes(1 << 25)
     path = archive(tmp_path / "g.npz", edge_index=npy(EDGES), unused=zeros, odd=b"no array at all")
     assert path.stat().st_size < 1 << 20
     del zeros
@@ -74,37 +76,33 @@ def test_an_array_that_nobody_asks_for_is_not_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (
-            npy(EDGES, "(2, 10000000000000)"),
-            r"has the shape \(2, 10000000000000\) of 160,000,000,000,000 bytes, and 48 bytes",
-        ),
-        (npy(EDGES, "(2, 2)"), "of 32 bytes, and 48 bytes"),
-        (npy(EDGES, "(-1, -6)"), r"its shape is \(-1, -6\)"),
-        (npy(EDGES)[:-1], "of 48 bytes, and 47 bytes"),
-        (npy(np.array([[{}, 1], [2, 3]], object)), "holds Python objects"),
-        (npy(np.zeros(3, [("a", "<i4"), ("b", "<f4")])), "holds .*'a'.*: store it as numbers"),
-        (npy(EDGES.astype("M8[s]")), r"holds datetime64\[s\]"),
-        (npy(EDGES.astype(complex)), "holds complex128"),
-        (b"\x93NUMPY\x07\x00", "version"),
-        (b"", "is damaged"),
+        npy(EDGES, "(2, 10000000000000)"),
+        npy(EDGES, "(2, 2)"),
+        npy(EDGES, "(-1, -6)"),
+        npy(EDGES)[:-1],
+        npy(np.array([[{}, 1], [2, 3]], object)),
+        npy(np.zeros(3, [("a", "<i4"), ("b", "<f4")])),
+        npy(EDGES.astype("M8[s]")),
+        npy(EDGES.astype(complex)),
+        b"\x93NUMPY\x07\x00",
+        b"",
     ],
+    ids=["too long", "too short", "negative", "cut", "objects", "records", "times", "complex", "version", "empty"],
 )
-def test_an_array_that_is_not_what_it_says(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_array_that_is_not_what_it_says(tmp_path: Path, content: bytes) -> None:
     path = archive(tmp_path / "g.npz", edge_index=content)
-    with pytest.raises(DatasetError, match=message) as caught:
+    with pytest.raises(DatasetError, match=r"g\.npz: array 'edge_index'"):
         load(path)
-    assert "array 'edge_index'" in str(caught.value)
 
 
-def test_a_member_longer_than_deflate_can_pack(tmp_path: Path) -> None:
-    """Header and directory agree on 4 GiB, in a file of a few hundred bytes."""
+def test_a_member_that_says_it_is_longer_than_memory(tmp_path: Path) -> None:
     path = tmp_path / "g.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("edge_index.npy", npy(EDGES.astype(np.uint8), "(2, 2147483648)"))
-        file.filelist[0].file_size = 128 + (1 << 32)
-    with pytest.raises(HandfulError, match="cannot be as long as it says it is"):
+        file.filelist[0].file_size = 1 << 60
+    with pytest.raises(HandfulError, match=r"array 'edge_index' takes .* of memory"):
         load(path)
 
 
@@ -114,7 +112,7 @@ def test_a_member_that_cannot_be_unpacked(tmp_path: Path, at: int, value: int) -
     whole_file = bytearray(path.read_bytes())
     whole_file[whole_file.index(b"PK\x01\x02") + at] = value
     path.write_bytes(whole_file)
-    with pytest.raises(DatasetError, match="array 'edge_index' is damaged"):
+    with pytest.raises(DatasetError, match="array 'edge_index' cannot be read"):
         load(path)
 
 
@@ -150,3 +148,50 @@ def test_whole_numbers_are_exact() -> None:
     for values in ([0.5], [np.inf], [np.nan], [2.0**53], np.array([2**63], np.uint64), np.array(["1"])):
         with pytest.raises(DatasetError, match="must be whole numbers, and the first that is not is"):
             whole(np.asarray(values), "the ids")
+
+
+# -- MATLAB 5 -------------------------------------------------------------------------------------------------------
+
+ARRAYS = {
+    "edge_index": np.array([[0, 1, 2], [3, 4, 5]]),
+    "a": np.arange(24, dtype=np.float32).reshape(2, 3, 4),
+    "node_feat": np.linspace(-1, 1, 10).reshape(5, 2),
+    "label": np.array([[1, 0, -1]], np.int8),
+    "wide": np.array([[2**63 - 1, -(2**63)]]),
+    "none": np.zeros((0, 3)),
+    "flags": np.array([[1, 2, 3]], np.uint16),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_scipy_reads_of_a_whole_file(tmp_path: Path, packed: bool) -> None:
+    more = {"text": "words", "z": np.array([[1j]]), "cell": np.array([["a", 1]], object)}
+    savemat(tmp_path / "a.mat", {**ARRAYS, **more}, do_compression=packed)
+    found, judged = read_mat(tmp_path / "a.mat"), loadmat(tmp_path / "a.mat")
+    assert set(found) == set(ARRAYS)
+    for name, array in found.items():
+        assert array.dtype == judged[name].dtype
+        assert np.array_equal(array, judged[name])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_byte_changed_and_every_length(tmp_path: Path, packed: bool) -> None:
+    """scipy's reader ends the process with a signal on some of these."""
+    path = tmp_path / "a.mat"
+    savemat(path, {"edge_index": ARRAYS["edge_index"], "label": ARRAYS["label"]}, do_compression=packed)
+    content = path.read_bytes()
+    for at in range(120, len(content)):
+        for changed in (content[:at], content[:at] + bytes([content[at] ^ 0x40]) + content[at + 1 :]):
+            path.write_bytes(changed)
+            with suppress(HandfulError):
+                read_mat(path)
+
+
+def test_mat_files_of_other_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "a.mat"
+    for content in (b"", b"text", b"\x89HDF\r\n" + bytes(300)):
+        path.write_bytes(content)
+        with pytest.raises(DatasetError, match=r"a\.mat cannot be read"):
+            read_mat(path)
+    with pytest.raises(DatasetError, match="No such file"):
+        read_mat(tmp_path / "none.mat")

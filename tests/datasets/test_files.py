@@ -71,7 +71,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"x": np.zeros((4, 2, 2))}, r"x must have shape \(4, features\)"),
     ({"x": np.array([[1.0], [np.nan], [0], [0]])}, r"x\[1, 0\] is nan"),
     ({"x": np.array([["a"], ["b"], ["c"], ["d"]])}, "x must be real numbers, got <U1"),
-    ({"x": np.array([None, 1, 2, 3])}, "array 'x' holds Python objects"),
+    ({"x": np.array([None, 1, 2, 3])}, "array 'x' cannot be read"),
     ({"y": np.array([0, 1, 0])}, r"y must have shape \(4,\)"),
     ({"y": np.array([0, -2, 0, 1])}, r"y\[1\] is -2"),
     ({"y": np.array([0, 1.5, 0, 1]), "task": np.array("classification")}, "y must hold whole numbers"),
@@ -109,7 +109,7 @@ def test_unreadable_npz(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     for content in (b"", b"not a zip", write(path).read_bytes()[:-200], b"\x80\x04\x95pickle"):
         path.write_bytes(content)
-        with pytest.raises(DatasetError, match=r"a\.npz is not a readable \.npz archive"):
+        with pytest.raises(DatasetError, match=r"a\.npz cannot be read"):
             read_graph(path)
     np.save(tmp_path / "b", np.eye(2))
     (tmp_path / "b.npy").rename(tmp_path / "b.npz")
@@ -125,7 +125,7 @@ def test_unreadable_npz(tmp_path: Path) -> None:
     at = content.index(GOOD["x"].tobytes())
     content[at] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DatasetError, match="array 'x' is damaged"):
+    with pytest.raises(DatasetError, match="array 'x' cannot be read"):
         read_graph(path)
 
 
@@ -135,13 +135,13 @@ def test_pt(tmp_path: Path) -> None:
     torch.save(data.to_dict(), tmp_path / "g.pt")
     assert_good(read_graph(tmp_path / "g.pt"))
     torch.save(data, tmp_path / "classes.pt")
-    with pytest.raises(DatasetError, match="holds pickled classes"):
+    with pytest.raises(DatasetError, match=r"cannot be read .*data\.to_dict"):
         read_graph(tmp_path / "classes.pt")
     torch.save([1], tmp_path / "list.pt")
     with pytest.raises(DatasetError, match="holds a list"):
         read_graph(tmp_path / "list.pt")
     (tmp_path / "junk.pt").write_bytes(b"junk")
-    with pytest.raises(DatasetError, match="not a readable torch file"):
+    with pytest.raises(DatasetError, match=r"junk\.pt cannot be read"):
         read_graph(tmp_path / "junk.pt")
     torch.save({"x": tensors["x"]}, tmp_path / "x.pt")
     with pytest.raises(DatasetError, match="has no edge_index; it holds x"):

@@ -133,7 +133,7 @@ def test_many_classes_are_measured_by_accuracy(tmp_path: Path) -> None:
     assert (graph.metric, graph.num_classes) == ("accuracy", 5)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.none() | st.integers(-3, 3) | st.floats(-1e3, 1e3, width=32), min_size=2, max_size=40),
     st.integers(0, 10),
@@ -158,7 +158,7 @@ def test_the_quantile_transform_with_more_values_than_quantiles() -> None:
     np.testing.assert_allclose(normalised(column), expected, rtol=1e-4, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.none() | st.integers(-2, 3), min_size=1, max_size=20))
 def test_filling_and_one_hot_are_scikit_learns(values: list[int | None]) -> None:
     column = np.array([np.nan if v is None else v for v in values], np.float32)
@@ -184,18 +184,18 @@ def change(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("info.yaml", "target_name: banned", "target: banned", r"info\.yaml has no 'target_name'"),
+        ("info.yaml", "target_name: banned", "target: banned", r"info\.yaml cannot be read .*target_name"),
         ("info.yaml", "task: binary_classification", "task: clustering", "the task is clustering"),
         ("info.yaml", "task: binary", "task: [binary", r"info\.yaml cannot be read"),
         ("features.csv", "age", "years", r"features\.csv has no column 'age': its columns are node_id, years"),
         ("features.csv", "\n5,", "\n5,1,", r"features\.csv, row 7: 7 columns where there should be 6"),
         ("targets.csv", "banned", "label", r"targets\.csv has no column 'banned'"),
-        ("targets.csv", "\n59,", "\n60,0\n59,", r"targets\.csv has 61 rows, and there are 60 nodes"),
+        ("targets.csv", "\n59,", "\n60,0\n59,", r"targets\.csv has 61 rows"),
         ("targets.csv", "\n0,", "\n0,0.5\n0,", r"targets\.csv has 61 rows"),
-        ("edgelist.csv", "\n2,2\n", "\n2,60\n", r"edgelist\.csv, row 152: 60 is not a node: there are 60"),
+        ("edgelist.csv", "\n2,2\n", "\n2,60\n", "edge 150 .* 60"),
         ("edgelist.csv", "\n2,2\n", "\n2\n", r"edgelist\.csv, row 152: 1 columns where there should be 2"),
         ("edgelist.csv", "\n2,2\n", "\n2,x\n", r"edgelist\.csv, row 152: 'x' is not a number"),
-        ("edgelist.csv", "\n2,2\n", "\n2,\n", r"edgelist\.csv, row 152: 'target' is missing"),
+        ("edgelist.csv", "\n2,2\n", "\n2,\n", r"edgelist\.csv, row 152: a value is missing"),
         ("split_masks_RL.csv", "train", "training", r"split_masks_RL\.csv has no column 'train'"),
         ("split_masks_RH.csv", "\n59,", "\n59,True,False,False\n59,", r"split_masks_RH\.csv has 61 rows"),
     ],

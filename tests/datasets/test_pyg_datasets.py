@@ -109,7 +109,7 @@ def test_a_broken_raw_file_is_one_line(tmp_path: Path) -> None:
     raw = home / "pyg" / "Amazon" / "Photo" / "raw" / "amazon_electronics_photo.npz"
     raw.write_bytes(raw.read_bytes()[:1000])
     with pytest.raises(
-        DatasetError, match=r"PyG cannot make 'pyg:Amazon/Photo' in .*: put its raw files there"
+        DatasetError, match=r"'pyg:Amazon/Photo' of PyG cannot be read .*: put its raw files into"
     ) as caught:
         load("pyg:Amazon/Photo", root=home)
     assert "\n" not in str(caught.value)
@@ -120,5 +120,5 @@ def test_graphs_that_cannot_be_used(tmp_path: Path) -> None:
         load("pyg:FakeHeteroDataset", root=tmp_path)
     data = pyg.KarateClub()[0]
     data.x, data.num_nodes = None, 34
-    with pytest.raises(GraphError, match="'pyg:X' cannot be used: it has no node features"):
+    with pytest.raises(GraphError, match="it has no node features"):
         _converted(data, "X", "pyg:X")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import QuantileTransformer
 
-from handful.datasets.schema import Column, Edges, Schema, Wanted, fit_columns, fit_labels, normal_scores
+from handful.datasets.schema import Column, Columns, Edges, Handling, Schema, fit_columns, fit_labels, normal_scores
 from handful.datasets.tables import Problems, Rows, TableFile
 from handful.errors import DatasetError
 
@@ -27,12 +27,14 @@ def rows(**columns: Any) -> Rows:
     return Rows(TableFile.open(table), table)
 
 
-def fitted(table: Rows, wanted: Wanted | None = None, where: list[bool] | None = None) -> Schema:
+def fitted(
+    table: Rows, how: Handling | None = None, columns: Columns | None = None, where: list[bool] | None = None
+) -> Schema:
     problems = Problems()
     mask = np.ones(len(table), bool) if where is None else np.array(where)
-    columns, _ = fit_columns(table, wanted or Wanted(table.source.names), mask, problems)
+    found = fit_columns(table, table.source.names, columns or Columns(), how or Handling(), mask, problems)
     problems.tell()
-    return Schema("id", EDGES, columns, rows=int(mask.sum()))
+    return Schema("id", EDGES, found, rows=int(mask.sum()))
 
 
 def encoded(schema: Schema, table: Rows) -> tuple[np.ndarray, list[str]]:
@@ -50,10 +52,11 @@ def test_numbers_are_filled_flagged_and_scaled() -> None:
     b = (np.array([2, 4, 4, 6]) - 4) / np.sqrt(2)
     assert np.allclose(x, np.stack([a, [0, 1, 0, 0], b], 1))
     assert not said
-    assert fitted(table).features == ["a", "a missing", "b"]
+    assert [column.width for column in fitted(table).columns] == [2, 1]
     other, said = encoded(fitted(table), rows(b=[None, 4], a=[8.0, 8.0]))
     assert np.allclose(other[:, 2], [0, 0])
-    assert said == ["the table: 'b' is missing in 1 rows, and was in none before: it is filled"]
+    (words,) = said
+    assert "'b' is missing in 1 rows" in words
 
 
 def test_only_the_fitted_rows_tell_medians_and_scales() -> None:
@@ -62,13 +65,12 @@ def test_only_the_fitted_rows_tell_medians_and_scales() -> None:
     assert (column.fill, column.center, column.spread, column.missing) == ((2.0,), 2.0, 1.0, 1)
 
 
-@pytest.mark.parametrize(("impute", "fill"), [("median", 2), ("mean", 4), ("zero", 0)])
-def test_ways_to_fill(impute: Any, fill: float) -> None:
+def test_missing_numbers_are_filled_or_refused() -> None:
     table = rows(a=[1.0, None, 2.0, 9.0])
-    x, _ = encoded(fitted(table, Wanted(["a"], impute=impute, scale="none")), table)
-    assert x.tolist() == [[1, 0], [fill, 1], [2, 0], [9, 0]]
-    with pytest.raises(DatasetError, match="row 2: 'a' is missing: fill it, or ignore it"):
-        fitted(table, Wanted(["a"], impute="error"))
+    x, _ = encoded(fitted(table, Handling(scale="none")), table)
+    assert x.tolist() == [[1, 0], [2, 1], [2, 0], [9, 0]]
+    with pytest.raises(DatasetError, match="row 2: 'a' is missing"):
+        fitted(table, Handling(impute="error"))
 
 
 def test_quantiles_are_those_of_scikit_learn() -> None:
@@ -76,21 +78,23 @@ def test_quantiles_are_those_of_scikit_learn() -> None:
     values = np.concatenate([rng.lognormal(size=300), np.ones(40)])[:, None]
     judge = QuantileTransformer(n_quantiles=101, output_distribution="normal", subsample=None).fit(values)
     table = rows(a=values[:, 0])
-    x, _ = encoded(fitted(table, Wanted(["a"], scale="quantile")), table)
+    x, _ = encoded(fitted(table, Handling(scale="quantile")), table)
     assert np.allclose(x, judge.transform(values), atol=1e-5)
     beyond = np.array([-5.0, 1e6])
-    quantiles = np.array(fitted(table, Wanted(["a"], scale="quantile")).columns[0].quantiles)
+    quantiles = np.array(fitted(table, Handling(scale="quantile")).columns[0].quantiles)
     assert np.allclose(normal_scores(beyond, quantiles), judge.transform(beyond[:, None])[:, 0], atol=1e-5)
 
 
 def test_a_category_that_was_not_there_has_its_own_bucket() -> None:
     table = rows(city=["Rome", "Oslo", None, "Rome"])
     schema = fitted(table)
-    assert schema.features == ["city=Oslo", "city=Rome", "city other"]
+    assert schema.columns[0].categories == ("Oslo", "Rome")
     assert encoded(schema, table)[0].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]]
     x, said = encoded(schema, rows(city=["Bonn", "Oslo", "Bonn"]))
     assert x.tolist() == [[0, 0, 1], [1, 0, 0], [0, 0, 1]]
-    assert said == ["the table: 'city' has values that are not in the schema, 'Bonn': 2 rows are 'other'"]
+    (words,) = said
+    assert "'city'" in words
+    assert "'Bonn': 2 rows are 'other'" in words
 
 
 def test_dates_booleans_decimals_lists_and_text() -> None:
@@ -105,8 +109,7 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
         kind=pa.array(["u", "v"]).dictionary_encode(),
         note=["red shoes", "RED, shoes!"],
     )
-    wanted = Wanted(table.source.names, hashed=["note"], scale="none")
-    schema = fitted(table, wanted)
+    schema = fitted(table, Handling(scale="none"), Columns(hashed=["note"]))
     kinds = ["date", "date", "date", "boolean", "number", "number", "vector", "category", "text"]
     assert [column.kind for column in schema.columns] == kinds
     x, _ = encoded(schema, table)
@@ -122,7 +125,7 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
     [
         (pa.array([{"a": 1}]), "holds struct<a: int64>, neither numbers nor text: ignore it"),
         (pa.array([b"x"]), "holds binary, neither numbers nor text"),
-        (pa.array([1.0, float("inf"), float("inf")]), r"row 2: 'c' is inf, which is not finite \(and in 1 more rows\)"),
+        (pa.array([1.0, float("inf"), float("inf")]), "row 2: 'c' is inf"),
         (pa.array([[1.0], [1.0, 2.0]]), "row 2: 'c' has 2 values, and others have 1"),
         (pa.array([["x"]]), "cannot be read"),
         (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, too many .* have its words hashed"),
@@ -139,8 +142,9 @@ def test_another_table_must_have_the_columns_and_their_kinds() -> None:
     with pytest.raises(DatasetError, match="has no column id, a, which the schema needs: its columns are b, A"):
         schema.check(rows(b=["x"], A=[1.0]), said.append)
     schema.check(rows(c=[0], b=["x"], a=[1.0], id=["n"]), said.append)
-    assert said == ["the table: c is not in the schema: not used"]
-    with pytest.raises(DatasetError, match="'a' holds text such as 'old', and was a number before"):
+    (words,) = said
+    assert words.endswith("not used: c")
+    with pytest.raises(DatasetError, match="'a' holds string such as 'old', and was a number before"):
         encoded(schema, rows(a=["old"], b=["x"]))
     x, _ = encoded(schema, rows(a=pa.nulls(1), b=pa.nulls(1)))
     assert x.tolist() == [[0, 0, 0, 1]]
@@ -154,20 +158,17 @@ VALUES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.text("abcdef é,", min_size=1, max_size=5), VALUES, min_size=1, max_size=6), st.data())
 def test_the_order_of_columns_never_changes_the_encoding(columns: dict[str, Any], data: Any) -> None:
     table = rows(**columns)
-    schema = fitted(
-        table, Wanted(table.source.names, scale=data.draw(st.sampled_from(["standard", "quantile", "none"])))
-    )
+    schema = fitted(table, Handling(scale=data.draw(st.sampled_from(["standard", "quantile", "none"]))))
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
     names = data.draw(st.permutations(list(columns)))
     shuffled = rows(**{name: columns[name] for name in names}, **{"an extra one": [1] * 5})
     x, _ = encoded(schema, table)
     assert x.shape == (5, schema.width)
     assert np.array_equal(x, encoded(schema, shuffled)[0])
-    assert len(schema.features) == schema.width
     assert np.isfinite(x).all()
     assert schema.differences(schema) == []
 
@@ -176,15 +177,11 @@ def test_differences_name_the_columns() -> None:
     table = rows(a=[1.0, 2.0], b=["x", "y"], c=[1.0, 2.0], d=["u", "u"])
     schema = fitted(table)
     other = fitted(rows(b=["x", "z"], a=[1.0, 3.0], c=["1", "2"], e=[1, 2]))
-    assert schema.differences(other) == [
-        "'d' is missing",
-        "'e' is new",
-        "'a' is scaled otherwise",
-        "'b' has other categories (y, z)",
-        "'c' is a category, not a number",
-    ]
+    assert [words.split()[0] for words in schema.differences(other)] == ["'d'", "'e'", "'a'", "'b'", "'c'"]
+    *_, scale, categories, kind = schema.differences(other)
+    assert ("scale" in scale, "categories" in categories, "a category, not a number" in kind) == (True, True, True)
     turned = Schema("id", EDGES, schema.columns[::-1])
-    assert schema.differences(turned) == ["the columns are in another order"]
+    assert len(schema.differences(turned)) == 1
 
 
 def test_labels_of_another_table_are_known_by_name() -> None:
@@ -193,7 +190,8 @@ def test_labels_of_another_table_are_known_by_name() -> None:
     assert schema.classes == ("fraud", "ok")
     said: list[str] = []
     assert schema.label_fields(rows(y=["ok", "odd", None, "fraud"]), said.append)["y"].tolist() == [1, -1, -1, 0]
-    assert said == ["the table: 1 labels are no class of the schema, such as 'odd'"]
+    assert "1 labels" in said[0]
+    assert "'odd'" in said[0]
     assert schema.label_fields(rows(z=[1]), said.append) == {}
     assert fit_labels(rows(y=[10, 9, -1]), ["y"], "classification") == ("9", "10")
     assert fit_labels(rows(y=[True, False]), ["y"], "classification") == ("false", "true")
@@ -251,12 +249,16 @@ def test_a_broken_schema_is_one_line(broken: Any) -> None:
 
 def test_what_is_done_is_one_table() -> None:
     table = fitted(rows(age=[30.0, None, 50.0], city=["Rome", "Oslo", "Rome"])).table()
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["id", "id", "kept, and given back with predictions", ""],
-        ["age", "number", "missing = 40, with an indicator; (x − 40) / 10", "1"],
-        ["city", "category", "one-hot: 2 values and other", ""],
+    assert [[cell.text for cell in row[:2]] for row in table.rows] == [
+        ["id", "id"],
+        ["age", "number"],
+        ["city", "category"],
     ]
-    assert table.title == "Columns: 5 features, medians and scales of all 3 rows"
+    age, city = (row[2].text for row in table.rows[1:])
+    assert "missing = 40" in age
+    assert "(x − 40) / 10" in age
+    assert "2 values" in city
+    assert [row[3].text for row in table.rows] == ["", "1", ""]
 
 
 @pytest.mark.slow

@@ -322,9 +322,6 @@ def make_publisher(rng: Random, files: Files) -> Made:
         out[name] = made["graph.npz"]
     elif name.endswith(".csv"):
         out[name] = mutate.mutate_csv(rng, out[name])
-    elif name.endswith(".txt"):
-        changed = mutate.mutate_csv(rng, out[name].replace(b",", b"\x01").replace(b"\t", b","))
-        out[name] = changed.replace(b",", b"\t").replace(b"\x01", b",")
     elif name.endswith(".yaml") and rng.random() < 0.7:
         lines = out[name].splitlines()
         at = rng.randrange(len(lines))
@@ -363,12 +360,6 @@ def open_linkx(folder: Path, words: list[str]) -> None:
     read_linkx(folder / "pokec.mat")
 
 
-def open_snap(folder: Path, words: list[str]) -> None:
-    from handful.datasets.pokec import read_snap
-
-    read_snap(folder / "soc-pokec-relationships.txt", folder / "soc-pokec-profiles.txt")
-
-
 def make_archive(rng: Random, files: Files) -> Made:
     name = rng.choice(list(files))
     return {name: mutate.mutate_zip(rng, files[name])}, ()
@@ -376,11 +367,11 @@ def make_archive(rng: Random, files: Files) -> Made:
 
 def open_archive(folder: Path, words: list[str]) -> None:
     """As a data set by name, whose archive somebody has put into its place."""
-    from handful.datasets.download import unpack
+    from handful.datasets.prepared import unpacked
 
     for path in sorted(folder.glob("*.zip")):
-        place = unpack(path, folder / "unpacked")
-        (open_ogb if (place / "raw").is_dir() else open_graphland)(place, words)
+        with unpacked(path) as place:
+            (open_ogb if (place / "raw").is_dir() else open_graphland)(place, words)
         outside = sorted(p.name for p in folder.parent.iterdir() if p.name not in (folder.name, "case.json"))
         assert not outside, f"the archive wrote outside its folder: {outside}"
 
@@ -498,7 +489,7 @@ def open_experiment(folder: Path, words: list[str]) -> None:
 QUERIES = (
     "synthetic?nodes=60&degree=3&exponent=2.5&classes=3&homophily=0.5&features=4&signal=2&half=false&train=0.5&val=0.2&seed=1",
     "debian?file={here}/x.npz",
-    "pokec?form=linkx",
+    "pokec",
     "pyg:Planetoid/Cora?fold=1",
     "ogbn-arxiv",
     "{here}/none.npz",
@@ -833,7 +824,6 @@ DOORS: dict[str, Door] = {
     "ogb binary": Door(make_publisher, open_ogb, share=0.5),
     "graphland": Door(make_publisher, open_graphland),
     "linkx": Door(make_publisher, open_linkx, share=0.5),
-    "snap": Door(make_publisher, open_snap),
     "archive": Door(make_archive, open_archive),
     "run": Door(make_run, open_run, share=1.5),
     "predict": Door(make_predict, open_predict, share=1.5),

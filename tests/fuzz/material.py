@@ -126,7 +126,7 @@ def predictions(folder: Path, csv: Files) -> dict[str, Files]:
 
 
 def publishers() -> dict[str, Files]:
-    """The raw files of OGB, GraphLand, SNAP and LINKX, and archives of them."""
+    """The raw files of OGB, GraphLand and LINKX, and archives of them."""
     ends = np.array([[0, 0, 1, 3, 4], [1, 2, 2, 0, 4]])
     x = np.arange(10).reshape(5, 2) / 4
     split = {f"split/time/{part}.csv": rows(ids) for part, ids in (("train", [0, 3]), ("valid", [1]), ("test", [4, 2]))}
@@ -156,21 +156,12 @@ def publishers() -> dict[str, Files]:
     }
     mat = io.BytesIO()
     savemat(mat, {"edge_index": ends[:, :4], "node_feat": x[:5], "label": np.array([[1, 0, 0, -1, 1]])})
-    rest = "\t".join(["null"] * 51)
-    profile = (
-        "{}\t1\t14\t{}\tzilinsky kraj, zilina\t2012-05-25 11:20:00.0\t2005-04-03 00:00:00.0\t26\tnull\t" + rest + "\n"
-    )
-    snap = {
-        "soc-pokec-relationships.txt": b"1\t2\n1\t3\n4\t1\n",
-        "soc-pokec-profiles.txt": "".join(profile.format(i + 1, i % 2) for i in range(4)).encode(),
-    }
     archives = {"arxiv.zip": zipped({f"arxiv/{name}": content for name, content in text.items()})}
     return {
         "ogb": text,
         "ogb binary": binary,
         "graphland": land,
         "linkx": {"pokec.mat": mat.getvalue()},
-        "snap": snap,
         "archive": {**archives, "tolokers-2.zip": zipped({f"tolokers-2/{k}": v for k, v in land.items()})},
     }
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from handful.batch import Batch
 from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of, text_table
-from handful.budget import anonymous, in_words
+from handful.budget import anonymous, free_memory, in_words
 from handful.datasets import load, write
-from handful.datasets.memory import free_memory
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Table

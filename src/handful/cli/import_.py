@@ -44,7 +44,7 @@ def import_graph(
     ignore: Annotated[str | None, typer.Option(help="Columns to leave out.")] = None,
     task: Annotated[str | None, typer.Option(help="classification, regression or multilabel.")] = None,
     impute: Annotated[
-        str | None, typer.Option(help="What stands for a missing number: median, mean, zero; error refuses it.")
+        str | None, typer.Option(help="What stands for a missing number: median; error refuses it.")
     ] = None,
     scale: Annotated[str | None, typer.Option(help="Of numbers: standard, quantile or none.")] = None,
     unknown: Annotated[
@@ -67,10 +67,9 @@ def import_graph(
     """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
     from handful.datasets import load, write
     from handful.datasets.files import is_tables, read_graph
-    from handful.datasets.importer import Columns, Handling
+    from handful.datasets.importer import Columns, Handling, write_tables
     from handful.datasets.registry import is_name
     from handful.datasets.splits import drawn_split
-    from handful.datasets.table_writer import write_tables
     from handful.graph import MASKS
     from handful.runs import find_schema
     from handful.storage import open_graph, save

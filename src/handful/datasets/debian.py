@@ -20,7 +20,6 @@ import lzma
 import os
 import re
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from torch import Tensor
 from handful.datasets.arrays import ArrayFile
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import NAMED, stratified_split
-from handful.errors import DatasetError
+from handful.errors import DatasetError, readable
 from handful.files import place, write_aside
 from handful.graph import MASKS, Graph
 from handful.kernels.aggregate import spmm
@@ -47,7 +46,6 @@ FEATURES = 128
 MIN_PACKAGES = 3
 """Words that fewer packages use are left out."""
 SEED = 12
-_OPENERS = {b"\xfd7zXZ": lzma.open, b"\x1f\x8b": gzip.open}
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 _WORD = re.compile(r"[a-z0-9]+")
 
@@ -98,32 +96,29 @@ def _stanzas(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Each stanza as a dictionary of its fields, with the line on which it begins."""
     stanza: dict[str, str] = {}
     key, begin = "", 1
-    try:
-        with _opened(path) as lines:
-            for number, raw in enumerate(lines, 1):
-                line = raw.rstrip()
-                if not line:
-                    if stanza:
-                        yield begin, stanza
-                    stanza, key, begin = {}, "", number + 1
-                elif line[0] in " \t" and key:
-                    stanza[key] += "\n" + line.strip()
-                else:
-                    key, colon, value = line.partition(":")
-                    if not colon or key in stanza or not key.strip():
-                        raise DatasetError(f"{path}, line {number}: expected 'Field: value', got '{line[:60]}'")
-                    stanza[key] = value.strip()
-    except (OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path} cannot be read as a package index: {error}") from None
+    with readable(path, "give it an index in Debian's Packages format"), _opened(path) as lines:
+        for number, raw in enumerate(lines, 1):
+            line = raw.rstrip()
+            if not line:
+                if stanza:
+                    yield begin, stanza
+                stanza, key, begin = {}, "", number + 1
+            elif line[0] in " \t" and key:
+                stanza[key] += "\n" + line.strip()
+            else:
+                key, colon, value = line.partition(":")
+                if not colon or key in stanza or not key.strip():
+                    raise DatasetError(f"{path}, line {number}: expected 'Field: value', got '{line[:60]}'")
+                stanza[key] = value.strip()
     if stanza:
         yield begin, stanza
 
 
 def _opened(path: Path) -> IO[str]:
     with path.open("rb") as file:
-        start = file.read(6)
-    opener = next((o for magic, o in _OPENERS.items() if start.startswith(magic)), open)
-    return opener(path, "rt", encoding="utf-8")  # type: ignore[operator, no-any-return]
+        start = file.read(2)
+    opener: Any = {b"\xfd7": lzma.open, b"\x1f\x8b": gzip.open}.get(start, open)
+    return opener(path, "rt", encoding="utf-8")  # type: ignore[no-any-return]
 
 
 def build(packages: list[Package]) -> dict[str, np.ndarray]:
@@ -220,10 +215,8 @@ def read(path: str | os.PathLike[str], split: str) -> Graph:
     file = place(os.fspath(path))
     if file is None or not file.is_file():
         raise DatasetError(f"there is no file {path}: build it with python -m handful.datasets.debian")
-    try:
+    with readable(path, "build it with python -m handful.datasets.debian"):
         return assemble(ArrayFile(file), split)
-    except (KeyError, ValueError) as error:
-        raise DatasetError(f"{path} was not written by python -m handful.datasets.debian: {error}") from None
 
 
 def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
@@ -247,23 +240,19 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
 def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
     """float32 ``(packages, 128)``; zeros for a package without a common word."""
     indptr, indices = _unpacked_rows(arrays, "word")
-    if arrays["projection"].dtype != np.int8 or arrays["scale"].dtype != np.float32:
-        raise ValueError("its projection is of another type")
-    projection, scale = torch.from_numpy(arrays["projection"]).float(), torch.from_numpy(arrays["scale"])
-    if projection.ndim != 2 or scale.ndim != 1:
-        raise ValueError("its arrays have other shapes")
-    if len(indptr) != len(arrays["label"]) + 1 or len(scale) != len(projection):
+    projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
+    fits = (projection.dtype, projection.ndim, scale.dtype, scale.shape) == (
+        torch.int8,
+        2,
+        torch.float32,
+        projection.shape[:1],
+    )
+    if not fits or len(indptr) != len(arrays["label"]) + 1:
         raise ValueError("its arrays do not belong together")
     if first_outside(indices, len(projection)) >= 0:
         raise ValueError("it uses a word that is not in its vocabulary")
-    x = spmm(torch.from_numpy(indptr), torch.from_numpy(indices), None, None, scale, projection)
+    x = spmm(torch.from_numpy(indptr), torch.from_numpy(indices), None, None, scale, projection.float())
     return x / x.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12)
-
-
-def package_names(path: str | os.PathLike[str] | None = None) -> list[str]:
-    """The names of the packages, node by node, of the embedded data or of a file that ``save_arrays`` wrote."""
-    with as_file(EMBEDDED) as embedded:
-        return _unpacked_text(ArrayFile(Path(path or embedded))["names"])
 
 
 def _unpacked_rows(arrays: Mapping[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -325,12 +314,10 @@ SOURCES = (
 
 def main(arguments: list[str]) -> int:
     """Build the data set's file from an index."""
-    if len(arguments) != 2:
-        print("usage: python -m handful.datasets.debian Packages.xz OUT.npz", file=sys.stderr)
-        return 2
     try:
-        packages = read_index(arguments[0])
-        save_arrays(build(packages), arguments[1])
+        if len(arguments) != 2:
+            raise DatasetError("usage: python -m handful.datasets.debian Packages.xz OUT.npz")
+        save_arrays(build(read_index(arguments[0])), arguments[1])
         print(read(arguments[1], "rh"), file=sys.stderr)
     except DatasetError as error:
         print(f"error: {error}", file=sys.stderr)

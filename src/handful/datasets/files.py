@@ -13,7 +13,7 @@ from handful.convert import from_mapping, unused
 from handful.datasets.arrays import ArrayFile
 from handful.datasets.importer import read_tables
 from handful.datasets.tables import SUFFIXES
-from handful.errors import DatasetError, GraphError
+from handful.errors import DatasetError, blaming, readable
 from handful.graph import Graph
 from handful.shuffle.shards import is_sharded, open_shards
 from handful.storage import is_saved, open_graph
@@ -74,10 +74,8 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         raise DatasetError(f"{path} is not a graph file: give {KINDS}")
     if "edge_index" not in store:
         raise DatasetError(f"{path} has no edge_index; it holds {', '.join(sorted(map(str, store))) or 'nothing'}")
-    try:
+    with blaming(path):
         graph = from_mapping(store, fold, **fields)
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from None
     if lost := unused(map(str, store)):
         tables.get("say", warnings.warn)(f"{path}: a graph cannot hold {', '.join(lost)}: not used")
     return graph
@@ -112,15 +110,8 @@ def _table(folder: Path, stem: str) -> Path:
 
 
 def _read_pt(path: Path) -> dict[str, Any]:
-    try:
+    with readable(path, "classes are not loaded; write it with torch.save(data.to_dict(), path)"):
         store = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds here, and all mean the same to the user.
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        if "weights_only" in str(error) or "Unsupported" in str(error):
-            raise DatasetError(
-                f"{path} holds pickled classes, which are not loaded: write it with torch.save(data.to_dict(), path)"
-            ) from None
-        raise DatasetError(f"{path} is not a readable torch file: {said}") from None
     if not isinstance(store, dict):
         raise DatasetError(f"{path} holds a {type(store).__name__}, not a dictionary of tensors")
     for name, value in store.items():

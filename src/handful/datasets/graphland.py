@@ -11,8 +11,6 @@ edges are dropped, and the graph is undirected.
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,12 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import whole
-from handful.datasets.download import Remote, fetch, unpack
-from handful.datasets.prepared import Built, is_prepared, prepared
+from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
 from handful.datasets.registry import Query, Source
 from handful.datasets.schema import normal_scores
 from handful.datasets.splits import Masks
-from handful.datasets.tables import Rows, TableFile, arrow, first
-from handful.errors import DatasetError, GraphError
+from handful.datasets.tables import Rows, TableFile, read_matrix
+from handful.errors import DatasetError, blaming, readable
 from handful.graph import MASKS, Graph
 
 URL = "https://zenodo.org/records/16895532/files"
@@ -35,33 +32,7 @@ SPLITS = ("rl", "rh")
 QUANTILES = 1000
 
 
-@dataclass(frozen=True)
-class GraphLandSpec:
-    """What is known about one data set before it is read."""
-
-    nodes: int | None
-    edges: int | None
-    classes: int | None
-    """``None`` for a number to predict."""
-    description: str
-
-
-SPECS = {
-    "hm-categories": GraphLandSpec(46_563, 21_461_990, 21, "products of a fashion shop bought together; category"),
-    "pokec-regions": GraphLandSpec(1_632_803, 44_603_928, 183, "a Slovak social network; the class is the region"),
-    "web-topics": GraphLandSpec(2_890_331, None, 28, "web sites and the users that pass between them; topic"),
-    "tolokers-2": GraphLandSpec(11_758, 1_038_000, 2, "crowd workers with tasks in common; who was banned"),
-    "city-reviews": GraphLandSpec(148_801, 2_330_830, 2, "reviewers of organisations in cities; who is a fraud"),
-    "artnet-exp": GraphLandSpec(50_405, 560_696, 2, "artists who follow each other; who makes explicit art"),
-    "web-fraud": GraphLandSpec(2_890_331, None, 2, "web sites and the users that pass between them; which are frauds"),
-    "hm-prices": GraphLandSpec(46_563, 21_461_990, None, "products of a fashion shop bought together; price"),
-    "avazu-ctr": GraphLandSpec(None, None, None, "devices with sites and applications in common; clicks on adverts"),
-    "city-roads-M": GraphLandSpec(None, None, None, "road segments of a city; the speed of traffic"),
-    "city-roads-L": GraphLandSpec(None, None, None, "road segments of a larger city; the speed of traffic"),
-    "twitch-views": GraphLandSpec(None, None, None, "streamers who follow each other; how often they are viewed"),
-    "artnet-views": GraphLandSpec(50_405, 560_696, None, "artists who follow each other; how often they are viewed"),
-    "web-traffic": GraphLandSpec(2_890_331, None, None, "web sites and the users that pass between them; visits"),
-}
+LISTS = ("numerical_features_names", "fraction_features_names", "categorical_features_names")
 FRACTIONS_AS_NUMBERS = ("avazu-ctr", "artnet-views")
 TASKS: dict[str, dict[str, Any]] = {
     "binary_classification": {"metric": "average_precision", "positive": 1, "num_classes": 2},
@@ -74,19 +45,21 @@ TASKS: dict[str, dict[str, Any]] = {
 def _load(query: Query) -> Graph:
     """The data set of this name, converted at the first time."""
     folder = query.home / query.name
-    return prepared(folder, partial(_build, folder, query.name), query.split)
+    return prepared(folder, partial(_build, folder), query.split)
 
 
-def _build(folder: Path, name: str) -> Built:
-    for raw in (folder, folder / name, folder / "raw" / name):
-        if (raw / "info.yaml").exists():
-            return read_graphland(raw, name)
-    archive = fetch(Remote(f"{URL}/{name}.zip", f"{name}.zip"), folder)
-    unpacked = unpack(archive, folder / "unpacked")
-    try:
-        return read_graphland(unpacked, name)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+def _raw(folder: Path) -> Path | None:
+    """The folder with the raw files, where somebody has put them."""
+    places = (folder, folder / folder.name, folder / "raw" / folder.name)
+    return next((place for place in places if (place / "info.yaml").exists()), None)
+
+
+def _build(folder: Path) -> Built:
+    raw, name = _raw(folder), folder.name
+    if raw is not None:
+        return read_graphland(raw, name)
+    with unpacked(fetch(f"{URL}/{name}.zip", folder / f"{name}.zip")) as unzipped:
+        return read_graphland(unzipped, name)
 
 
 def read_graphland(folder: Path, name: str) -> Built:
@@ -95,68 +68,40 @@ def read_graphland(folder: Path, name: str) -> Built:
     if info["task"] not in TASKS:
         raise DatasetError(f"{folder}: the task is {info['task']}, and not one of {', '.join(TASKS)}")
     x = _features(TableFile.open(folder / "features.csv").read(), info, name in FRACTIONS_AS_NUMBERS)
-    y = _labels(TableFile.open(folder / "targets.csv").read(), info, len(x))
-    edges = _edges(folder / "edgelist.csv", len(x))
-    try:
+    y = _labels(TableFile.open(folder / "targets.csv").read(count=len(x)), info)
+    edges = read_matrix(folder / "edgelist.csv", np.int64, columns=2)
+    with blaming(folder):
         graph = Graph.from_edge_index(edges, len(x), x=x, y=y, name=name, **TASKS[info["task"]])
-    except GraphError as error:
-        raise GraphError(f"{folder}: {error}") from None
     graph = graph.without_loops().to_undirected().coalesce()
     return graph, {split: _split(folder / f"split_masks_{split.upper()}.csv", y) for split in SPLITS}
 
 
 def _info(path: Path) -> dict[str, Any]:
-    try:
+    with readable(path, "it is not GraphLand's file, or PyYAML is missing: pip install 'handful[graphland]'"):
         import yaml  # type: ignore[import-untyped]
-    except ImportError:
-        raise DatasetError(f"{path} is read by PyYAML: pip install pyyaml") from None
-    try:
-        info: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise DatasetError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    lists = ("numerical_features_names", "fraction_features_names", "categorical_features_names")
-    for key in ("task", "target_name", *lists):
-        if not isinstance(info, dict) or key not in info:
-            raise DatasetError(f"{path} has no '{key}': it is not GraphLand's file")
-    for key in lists:
-        names = info[key] or []
-        if not isinstance(names, list) or not all(isinstance(name, str | int | float) for name in names):
-            raise DatasetError(f"{path}: '{key}' is no list of names: it is not GraphLand's file")
-        info[key] = [str(name) for name in names]
-    return {**info, "target_name": str(info["target_name"])}
+
+        info = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for key in LISTS:
+            names = info[key] or []
+            if not isinstance(names, list) or not all(isinstance(name, str | int | float) for name in names):
+                raise ValueError(f"{key} is no list of names")
+            info[key] = [str(name) for name in names]
+        return {**info, "task": str(info["task"]), "target_name": str(info["target_name"])}
 
 
-def _edges(path: Path, num_nodes: int) -> np.ndarray:
-    table = TableFile.open(path)
-    rows = table.read(table.names[:2], dict.fromkeys(table.names[:2], arrow().int64()))
-    ends = [rows.numbers(name).astype(np.int64) for name in table.names[:2]]
-    for end in ends:
-        at = first((end < 0) | (end >= num_nodes))
-        if at is not None:
-            raise DatasetError(f"{rows.row(at)}: {end[at]} is not a node: there are {num_nodes:,}")
-    return np.stack(ends)
-
-
-def _labels(rows: Rows, info: dict[str, Any], num_nodes: int) -> np.ndarray:
+def _labels(rows: Rows, info: dict[str, Any]) -> np.ndarray:
     """Numbers with NaN, or classes with -1, where there is none."""
     target = info["target_name"]
-    if len(rows) != num_nodes:
-        raise DatasetError(f"{rows.source.path} has {len(rows):,} rows, and there are {num_nodes:,} nodes")
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
         return values.astype(np.float32)
-    at = first(~np.isnan(values) & ((values != np.round(values)) | np.isinf(values)))
-    if at is not None:
-        raise DatasetError(f"{rows.row(at)}: '{target}' is {values[at]}, which is not a class")
     return whole(np.where(np.isnan(values), -1, values), f"{rows.source.path}: '{target}'")
 
 
 def _split(path: Path, y: np.ndarray) -> Masks:
-    rows = TableFile.open(path).read()
-    if len(rows) != len(y):
-        raise DatasetError(f"{path} has {len(rows):,} rows, and there are {len(y):,} nodes")
-    parts = zip(MASKS, ("train", "val", "test"), strict=True)
+    rows = TableFile.open(path).read(count=len(y))
     known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
+    parts = zip(MASKS, ("train", "val", "test"), strict=True)
     return {mask: torch.from_numpy((rows.numbers(part) != 0) & known) for mask, part in parts}
 
 
@@ -209,22 +154,38 @@ def one_hot(values: np.ndarray) -> np.ndarray:
 
 def _on_disk(name: str, home: Path) -> bool:
     folder = home / name
-    places = (folder / "info.yaml", folder / name / "info.yaml", folder / f"{name}.zip")
-    return is_prepared(folder) or any(place.exists() for place in places)
+    return is_prepared(folder) or (folder / f"{name}.zip").exists() or _raw(folder) is not None
 
 
-SOURCES = tuple(
-    Source(
+def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:
+    """A data set; without classes it has a number to predict."""
+    return Source(
         name=name,
-        description=spec.description,
+        description=description,
         load=_load,
         splits=SPLITS,
-        task="regression" if spec.classes is None else f"{spec.classes} classes",
-        metric="r2" if spec.classes is None else "average_precision" if spec.classes == 2 else "accuracy",
-        nodes=spec.nodes,
-        edges=spec.edges,
-        classes=spec.classes,
+        task="regression" if classes is None else f"{classes} classes",
+        metric="r2" if classes is None else "average_precision" if classes == 2 else "accuracy",
+        nodes=nodes,
+        edges=edges,
+        classes=classes,
         on_disk=partial(_on_disk, name),
     )
-    for name, spec in SPECS.items()
+
+
+SOURCES = (
+    _source("hm-categories", 46_563, 21_461_990, 21, "products of a fashion shop bought together; category"),
+    _source("pokec-regions", 1_632_803, 44_603_928, 183, "a Slovak social network; the class is the region"),
+    _source("web-topics", 2_890_331, None, 28, "web sites and the users that pass between them; topic"),
+    _source("tolokers-2", 11_758, 1_038_000, 2, "crowd workers with tasks in common; who was banned"),
+    _source("city-reviews", 148_801, 2_330_830, 2, "reviewers of organisations in cities; who is a fraud"),
+    _source("artnet-exp", 50_405, 560_696, 2, "artists who follow each other; who makes explicit art"),
+    _source("web-fraud", 2_890_331, None, 2, "web sites and the users that pass between them; which are frauds"),
+    _source("hm-prices", 46_563, 21_461_990, None, "products of a fashion shop bought together; price"),
+    _source("avazu-ctr", None, None, None, "devices with sites and applications in common; clicks on adverts"),
+    _source("city-roads-M", None, None, None, "road segments of a city; the speed of traffic"),
+    _source("city-roads-L", None, None, None, "road segments of a larger city; the speed of traffic"),
+    _source("twitch-views", None, None, None, "streamers who follow each other; how often they are viewed"),
+    _source("artnet-views", 50_405, 560_696, None, "artists who follow each other; how often they are viewed"),
+    _source("web-traffic", 2_890_331, None, None, "web sites and the users that pass between them; visits"),
 )

@@ -1,48 +1,46 @@
 """A graph from an edge list and a node table, in CSV or Parquet, streamed so that the edges may be many.
 
-Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes. Ids are
-integers or text, never floating-point numbers: integers are fastest, all other types are matched as text.
+Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes; or they go
+straight to a saved folder, and never are in memory together. Ids are integers or text, never floating-point numbers:
+integers are fastest, all other types are matched as text.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
+import torch
 
-from handful.datasets.schema import (
-    Edges,
-    Impute,
-    Say,
-    Scale,
-    Schema,
-    Wanted,
-    alike,
-    fit_columns,
-    fit_labels,
-)
+from handful.budget import room
+from handful.datasets.edge_sort import EdgeSort
+from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
+from handful.datasets.splits import drawn_split
 from handful.datasets.tables import (
-    UNNAMED,
-    ConversionError,
+    NotWholeError,
     Problems,
     Rows,
     Source,
     TableFile,
     arrow,
     as_text,
-    empty,
-    first,
+    is_missing,
     reading,
+    resolved,
 )
-from handful.errors import DatasetError, GraphError
+from handful.errors import DatasetError, blaming
 from handful.files import naming
-from handful.graph import MASKS, Graph, Repeated, Task
+from handful.graph import MASKS, Graph
+from handful.kernels.buckets import imbalance
+from handful.random import derived_seed
+from handful.storage import FIELDS, saving, write_arrays
 
-Unknown = Literal["error", "skip", "add"]
+__all__ = ["Columns", "Handling", "read_tables", "write_tables"]
+
 USUAL = {
     "source": ("source", "src", "src_id", "source_id", "from", "u"),
     "target": ("target", "dst", "dst_id", "target_id", "to", "v"),
@@ -52,62 +50,11 @@ USUAL = {
     "split": ("split",),
 }
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column is what. ``None`` stands for the usual names; for ``features``, for all columns that are left.
-
-    Args:
-        source, target, weight: of the edge list.
-        id, split: of the node table.
-        label: of the node table; several for a multi-label task.
-        features: the columns that are features; those of ``categorical`` and ``hashed`` are added to them.
-        categorical: columns of numbers that are codes, to be one-hot encoded as text columns are.
-        hashed: columns of text whose words are hashed into a fixed number of features.
-        ignore: columns that are left out.
-    """
-
-    source: str | None = None
-    target: str | None = None
-    weight: str | None = None
-    id: str | None = None
-    label: str | Sequence[str] | None = None
-    split: str | None = None
-    features: Sequence[str] | None = None
-    categorical: Sequence[str] = ()
-    hashed: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Handling:
-    """What is done with what tables bring.
-
-    Args:
-        task: ``classification``, ``regression`` (a label that is a number) or ``multilabel`` (columns of 0 and 1).
-        impute: what stands for a missing number: ``median``, ``mean`` or ``zero``; ``error`` refuses it.
-        scale: of numbers: ``standard``, ``quantile`` (to normal scores) or ``none``.
-        unknown: what is done with edges whose ends are in no row of the node table: ``error``, ``skip``, or ``add``,
-            which makes nodes of them whose values are missing.
-        repeated: how edges with the same ends become one: the ``sum``, the ``mean`` or the ``first`` of their weights,
-            or their ``count``. ``None`` sums weights, and keeps repeated edges where there are none.
-        undirected: add the reverse of every edge.
-    """
-
-    task: Task = "classification"
-    impute: Impute = "median"
-    scale: Scale = "standard"
-    unknown: Unknown = "error"
-    repeated: Repeated | None = None
-    undirected: bool = False
-
-    def __post_init__(self) -> None:
-        kinds = {"task": Task, "impute": Impute, "scale": Scale, "unknown": Unknown, "repeated": Repeated}
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            if value not in get_args(kind) and not (name == "repeated" and value is None):
-                raise DatasetError(f"{name} takes {', '.join(get_args(kind))}, got {value!r}")
+LEAST = 32 << 20
+"""The bytes to sort edges in that are asked for at least."""
+READ = 1 << 22
+"""How many edges are looked at together."""
+Progress = Callable[[int], None]
 
 
 def _warn(text: str) -> None:
@@ -121,7 +68,7 @@ def read_tables(
     how: Handling | None = None,
     *,
     schema: Schema | None = None,
-    progress: Callable[[int], None] = lambda rows: None,
+    progress: Progress = lambda rows: None,
     say: Say = _warn,
     **fields: Any,
 ) -> Graph:
@@ -157,103 +104,172 @@ def read_tables(
     ...     read_tables(folder + "/edges.csv")
     Graph(graph: directed, 3 nodes, 2 edges, 0 features, 0 classes)
     """
-    parts = read_parts(edges, nodes, columns, how, schema=schema, progress=progress, say=say)
-    scanned, roles = parts.scanned, parts.roles
-    try:
-        graph = Graph.from_edge_index(
-            scanned.edge_index, **{"num_nodes": scanned.num_nodes, "edge_weight": scanned.weight} | parts.found | fields
-        )
-    except GraphError as error:
-        raise GraphError(f"{parts.where}: {error}") from None
+    found = _read(edges, nodes, columns, how, schema, progress, say)
+    given = {"num_nodes": found.num_nodes, "edge_weight": found.weight, **found.fields, **fields}
+    with blaming(found.where):
+        graph = Graph.from_edge_index(found.edge_index, **given)
+    roles = found.roles
     if roles.repeated is not None or graph.edge_weight is not None:
         graph = graph.coalesce(roles.repeated or "sum")
     return graph.to_undirected() if roles.undirected else graph
 
 
+def write_tables(
+    edges: Source,
+    nodes: Source | None,
+    path: Path,
+    memory: int | str,
+    columns: Columns | None = None,
+    how: Handling | None = None,
+    *,
+    split: str,
+    seed: int,
+    schema: Schema | None = None,
+    progress: Progress = lambda rows: None,
+    say: Say = _warn,
+    **fields: Any,
+) -> None:
+    """Save the graph that ``read_tables`` makes of an edge list and a node table in the folder ``path``, in the same
+    bytes; of the tables, only that of the nodes is in memory as a whole.
+
+    Args:
+        edges, nodes, columns, how, schema, progress, say, fields: as ``read_tables`` takes them; edges without weights,
+            and ids that are in a node table or whole numbers without large gaps.
+        path: as ``handful.storage.save`` takes it.
+        memory: the anonymous memory that this process may hold, such as ``"4GiB"``.
+        split, seed: the split to draw where there are labels and none is given, unless there is a ``schema``.
+
+    Raises:
+        DatasetError: the tables cannot be used, or not within a budget.
+        HandfulError: it is too little memory.
+    """
+    with saving(path) as folder:
+        scratch = folder.path / "scratch"
+        scratch.mkdir()
+        found = _read(edges, nodes, columns, how, schema, progress, say, scratch / "edges.bin")
+        no_edges = torch.zeros(found.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
+        with blaming(found.where):  # what is checked of all else, and what follows from it
+            graph = Graph(*no_edges, **found.fields | fields)
+        if graph.y is not None and graph.train_mask is None and schema is None:
+            graph = graph.replace(**drawn_split(graph, split, seed))
+        write_arrays(folder, graph, without=("indptr", "indices"))
+        roles, symmetric = found.roles, is_balanced(found.edge_index)
+        both = roles.undirected and not symmetric
+        space = room(memory, LEAST, "sorting the edges")
+        repeated = not both and roles.repeated is None
+        sort = EdgeSort(scratch, graph.num_nodes, space, both=both, loops=True, repeated=repeated)
+        for sources, targets in _blocks_of(found.edge_index, sort.block):
+            sort.add(targets, sources)
+        sort.write(folder)
+        (scratch / "edges.bin").unlink()
+        scratch.rmdir()
+        folder.fields = {name: getattr(graph, name) for name in FIELDS} | {"undirected": symmetric or roles.undirected}
+
+
+def _blocks_of(ends: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Sources and targets of ``ends``, ``(2, E)``, so many at a time."""
+    for lo in range(0, ends.shape[1], size):
+        sources, targets = np.ascontiguousarray(ends[:, lo : lo + size])
+        yield sources, targets
+
+
+def is_balanced(ends: np.ndarray) -> bool:
+    """Whether every edge of ``ends``, ``(2, E)``, is there as often as its reverse; by two hashes of 64 bits.
+
+    >>> is_balanced(np.array([[0, 1, 2], [1, 0, 2]])), is_balanced(np.array([[0, 1], [1, 2]]))
+    (True, False)
+    """
+    totals = [0, 0]
+    for sources, targets in _blocks_of(ends, READ):
+        totals = [total + imbalance(targets, sources, derived_seed(k)) for k, total in enumerate(totals)]
+    return all(total % 2**64 == 0 for total in totals)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass
-class Parts:
+class _Found:
     """What tables hold, before it is a graph.
 
     Args:
-        scanned: the edges.
-        found: the fields of ``Graph`` that come from the node table.
         roles: what is done with the edges.
         where: the table that mistakes are told of.
+        edge_index: ``(2, E)``.
+        weight: of the edges.
+        num_nodes: N.
+        fields: the ids, and the fields of ``Graph`` that come from the node table.
+        skipped: how many edges were left out.
     """
 
-    scanned: Scanned
-    found: dict[str, Any]
     roles: Edges
     where: Path
+    edge_index: np.ndarray
+    weight: np.ndarray | None
+    num_nodes: int
+    fields: dict[str, Any]
+    skipped: int = 0
 
 
-def read_parts(
+def _read(
     edges: Source,
     nodes: Source | None,
     columns: Columns | None,
     how: Handling | None,
-    *,
     schema: Schema | None,
-    progress: Callable[[int], None],
+    progress: Progress,
     say: Say,
     scratch: Path | None = None,
-) -> Parts:
+) -> _Found:
     """What ``read_tables`` makes its graph of. With ``scratch``, the edges are in that file, and not in memory."""
     columns, how = columns or Columns(), how or Handling()
     listed = TableFile.open(edges)
     roles = _edge_roles(listed, columns, how) if schema is None else schema.edges
-    for name in (roles.source, roles.target, *([] if roles.weight is None else [roles.weight])):
+    used = [name for name in (roles.source, roles.target, roles.weight) if name is not None]
+    for name in used:
         listed.has(name)
     if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
         raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
-    used = {roles.source, roles.target, roles.weight}
-    if extra := [name for name in listed.names if name not in used and not name.startswith(UNNAMED)]:
+    if extra := [name for name in listed.named if name not in used]:
         say(
-            f"{listed.path}: {', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not used: no model here takes "
-            "features of edges. One column of numbers can be the weight of the edges"
+            f"{listed.path}: not used, since no model here takes features of edges: {', '.join(extra)}. One column of "
+            "numbers can be the weight of the edges"
         )
+    reader = _EdgeReader(listed, roles, how.unknown, progress, scratch)
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-        scanned = _read_edges(listed, roles, None, how.unknown, progress, scratch)
-        found: dict[str, Any] = {"ids": scanned.ids}
-        where = listed.path
-    else:
-        table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
-        ids, found = _node_fields(table, schema, say)
-        where = table.source.path
-        scanned = _read_edges(listed, roles, ids, how.unknown, progress, scratch)
-        found |= _padded(found, scanned, schema, len(table))
-        if scanned.skipped:
-            say(f"{listed.path}: {scanned.skipped:,} edges have an end that is no node, and are left out")
-    return Parts(scanned, found, roles, where)
+        return reader.read(None)
+    table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
+    ids, fields = _node_fields(table, schema, say)
+    found = reader.read(ids)
+    found.where = table.source.path
+    found.fields |= fields | _padded(fields, found.num_nodes - len(table), schema)
+    if found.skipped:
+        say(f"{listed.path}: {found.skipped:,} edges have an end that is no node, and are left out")
+    return found
 
 
-def _find(table: TableFile, role: str, chosen: str | None) -> str | None:
+def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
     """The column that plays ``role``: the chosen one, else the first of the usual names, if any."""
     if chosen is not None:
         return table.has(chosen)
     lower = {name.lower(): name for name in reversed(table.names)}
-    return next((lower[name] for name in USUAL[role] if name in lower), None)
-
-
-def _need(table: TableFile, role: str, chosen: str | None) -> str:
-    """The column that plays ``role``, without which there is no graph."""
-    name = _find(table, role, chosen)
-    if name is None:
+    found = next((lower[name] for name in USUAL[role] if name in lower), None)
+    if found is None and needed:
         looked = ", ".join(USUAL[role])
         raise DatasetError(
             f"{table.path} has no {role} column (looked for {looked}): say which it is of {', '.join(table.names)}"
         )
-    return name
+    return found
 
 
 def _edge_roles(table: TableFile, columns: Columns, how: Handling) -> Edges:
-    source, target = _need(table, "source", columns.source), _need(table, "target", columns.target)
+    source, target = (_find(table, role, getattr(columns, role), needed=True) for role in ("source", "target"))
     return Edges(source, target, _find(table, "weight", columns.weight), how.undirected, how.repeated)
 
 
-# -- nodes ----------------------------------------------------------------------------------------------------------
+# -- nodes ------------------------------------------------------------------------------------------------------------
 
 
 def _read_nodes(
@@ -265,41 +281,27 @@ def _read_nodes(
         schema.check(table, say)
         return table, schema
     problems = Problems()
-    roles_of = {}
-    for role in ("id", "split"):
+    label = _find(source, "label", None) if columns.label is None else columns.label
+    labels = (label,) if isinstance(label, str) else tuple(label or ())
+    chosen = (*(columns.features or ()), *columns.categorical, *columns.hashed)
+    for name in (columns.id, columns.split, *labels, *chosen, *columns.ignore):
         with problems.collected():
-            roles_of[role] = (_need if role == "id" else _find)(source, role, getattr(columns, role))
-    labels: tuple[str, ...] = ()
-    with problems.collected():
-        if columns.label is None:
-            labels = tuple(name for name in [_find(source, "label", None)] if name is not None)
-        else:
-            labels = tuple(
-                source.has(n) for n in ([columns.label] if isinstance(columns.label, str) else columns.label)
-            )
-    for name in (*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.ignore):
-        with problems.collected():
-            source.has(name)
-            if name in labels and name not in columns.ignore:
+            if name is not None:
+                source.has(name)
+            if name in labels and name in chosen and name not in columns.ignore:
                 raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
     problems.tell()
+    id, split = _find(source, "id", columns.id, needed=True), _find(source, "split", columns.split)
     if not labels:
         looked = ", ".join(USUAL["label"])
         say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
-    id, split = str(roles_of["id"]), roles_of["split"]
     table = source.read(types=_texts([id, split, *columns.categorical, *columns.hashed]))
-    used = {id, split, *labels, *MASKS}
-    names = [name for name in source.names if name not in used]
-    if columns.features is not None:
-        chosen = {*columns.features, *columns.categorical, *columns.hashed}
-        names = [name for name in source.names if name in chosen]
-    names = [n for n in names if n not in columns.ignore and (columns.features or not n.startswith(UNNAMED))]
     fitted = np.ones(len(table), bool)
     with problems.collected():
         train = _split(table, split).get("train_mask")
         fitted = fitted if train is None or not train.any() else train
-    wanted = Wanted(names, columns.categorical, columns.hashed, how.impute, how.scale)
-    found, _ = fit_columns(table, wanted, fitted, problems)
+    used = {id, split, *labels, *MASKS}
+    found = fit_columns(table, _feature_names(source, columns, used), columns, how, fitted, problems)
     classes: tuple[str, ...] = ()
     with problems.collected():
         classes = fit_labels(table, labels, how.task) if labels else ()
@@ -309,29 +311,29 @@ def _read_nodes(
     for name, values in {**{c.name: c.categories for c in found}, "the label": classes}.items():
         if pair := alike(values):
             say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
-    kept = {column.name for column in found}
-    return table, Schema(
-        id=id,
-        edges=roles,
-        columns=found,
-        labels=labels,
-        task=how.task,
-        classes=classes,
-        split=split,
-        ignored=tuple(name for name in source.names if name not in used | kept),
-        rows=int(fitted.sum()),
-        training=not bool(fitted.all()),
-    )
+    used |= {column.name for column in found}
+    ignored = tuple(name for name in source.names if name not in used)
+    rows, training = int(fitted.sum()), not bool(fitted.all())
+    return table, Schema(id, roles, found, labels, how.task, classes, split, ignored, rows, training)
+
+
+def _feature_names(source: TableFile, columns: Columns, used: set[Any]) -> list[str]:
+    """The columns that are features: the chosen ones, else all that are nothing else."""
+    if columns.features is not None:
+        chosen = {*columns.features, *columns.categorical, *columns.hashed}
+        return [name for name in source.names if name in chosen and name not in columns.ignore]
+    return [name for name in source.named if name not in {*used, *columns.ignore}]
 
 
 def _texts(names: Sequence[str | None]) -> dict[str, Any]:
     return {name: arrow().string() for name in names if name is not None}
 
 
-def _node_fields(table: Rows, schema: Schema, say: Say) -> tuple[_Ids, dict[str, Any]]:
+def _node_fields(table: Rows, schema: Schema, say: Say) -> tuple[Any, dict[str, Any]]:
     """The ids of a node table, and the fields of ``Graph`` that come from it."""
     problems = Problems()
     found: dict[str, Any] = {"schema": schema.to_json()}
+    ids = None
     with problems.collected():
         ids = _check_ids(table, schema.id)
     with problems.collected():
@@ -343,9 +345,8 @@ def _node_fields(table: Rows, schema: Schema, say: Say) -> tuple[_Ids, dict[str,
     if schema.columns:
         found["x"] = x
     if schema.task == "classification" and not schema.classes:
-        for name in ("y", "num_classes", "class_names"):
-            found.pop(name, None)
-    return _Ids(ids, closed=True), found
+        found = {name: value for name, value in found.items() if name not in ("y", "num_classes", "class_names")}
+    return ids, found
 
 
 def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:
@@ -353,12 +354,8 @@ def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:
     if y is None or not masks:
         return masks if masks and masks["train_mask"].any() else {}
     known = y >= 0 if y.dtype.kind == "i" else ~np.isnan(y).all(axis=tuple(range(1, y.ndim)))
-    unlabelled = np.flatnonzero(np.logical_or.reduce(list(masks.values())) & ~known)
-    if len(unlabelled):
-        raise DatasetError(
-            f"{table.row(unlabelled[0])}: the node is in a split but has no '{schema.labels[0]}' "
-            f"({len(unlabelled):,} such rows): leave its split empty"
-        )
+    unlabelled = np.logical_or.reduce(list(masks.values())) & ~known
+    table.refuse(unlabelled, f"the node is in a split but has no '{schema.labels[0]}': leave its split empty")
     return masks
 
 
@@ -368,47 +365,37 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
         return {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.source.names}
     if name not in table.source.names:
         return {}
-    values = [None if v is None else str(v).strip().lower() for v in as_text(table.column(name)).to_pylist()]
-    codes = np.array([-1 if not v else SPLIT_VALUES.get(v, -2) for v in values])
-    wrong = np.flatnonzero(codes == -2)
-    if len(wrong):
-        raise DatasetError(f"{table.row(wrong[0])}: '{values[wrong[0]]}' is not a split: use train, val, test or empty")
+    values = [(value or "").strip().lower() for value in table.text(name).to_pylist()]
+    codes = np.array([SPLIT_VALUES.get(value, -2) if value else -1 for value in values])
+    table.refuse(codes == -2, "'{}' is not a split: use train, val, test or empty", values)
     return {mask: codes == i for i, mask in enumerate(MASKS)}
 
 
-def _padded(found: dict[str, Any], scanned: Scanned, schema: Schema, rows: int) -> dict[str, Any]:
-    """The fields of the nodes with those of nodes that only the edge list has, whose values are missing."""
-    added = scanned.num_nodes - rows
-    out: dict[str, Any] = {"ids": scanned.ids}
+def _padded(found: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
+    """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
     if not added:
-        return out
+        return {}
+    missing: dict[str, Any] = dict.fromkeys(MASKS, False)
     if "x" in found:
-        out["x"] = np.concatenate([found["x"], np.repeat(schema.missing_row()[None], added, axis=0)])
+        missing["x"] = schema.missing_row()
     if "y" in found:
-        y = found["y"]
-        none = np.full((added, *y.shape[1:]), -1 if y.dtype.kind == "i" else np.nan, y.dtype)
-        out["y"] = np.concatenate([y, none])
-    return out | {m: np.append(found[m], np.zeros(added, bool)) for m in MASKS if m in found}
+        missing["y"] = -1 if found["y"].dtype.kind == "i" else np.nan
+    rows = {name: np.full((added, *found[name].shape[1:]), value) for name, value in missing.items() if name in found}
+    return {name: np.concatenate([found[name], more.astype(found[name].dtype)]) for name, more in rows.items()}
 
 
-# -- ids ------------------------------------------------------------------------------------------------------------
+# -- ids --------------------------------------------------------------------------------------------------------------
 
 
 def _check_ids(table: Rows, name: str) -> Any:
     """The ids of a node table, int64 or text; none is missing, and none is there twice."""
     column = table.column(name)
-    if column.null_count:
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        more = f" ({column.null_count:,} such rows)" if column.null_count > 1 else ""
-        raise DatasetError(f"{table.row(int(missing.argmax()))}: the node has no '{name}'{more}")
+    table.refuse(is_missing(column), f"the node has no '{name}'")
     with reading(table.source.path):
         ids = _plain_ids(column, f"{table.source.path}: column '{name}'")
     codes = ids.dictionary_encode().indices.to_numpy()
-    again = first(np.diff(np.maximum.accumulate(codes)) == 0)
-    if again is not None:
-        twice = len(ids) - int(codes.max()) - 1
-        more = f" ({twice:,} such rows)" if twice > 1 else ""
-        raise DatasetError(f"{table.row(again + 1)}: node '{ids[again + 1]}' is there a second time{more}")
+    again = np.append(False, np.diff(np.maximum.accumulate(codes)) == 0)
+    table.refuse(again, "node '{}' is there a second time", ids)
     return ids
 
 
@@ -430,32 +417,31 @@ def _plain_ids(column: Any, where: str) -> Any:
 def _whole(column: Any, where: str) -> Any:
     """Floating-point ids as integers; refused where they are not, or may not be, the numbers that were meant."""
     numbers = column.to_numpy(zero_copy_only=False)
-    wrong = first(~((numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)) & ~np.isnan(numbers))
-    if wrong is not None:
-        raise DatasetError(f"{where} holds floating-point numbers ({numbers[wrong]}): ids are integers or text")
+    wrong = numbers[~((numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)) & ~np.isnan(numbers)]
+    if len(wrong):
+        raise DatasetError(f"{where} holds floating-point numbers ({wrong[0]}): ids are integers or text")
     return column.cast(arrow().int64())
 
 
 class _Ids:
-    """Numbers for ids of one type: those of a node table, or, without one, of the ids as they appear."""
+    """Numbers for ids of one type: of those that are known, and, where it ``grows``, of others as they appear."""
 
-    def __init__(self, known: Any, closed: bool) -> None:
-        self.known = known
-        self.closed = closed
-        self._find = _integer_finder(known.to_numpy()) if closed and arrow().types.is_integer(known.type) else None
+    def __init__(self, known: Any, grows: bool) -> None:
+        self.known, self.grows = known, grows
+        self._low, self._table = 0, None
+        if not grows and arrow().types.is_integer(known.type):
+            ids = known.to_numpy()
+            low, high = int(ids.min()), int(ids.max())
+            if high - low < 8 * len(ids) + 1_000_000:  # close together: a table is faster than a search
+                self._low, self._table = low, np.full(high - low + 2, -1, np.int32)
+                self._table[ids - low] = np.arange(len(ids), dtype=np.int32)
 
-    def as_text(self) -> _Ids:
-        """The same ids, as text."""
-        return _Ids(as_text(self.known), self.closed)
-
-    def numbers(self, both: Any) -> np.ndarray:
-        """The number of every id of ``both``, -1 where it is not known."""
+    def numbers(self, values: Any) -> np.ndarray:
+        """The number of every id, -1 where it is not known."""
+        if not self.grows:
+            return self._places(values)
         pa = arrow()
-        if self._find is not None:
-            return self._find(both.to_numpy())
-        if self.closed:
-            return self._places(both)
-        encoded = both.dictionary_encode()
+        encoded = values.dictionary_encode()
         places = self._places(encoded.dictionary)
         fresh = np.flatnonzero(places < 0)
         places[fresh] = len(self.known) + np.arange(len(fresh))
@@ -463,49 +449,27 @@ class _Ids:
         return places[encoded.indices.to_numpy()]  # type: ignore[no-any-return]
 
     def _places(self, values: Any) -> np.ndarray:
-        pa = arrow()
-        places = pa.compute.fill_null(pa.compute.index_in(values, value_set=self.known), -1)
+        if self._table is not None:
+            ids, last = values.to_numpy(), len(self._table) - 1
+            inside = (ids >= self._low) & (ids < self._low + last)
+            return self._table[np.where(inside, ids - self._low, last)]  # type: ignore[no-any-return]
+        compute = arrow().compute
+        places = compute.fill_null(compute.index_in(values, value_set=self.known), -1)
         return places.to_numpy().copy()  # type: ignore[no-any-return]
 
-
-def _integer_finder(ids: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """From ids to their places: by a table where they lie close together, by bisection where they do not."""
-    low, high = int(ids.min()), int(ids.max())
-    if high - low < 8 * len(ids) + 1_000_000:
-        table = np.full(high - low + 2, -1, np.int32)
-        table[ids - low] = np.arange(len(ids), dtype=np.int32)
-
-        def by_table(values: np.ndarray) -> np.ndarray:
-            return table[np.where((values < low) | (values > high), high - low + 1, values - low)]
-
-        return by_table
-    order = np.argsort(ids, kind="stable")
-    ascending = ids[order]
-
-    def by_bisection(values: np.ndarray) -> np.ndarray:
-        at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-        return np.where(ascending[at] == values, order[at], -1).astype(np.int32)
-
-    return by_bisection
+    def kept(self) -> np.ndarray:
+        """The ids as an array that a graph keeps."""
+        if arrow().types.is_integer(self.known.type):
+            return self.known.to_numpy()  # type: ignore[no-any-return]
+        return np.array(self.known.to_pylist(), dtype=np.str_)
 
 
-# -- edges ----------------------------------------------------------------------------------------------------------
+# -- edges ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Scanned:
-    """An edge list that was read: ``edge_index`` (2, E), weights, the ids of all nodes, edges that were left out."""
-
-    edge_index: np.ndarray
-    weight: np.ndarray | None
-    num_nodes: int
-    ids: np.ndarray | None
-    skipped: int = 0
-
-
-@dataclass
-class _Found:
-    """Places in a table where something is wrong: how many, and the first three in words."""
+class _Wrong:
+    """Rows of a table in which something is wrong: how many, and the first three in words."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
@@ -518,124 +482,103 @@ class _Found:
             self.shown.append(f"row {row + i}: " + words.replace("{}", "" if values is None else str(values[i])))
 
     def __str__(self) -> str:
-        if self.count <= len(self.shown):
-            return "; ".join(self.shown)
-        return "; ".join(self.shown) + f"; {self.count:,} in all"
+        more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
+        return "; ".join(self.shown) + more
 
 
-def _read_edges(
-    table: TableFile,
-    roles: Edges,
-    ids: _Ids | None,
-    unknown: Unknown,
-    progress: Callable[[int], None],
-    scratch: Path | None,
-) -> Scanned:
-    """The edge list, with integer ids as integers; if they turn out not to be, it is read again with ids as text."""
-    pa = arrow()
-    if ids is None or pa.types.is_integer(ids.known.type):
-        try:
-            return _scan(table, roles, ids, pa.int64(), unknown, progress, scratch)
-        except ConversionError as error:
-            if error.wanted != "int64":
-                raise
-    text = _Ids(pa.array([], pa.string()), closed=False) if ids is None else ids.as_text()
-    return _scan(table, roles, text, pa.string(), unknown, progress, scratch)
+@dataclass(frozen=True)
+class _EdgeReader:
+    """Reads an edge list, block by block, into memory or into the file ``scratch``."""
 
+    table: TableFile
+    roles: Edges
+    unknown: Unknown
+    progress: Progress
+    scratch: Path | None
 
-def _scan(
-    table: TableFile,
-    roles: Edges,
-    ids: _Ids | None,
-    kind: Any,
-    unknown: Unknown,
-    progress: Callable[[int], None],
-    scratch: Path | None,
-) -> Scanned:
-    pa = arrow()
-    ends, weight = (roles.source, roles.target), roles.weight
-    names = [*ends, *([] if weight is None else [weight])]
-    types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
-    blocks: Blocks = InMemory() if scratch is None else InFile(scratch)
-    absent, strange, unweighted, skipped = _Found(), _Found(), _Found(), 0
-    more = _Ids(pa.array([], kind), closed=False)
-    for row, block in table.blocks(names, types):
-        sides = [_side(table, block.column(end), end, kind) for end in ends]
-        for end, side in zip(ends, sides, strict=True):
-            if side.null_count:
-                absent.add(side.is_null().to_numpy(zero_copy_only=False), row, f"the edge has no '{end}'")
-        if absent.count:
-            continue
-        if ids is None:
-            parts = [_narrow(side.to_numpy()) for side in sides]
-        else:
-            # Together, since a table in which text is looked up is built for every call.
-            both = pa.concat_arrays(sides)
-            numbers = ids.numbers(both)
-            new = numbers < 0
-            if unknown == "add" and new.any():
-                numbers[new] = len(ids.known) + more.numbers(both.filter(pa.array(new)))
-                new[:] = False
-            parts = [*np.split(numbers, 2)]
-            for end, side, wrong in zip(ends, sides, np.split(new, 2), strict=True):
-                if unknown == "error" and wrong.any():
-                    strange.add(wrong, row, f"{end} '{{}}' is not in the node table", side)
-        if weight is not None:
-            with reading(table.path):
-                parts.append(block.column(weight).cast(pa.float32()).to_numpy(zero_copy_only=False).astype(np.float32))
-            unweighted.add(~np.isfinite(parts[-1]), row, f"'{weight}' is missing or not finite")
-            unweighted.add(parts[-1] < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", parts[-1])
-        if ids is not None and unknown == "skip":
-            kept = (parts[0] >= 0) & (parts[1] >= 0)
-            skipped += int((~kept).sum())
-            parts = [part[kept] for part in parts]
-        blocks.append(parts)
-        progress(len(block))
-    _tell(table, absent, strange, unweighted, [] if ids is None else ids.known[:2].to_pylist())
-    edge_index, weights = blocks.joined(table.path)
-    if ids is None:
-        edge_index, num_nodes, own = _numbered(edge_index, table.path, scratch is None)
-        return Scanned(edge_index, weights, num_nodes, own)
-    known = pa.concat_arrays([ids.known, more.known]) if len(more.known) else ids.known
-    return Scanned(edge_index, weights, len(known), _kept(known), skipped)
+    def read(self, known: Any) -> _Found:
+        """The edges between the ``known`` ids, or between any where it is ``None``.
 
+        Integer ids are read as integers; if they turn out not to be, all is read again with ids as text.
+        """
+        pa = arrow()
+        if known is None or pa.types.is_integer(known.type):
+            try:
+                return self._scan(known, pa.int64())
+            except NotWholeError:
+                pass
+        return self._scan(pa.array([], pa.string()) if known is None else as_text(known), pa.string(), known is None)
 
-def _side(table: TableFile, side: Any, end: str, kind: Any) -> Any:
-    """One end of the edges of a block, as ids of type ``kind``."""
-    pa = arrow()
-    if side.type == kind:
-        return side
-    side = Rows(table, pa.table({end: side})).column(end) if end in table.names else side
-    if pa.types.is_floating(side.type):
-        side = _whole(side, f"{table.path}: column '{end}'")
-    if pa.types.is_integer(kind):
-        try:
-            if not pa.types.is_integer(side.type):
-                raise pa.ArrowInvalid
-            return side.cast(kind)
-        except pa.ArrowInvalid:
-            raise ConversionError(f"{table.path}: column '{end}' holds {side.type}", "int64") from None
-    with reading(table.path):
-        return as_text(side)
+    def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Found:
+        roles, path = self.roles, self.table.path
+        ends, weight = (roles.source, roles.target), roles.weight
+        types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: arrow().float32()})
+        ids = None if known is None else _Ids(known, grows or self.unknown == "add")
+        absent, unweighted, strange = _Wrong(), _Wrong(), _Wrong()
+        blocks, skipped = _Blocks(self.scratch), 0
+        for row, block in self.table.blocks(list(types), types):
+            sides = [self._side(block.column(end), end, kind) for end in ends]
+            for end, side in zip(ends, sides, strict=True):
+                absent.add(is_missing(side), row, f"the edge has no '{end}'")
+            if absent.count:
+                continue
+            if ids is None:
+                parts = [_narrow(side.to_numpy()) for side in sides]
+            else:
+                # Together, since a table in which text is looked up is built for every call.
+                parts = np.split(ids.numbers(arrow().concat_arrays(sides)), 2)
+                if self.unknown == "error":
+                    for end, side, part in zip(ends, sides, parts, strict=True):
+                        strange.add(part < 0, row, f"{end} '{{}}' is not in the node table", side)
+            if weight is not None:
+                with reading(path):
+                    numbers = block.column(weight).cast(arrow().float32()).to_numpy(zero_copy_only=False)
+                parts.append(numbers.astype(np.float32))
+                unweighted.add(~np.isfinite(parts[-1]), row, f"'{weight}' is missing or not finite")
+                unweighted.add(parts[-1] < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", parts[-1])
+            if ids is not None and self.unknown == "skip":
+                kept = (parts[0] >= 0) & (parts[1] >= 0)
+                skipped += int((~kept).sum())
+                parts = [part[kept] for part in parts]
+            blocks.append(parts)
+            self.progress(len(block))
+        problems = Problems()
+        problems.found = [f"{path}, {wrong}" for wrong in (absent, unweighted) if wrong.count]
+        if strange.count and ids is not None:
+            such = " and ".join(f"'{id}'" for id in ids.known[:2].to_pylist())
+            advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
+            problems.found.append(f"{path}, {strange}: {advice}")
+        problems.tell()
+        edge_index, weights = blocks.joined()
+        if ids is not None:
+            return _Found(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
+        edge_index, num_nodes, own = self._numbered(edge_index)
+        return _Found(roles, path, edge_index, weights, num_nodes, {"ids": own})
 
+    def _side(self, side: Any, end: str, kind: Any) -> Any:
+        """One end of the edges of a block, as ids of type ``kind``."""
+        if side.type == kind:
+            return side
+        with reading(self.table.path):
+            ids = _plain_ids(resolved(side), f"{self.table.path}: column '{end}'")
+            if arrow().types.is_string(kind):
+                return as_text(ids)
+        if ids.type != kind:
+            raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}")
+        return ids
 
-def _tell(table: TableFile, absent: _Found, strange: _Found, unweighted: _Found, known: list[Any]) -> None:
-    """Refuse the edges in which something was found; ``known`` are ids of the node table, as an example."""
-    problems = Problems()
-    if absent.count:
-        problems.found.append(f"{table.path}, {absent}")
-    if strange.count:
-        example = " and ".join(f"'{id}'" for id in known)
-        advice = f"add them to it (its ids are such as {example}), or say that unknown ids are to be skipped or added"
-        problems.found.append(f"{table.path}, {strange}: {advice}")
-    if unweighted.count:
-        problems.found.append(f"{table.path}, {unweighted}")
-    problems.tell()
-
-
-def _kept(ids: Any) -> np.ndarray:
-    """Ids as an array that a graph keeps."""
-    return ids.to_numpy() if arrow().types.is_integer(ids.type) else np.array(ids.to_pylist(), dtype=np.str_)
+    def _numbered(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
+        """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
+        low, high = int(edge_index.min()), int(edge_index.max())
+        if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
+            return edge_index, high + 1, None
+        if self.scratch is not None:
+            raise DatasetError(
+                f"{self.table.path}: ids from {low} to {high} have gaps, and are numbered in memory: leave memory out, "
+                "or give a node table"
+            )
+        known, places = np.unique(edge_index, return_inverse=True)
+        return places.reshape(edge_index.shape), len(known), known.astype(np.int64)
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:
@@ -644,65 +587,36 @@ def _narrow(values: np.ndarray) -> np.ndarray:
     return values.astype(np.int32) if fits else values
 
 
-class InMemory(list[list[np.ndarray]]):
-    """Blocks of sources, targets and perhaps weights, in memory."""
+class _Blocks:
+    """Blocks of sources, targets and perhaps weights: in memory, or, without weights and as int32, in a file."""
 
-    def joined(self, where: Path) -> tuple[np.ndarray, np.ndarray | None]:
-        """One ``edge_index`` and one vector of weights of all blocks, which are freed on the way."""
-        if not self:
-            raise empty(where)
-        count = sum(len(block[0]) for block in self)
-        edge_index = np.empty((2, count), np.result_type(*{part.dtype for block in self for part in block[:2]}))
-        weights = np.empty(count, np.float32) if len(self[0]) == 3 else None
-        stop = count
-        while self:
-            block = self.pop()
-            start = stop - len(block[0])
-            edge_index[0, start:stop], edge_index[1, start:stop] = block[:2]
-            if weights is not None:
-                weights[start:stop] = block[2]
-            stop = start
-        return edge_index, weights
-
-
-class InFile:
-    """Blocks of sources and targets in a file, as int32."""
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
-        path.unlink(missing_ok=True)
+        self._held: list[list[np.ndarray]] = []
+        if path is not None:
+            path.unlink(missing_ok=True)
 
     def append(self, block: list[np.ndarray]) -> None:
         """Add a block."""
+        if self.path is None:
+            self._held.append(block)
+            return
         edges = np.stack(block, axis=1)
-        if edges.dtype != np.int32:
-            if edges.size and not (edges.min() >= 0 and edges.max() < 2**31):
-                raise DatasetError("ids beyond 2³¹ are numbered in memory: leave memory out, or give a node table")
-            edges = edges.astype(np.int32)
+        if edges.dtype != np.int32 and edges.size and not (edges.min() >= 0 and edges.max() < 2**31):
+            raise DatasetError("ids beyond 2³¹ are numbered in memory: leave memory out, or give a node table")
         with naming(self.path), self.path.open("ab") as file:
-            file.write(edges.reshape(-1).view(np.uint8).data)
+            file.write(edges.astype(np.int32, copy=False).reshape(-1).view(np.uint8).data)
 
-    def joined(self, where: Path) -> tuple[np.ndarray, None]:
-        """One ``edge_index`` of all blocks, mapped from the file."""
-        if not self.path.exists():
-            raise empty(where)
-        if not self.path.stat().st_size:
-            return np.empty((2, 0), np.int32), None
-        return np.memmap(self.path, np.int32, "r").reshape(-1, 2).T, None
-
-
-Blocks = InMemory | InFile
-
-
-def _numbered(edge_index: np.ndarray, where: Path, in_memory: bool) -> tuple[np.ndarray, int, np.ndarray | None]:
-    """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
-    low, high = int(edge_index.min()), int(edge_index.max())
-    if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
-        return edge_index, high + 1, None
-    if not in_memory:
-        raise DatasetError(
-            f"{where}: ids from {low} to {high} have gaps, and are numbered in memory: leave memory out, or give a "
-            "node table"
+    def joined(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """One ``edge_index`` and one vector of weights of all blocks; those of a file are mapped into memory."""
+        if self.path is not None:
+            size = self.path.stat().st_size
+            ends = np.memmap(self.path, np.int32, "r") if size else np.empty(0, np.int32)
+            return ends.reshape(-1, 2).T, None
+        sources, targets, *weights = ([block[i] for block in self._held] for i in range(len(self._held[0])))
+        edge_index = np.empty(
+            (2, sum(map(len, sources))), np.result_type(*{part.dtype for part in (*sources, *targets)})
         )
-    known, places = np.unique(edge_index, return_inverse=True)
-    return places.reshape(edge_index.shape), len(known), known.astype(np.int64)
+        for row, parts in zip(edge_index, (sources, targets), strict=True):
+            np.concatenate(parts, out=row)
+        return edge_index, np.concatenate(weights[0]) if weights else None

@@ -10,8 +10,6 @@ features of its edges, as the examples of OGB, PyG and DGL do.
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,66 +18,33 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import ArrayFile, whole
-from handful.datasets.download import Remote, fetch, unpack
-from handful.datasets.prepared import Built, is_prepared, prepared
+from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
-from handful.datasets.tables import TableFile, first, read_matrix
-from handful.errors import DatasetError, GraphError
+from handful.datasets.tables import TableFile, read_matrix
+from handful.errors import DatasetError, blaming
 from handful.graph import MASKS, Graph
 
 URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
 
 
-@dataclass(frozen=True)
-class OGBSpec:
-    """What is known about one data set before it is read."""
-
-    archive: str
-    scheme: str
-    nodes: int
-    edges: int
-    """For products and papers100M twice the number that OGB gives. Pairs in both directions are then merged."""
-    features: int
-    classes: int
-    description: str
-    labels: bool = False
-    """Whether a node has ``classes`` labels, and not one of so many classes."""
+def _raw(home: Path, name: str, archive: str) -> Path | None:
+    """The folder with the raw files, where somebody has put them."""
+    places = (home / name, home / name.replace("-", "_"), home / name / archive)
+    return next((place for place in places if (place / "raw").is_dir()), None)
 
 
-SPECS = {
-    "ogbn-arxiv": OGBSpec(
-        "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the class is the area"
-    ),
-    "ogbn-products": OGBSpec(
-        "products", "sales_ranking", 2_449_029, 2 * 61_859_140, 100, 47, "Amazon products bought together; category"
-    ),
-    "ogbn-proteins": OGBSpec(
-        "proteins", "species", 132_534, 2 * 39_561_252, 8, 112, "proteins and how they go together; functions", True
-    ),
-    "ogbn-papers100M": OGBSpec(
-        "papers100M-bin", "time", 111_059_956, 2 * 1_615_685_872, 128, 172, "citations of 111M papers; arXiv area"
-    ),
-}
-
-
-def _load(query: Query) -> Graph:
+def _load(archive: str, scheme: str, query: Query) -> Graph:
     """The data set of this name, converted at the first time."""
-    spec = SPECS[query.name]
-    return prepared(query.home / query.name, partial(_build, query.home, query.name, spec), "official")
+    return prepared(query.home / query.name, partial(_build, archive, scheme, query), "official")
 
 
-def _build(home: Path, name: str, spec: OGBSpec) -> Built:
-    folder = home / name
-    for raw in (folder, home / name.replace("-", "_"), folder / spec.archive):
-        if (raw / "raw").is_dir():
-            return read_ogb(raw, spec.scheme, name)
-    archive = fetch(Remote(f"{URL}/{spec.archive}.zip", f"{spec.archive}.zip"), folder)
-    unpacked = unpack(archive, folder / "unpacked")
-    try:
-        return read_ogb(unpacked, spec.scheme, name)
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+def _build(archive: str, scheme: str, query: Query) -> Built:
+    raw = _raw(query.home, query.name, archive)
+    if raw is not None:
+        return read_ogb(raw, scheme, query.name)
+    with unpacked(fetch(f"{URL}/{archive}.zip", query.home / query.name / f"{archive}.zip")) as folder:
+        return read_ogb(folder, scheme, query.name)
 
 
 def read_ogb(folder: Path, scheme: str, name: str) -> Built:
@@ -89,10 +54,8 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
     several = labels.shape[1] > 1
     y = labels if several else whole(np.where(np.isnan(labels[:, 0]), -1, labels[:, 0]), f"{raw}: the labels")
     names = _class_names(folder / "mapping", y.shape[1] if several else int(y.max(initial=-1)) + 1)
-    try:
+    with blaming(raw):
         graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
-    except GraphError as error:
-        raise GraphError(f"{raw}: {error}") from None
     return graph, {"official": _split(folder / "split" / scheme, n)}
 
 
@@ -101,28 +64,27 @@ Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
 
 
 def _text(raw: Path) -> Arrays:
-    nodes = int(read_matrix(raw / "num-node-list.csv.gz", np.int64, 1)[0, 0])
-    count = int(read_matrix(raw / "num-edge-list.csv.gz", np.int64, 1)[0, 0])
-    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes)
-    edges = read_matrix(raw / "edge.csv.gz", np.int32, count, by_column=True)
-    if len(edges) != 2:
-        raise DatasetError(f"{raw / 'edge.csv.gz'} has {len(edges)} columns where there should be 2: fetch it again")
+    nodes, count = (int(read_matrix(raw / f"num-{kind}-list.csv.gz", np.int64, 1)[0, 0]) for kind in ("node", "edge"))
+    labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes).T
+    edges = read_matrix(raw / "edge.csv.gz", np.int32, count)
     features, of_edges = raw / "node-feat.csv.gz", raw / "edge-feat.csv.gz"
+    x = None
     if features.exists():
-        return edges, read_matrix(features, np.float32, nodes), labels, nodes
-    x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes) if of_edges.exists() else None
+        x = np.ascontiguousarray(read_matrix(features, np.float32, nodes).T)
+    elif of_edges.exists():
+        x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes)
     return edges, x, labels, nodes
 
 
 def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.ndarray:
     """float32 ``(nodes, F)``: the mean of the features of the edges at each node, of either end; 0 without edges.
 
-    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0, 4.0]]), 3).tolist()
+    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0], [4.0]]), 3).tolist()
     [[2.0, 4.0], [2.0, 4.0], [0.0, 0.0]]
     """
     ends = edges.reshape(-1)
     count = np.maximum(np.bincount(ends, minlength=nodes), 1)
-    sums = [np.bincount(ends, np.tile(column, 2), nodes) for column in features.T]
+    sums = [np.bincount(ends, np.tile(column, 2), nodes) for column in features]
     return (np.stack(sums, 1) / count[:, None]).astype(np.float32)
 
 
@@ -146,10 +108,9 @@ def _split(folder: Path, num_nodes: int) -> Masks:
     masks = {}
     for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
         path = folder / f"{part}.csv.gz"
-        nodes = read_matrix(path, np.int64)[:, 0]
-        at = first((nodes < 0) | (nodes >= num_nodes))
-        if at is not None:
-            raise DatasetError(f"{path}, row {at + 1}: {nodes[at]} is not a node: there are {num_nodes:,}")
+        nodes = read_matrix(path, np.int64)[0]
+        if len(wrong := nodes[(nodes < 0) | (nodes >= num_nodes)]):
+            raise DatasetError(f"{path}: {wrong[0]} is not a node: there are {num_nodes:,}")
         masks[mask] = torch.zeros(num_nodes, dtype=torch.bool)
         masks[mask][torch.from_numpy(nodes)] = True
     return masks
@@ -165,27 +126,33 @@ def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:
 
 
 def _on_disk(name: str, archive: str, home: Path) -> bool:
-    folders = home / name, home / name.replace("-", "_")
-    return (
-        is_prepared(home / name)
-        or (home / name / f"{archive}.zip").exists()
-        or any((f / "raw").is_dir() for f in folders)
-    )
+    folder = home / name
+    return is_prepared(folder) or (folder / f"{archive}.zip").exists() or _raw(home, name, archive) is not None
 
 
-SOURCES = tuple(
-    Source(
+def _source(
+    name: str, archive: str, scheme: str, nodes: int, edges: int, features: int, classes: int, description: str
+) -> Source:
+    several = name == "ogbn-proteins"
+    return Source(
         name=name,
-        description=spec.description,
-        load=_load,
+        description=description,
+        load=partial(_load, archive, scheme),
         splits=("official",),
-        task=f"{spec.classes} {'labels' if spec.labels else 'classes'}",
-        metric="roc_auc" if spec.labels else "accuracy",
-        nodes=spec.nodes,
-        edges=spec.edges,
-        features=spec.features,
-        classes=spec.classes,
-        on_disk=partial(_on_disk, name, spec.archive),
+        task=f"{classes} {'labels' if several else 'classes'}",
+        metric="roc_auc" if several else "accuracy",
+        nodes=nodes,
+        edges=edges,
+        features=features,
+        classes=classes,
+        on_disk=partial(_on_disk, name, archive),
     )
-    for name, spec in SPECS.items()
+
+
+# For products, proteins and papers100M twice the number of edges that OGB gives. Pairs in both directions are merged.
+SOURCES = (
+    _source("ogbn-arxiv", "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the area"),
+    _source("ogbn-products", "products", "sales_ranking", 2_449_029, 123_718_280, 100, 47, "Amazon products; category"),
+    _source("ogbn-proteins", "proteins", "species", 132_534, 79_122_504, 8, 112, "proteins; their functions"),
+    _source("ogbn-papers100M", "papers100M-bin", "time", 111_059_956, 3_231_371_744, 128, 172, "citations; arXiv area"),
 )

@@ -1,22 +1,47 @@
-"""Data sets that are converted once: a memory-mapped graph, and beside it each split, with one byte per node."""
+"""Data sets that are fetched, unpacked and converted once, and then opened from their folder.
+
+A file appears under its name only when it is complete, and without a network the error says which file to put where. No
+publisher of these data sets prints a SHA-256. What is verified instead: the length that the server told; the MD5 that
+it told, where it does (Zenodo and Google); and the CRC of every member of a zip, or of the gzip, when it is unpacked.
+
+A data set that is prepared is a memory-mapped graph, and beside it each split, with one byte per node.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
-from collections.abc import Callable
+import os
+import re
+import secrets
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
+from rich.console import Console
+from rich.progress import wrap_file
 
+from handful.budget import require_disk
 from handful.datasets.splits import Masks
-from handful.errors import DatasetError
+from handful.errors import DatasetError, readable
 from handful.files import write_aside
 from handful.graph import MASKS, Graph
 from handful.storage import is_saved, open_graph, save
 
 Built = tuple[Graph, dict[str, Masks]]
 """A graph without masks, and its splits by name."""
+TIMEOUT_SECONDS = 60
+BLOCK_BYTES = 1 << 20
 
 
 def is_prepared(folder: Path) -> bool:
@@ -54,12 +79,111 @@ def _write_split(path: Path, masks: Masks) -> None:
 
 
 def _read_split(path: Path) -> Masks:
-    try:
+    with readable(path, f"remove {path.parent.parent} and load the data again"):
         codes = np.load(path, mmap_mode="r", allow_pickle=False)  # a map is never longer than its file
         if codes.ndim != 1 or codes.dtype != np.uint8:
-            raise ValueError("other codes")
-    except Exception:  # numpy raises many kinds here, and all mean the same to the user.
-        raise DatasetError(
-            f"{path} is missing or broken: remove {path.parent.parent} and load the data again"
-        ) from None
+            raise ValueError("it holds other codes")
     return {name: torch.from_numpy(np.asarray(codes == i + 1)) for i, name in enumerate(MASKS)}
+
+
+# -- downloads ------------------------------------------------------------------------------------------------------
+
+
+def fetch(url: str, target: Path) -> Path:
+    """The file at ``url`` as ``target``, downloaded unless it is there; a download that broke off is continued."""
+    if target.exists():
+        return target
+    part, lock = (target.with_name(f"{target.name}{suffix}") for suffix in (".part", ".lock"))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=0):  # released with the process, however it ends
+            if not target.exists():
+                _download(url, part)
+                os.replace(part, target)
+            with suppress(OSError):  # Windows removes the lock itself.
+                lock.unlink()
+    except Timeout:
+        raise DatasetError(f"{target} is being downloaded by another process: wait for it") from None
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DatasetError(
+            f"{url} cannot be downloaded ({reason}): run again to go on, or fetch it by hand and put it at {target}"
+        ) from None
+    return target
+
+
+def _download(url: str, part: Path) -> None:
+    """Bring the file ``part`` to its full length, and verify it.
+
+    A second file, the tag, names the version that its bytes are of, so that bytes of two versions are never mixed.
+    """
+    tag = part.with_name(f"{part.name}.tag")
+    have = part.stat().st_size if part.exists() else 0
+    version = tag.read_text() if have and tag.exists() else ""
+    with _opened(url, {"Range": f"bytes={have}-", "If-Range": version} if version else {}) as response:
+        headers = response.headers
+        if headers.get_content_type() == "text/html":
+            raise OSError("it is a web page, and not the file")
+        have = have if response.status == 206 else 0
+        length = int(headers.get("Content-Length") or 0)
+        require_disk(length, part, url)
+        tag.write_text(headers.get("ETag") or headers.get("Last-Modified") or "")
+        shown = {"description": part.stem, "transient": True, "console": Console(stderr=True)}
+        with part.open("ab" if have else "wb") as file, wrap_file(response, length, **shown) as source:
+            shutil.copyfileobj(source, file, BLOCK_BYTES)
+    got, told = part.stat().st_size, told_md5(headers)
+    if length and got != have + length:
+        raise OSError(f"the connection broke off at {got:,} of {have + length:,} bytes")
+    with part.open("rb") as file:
+        differs = told is not None and hashlib.file_digest(file, "md5").digest() != told
+    if differs:
+        part.unlink()
+        raise OSError("its MD5 is not the one that its server told")
+    tag.unlink()
+
+
+def _opened(url: str, resume: dict[str, str]) -> Any:
+    headers = {"User-Agent": "handful", "Accept-Encoding": "identity"}
+    try:
+        return urlopen(Request(url, headers=headers | resume), timeout=TIMEOUT_SECONDS)
+    except HTTPError as error:
+        if error.code != 416:  # The server has nothing beyond what we have: download it again from the start.
+            raise
+    return urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
+
+
+def told_md5(headers: Mapping[str, str]) -> bytes | None:
+    """The MD5 of a file that its server tells, in hexadecimal or base64; ``None`` if it tells none.
+
+    >>> told_md5({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
+    '900150983cd24fb0d6963f7d28e17f72'
+    """
+    for name, pattern in (("Content-MD5", "()(.+)"), ("ETag", '(md5:)([^"]+)'), ("x-goog-hash", "(md5=)([^,]+)")):
+        found = re.search(pattern, headers.get(name) or "")
+        with suppress(ValueError):
+            text = found[2] if found else ""
+            digest = bytes.fromhex(text) if len(text) == 32 else base64.b64decode(text, validate=True)
+            if len(digest) == hashlib.md5().digest_size:
+                return digest
+    return None
+
+
+# -- archives -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def unpacked(archive: Path) -> Iterator[Path]:
+    """Unpack a zip beside itself for as long as the context lasts; the folder that it holds, if it holds but one.
+
+    zipfile puts members that point outside the folder inside it, and makes no links.
+    """
+    folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
+    try:
+        with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
+            # A member gives no more than it tells.
+            require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
+            source.extractall(folder)
+            tops = [top for top in folder.iterdir() if top.name != "__MACOSX"]
+        yield tops[0] if len(tops) == 1 and tops[0].is_dir() else folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -23,7 +23,7 @@ from handful.convert import from_pyg, split_fields, unused
 from handful.datasets.prepared import Built, is_prepared, prepared, prepared_splits
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import drawn_split
-from handful.errors import DatasetError, GraphError, unknown
+from handful.errors import DatasetError, GraphError, blaming, readable, unknown
 from handful.graph import MASKS, Graph
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
@@ -69,53 +69,35 @@ def _class(kind: str) -> Any:
 def _build(home: Path, kind: str, name: str) -> Built:
     cls = _class(kind)
     takes = inspect.signature(cls.__init__).parameters
-    takes_name = "name" in takes
-    if takes_name and not name:
+    if "name" in takes and not name:
         raise DatasetError(f"'pyg:{kind}' is not complete: write pyg:{kind}/NAME")
-    if name and not takes_name:
+    if name and "name" not in takes:
         raise DatasetError(f"'pyg:{kind}/{name}': {kind} takes no name: write pyg:{kind}")
-    what = f"pyg:{kind}/{name}" if name else f"pyg:{kind}"
-    try:
+    what = f"'pyg:{kind}/{name}'" if name else f"'pyg:{kind}'"
+    with readable(f"{what} of PyG", f"put its raw files into {home} by hand"):
         made = cls(**{key: value for key, value in (("root", str(home)), ("name", name)) if key in takes})
         if len(made) != 1:
-            raise DatasetError(f"'{what}' holds {len(made)} graphs, not one graph with labelled nodes")
+            raise DatasetError(f"{what} holds {len(made)} graphs, not one graph with labelled nodes")
         data = made[0]
-    except DatasetError:
-        raise
-    except Exception as error:  # PyG raises errors of many kinds: no network, no such name, a broken file.
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise DatasetError(f"PyG cannot make '{what}' in {home} ({said}): put its raw files there by hand") from None
-    return _converted(data, name or kind, what)
+    with blaming(f"{what} cannot be used"):
+        return _converted(data, name or kind, what)
 
 
 def _converted(data: Any, name: str, what: str) -> Built:
-    none = dict.fromkeys(MASKS)
-    more: dict[str, Any] = {"metric": "roc_auc", "positive": 1} if name.lower() in ROC_AUC else {}
     store = data.to_dict() if hasattr(data, "to_dict") else {}
-    try:
-        columns = max((store[m].shape[1] for m in MASKS if m in store and store[m].ndim == 2), default=None)
-        folds = range(columns or 1) if store.get("train_mask") is not None else range(0)
-        splits = {f"fold{i}": split_fields(store, i if columns else None) for i in folds}
-        for masks in splits.values():
-            masks.update({m: torch.zeros(data.num_nodes, dtype=torch.bool) for m in MASKS if m not in masks})
-        data = _without_masks(data)
-        lost = unused(data.keys())
-        if lost:
-            warnings.warn(f"'{what}' is used without its {', '.join(lost)}", stacklevel=2)
-        graph = from_pyg(data, name=name, drop=lost, **more, **none)
-        if graph.x is None or graph.y is None:
-            raise GraphError("it has no node features or no node labels")
-    except GraphError as error:
-        raise GraphError(f"'{what}' cannot be used: {error}") from None
+    columns = max((store[m].shape[1] for m in MASKS if m in store and store[m].ndim == 2), default=None)
+    folds = range(columns or 1) if store.get("train_mask") is not None else range(0)
+    empty = {m: torch.zeros(data.num_nodes, dtype=torch.bool) for m in MASKS} if folds else {}
+    splits = {f"fold{i}": empty | split_fields(store, i if columns else None) for i in folds}
+    masks = [key for key in store if str(key).endswith("_mask")]
+    lost = [key for key in unused(data.keys()) if key not in masks]
+    if lost:
+        warnings.warn(f"{what} is used without its {', '.join(lost)}", stacklevel=2)
+    more: dict[str, Any] = {"metric": "roc_auc", "positive": 1} if name.lower() in ROC_AUC else {}
+    graph = from_pyg(data, name=name, drop=[*lost, *masks], **more)
+    if graph.x is None or graph.y is None:
+        raise GraphError("it has no node features or no node labels")
     return graph, splits
-
-
-def _without_masks(data: Any) -> Any:
-    out = data.clone()
-    for key in list(out.keys()):
-        if key.endswith("_mask"):
-            del out[key]
-    return out
 
 
 SOURCES = (

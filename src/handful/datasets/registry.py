@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -112,7 +112,12 @@ def load(
     >>> load("synthetic?nodes=500&degree=4&features=8&classes=5")
     Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
-    text = _checked(name, split, seed)
+    if not isinstance(name, str | os.PathLike):
+        raise DatasetError(f"a graph is given by its name or path, got {name!r}")
+    if split is not None and not isinstance(split, str):
+        raise DatasetError(f"split takes a name such as rh or random:60/20/20, got {split!r}")
+    check_seed(seed)
+    text = os.fspath(name)
     found = query_of(text, split, root, seed)
     if found is None:
         return _from_path(text, split, seed)
@@ -157,15 +162,6 @@ def is_name(text: str) -> bool:
     (True, False)
     """
     return _source(text) is not None
-
-
-def _checked(name: str | os.PathLike[str], split: str | None, seed: int) -> str:
-    if not isinstance(name, str | os.PathLike):
-        raise DatasetError(f"a graph is given by its name or path, got {name!r}")
-    if split is not None and not isinstance(split, str):
-        raise DatasetError(f"split takes a name such as rh or random:60/20/20, got {split!r}")
-    check_seed(seed)
-    return os.fspath(name)
 
 
 def _source(text: str) -> Source | None:
@@ -214,41 +210,35 @@ def _from_path(text: str, split: str | None, seed: int) -> Graph:
 
 def _options(source: Source, given: str) -> Any:
     """The options after the question mark as an instance of the source's dataclass."""
+    what = f"data set '{source.name}'"
     if source.options is None:
         if given:
-            raise DatasetError(f"data set '{source.name}' takes no options, got '{given}'")
+            raise DatasetError(f"{what} takes no options, got '{given}'")
         return None
-    assert is_dataclass(source.options)
-    hints = get_type_hints(source.options)
-    known = [f.name for f in fields(source.options)]
     try:
         named = parse_qsl(given, strict_parsing=True, keep_blank_values=True) if given else []
     except ValueError:
-        raise DatasetError(
-            f"data set '{source.name}': '{given[:60]}' is not of the form option=value&other=value"
-        ) from None
-    pairs = dict(named)
-    if len(pairs) < len(named):
-        raise DatasetError(f"data set '{source.name}': an option is given twice in '{given[:60]}'")
-    for key in pairs:
-        if key not in known:
-            raise DatasetError(f"data set '{source.name}': " + unknown("option", key, known))
-    return source.options(**{key: _converted(source.name, key, text, hints[key]) for key, text in pairs.items()})
+        raise DatasetError(f"{what}: '{given[:60]}' is not of the form option=value&other=value") from None
+    if len(dict(named)) < len(named):
+        raise DatasetError(f"{what}: an option is given twice in '{given[:60]}'")
+    hints = get_type_hints(source.options)
+    for key, _ in named:
+        if key not in hints:
+            raise DatasetError(f"{what}: " + unknown("option", key, hints))
+    return source.options(**{key: _converted(what, key, text, hints[key]) for key, text in named})
 
 
-def _converted(source: str, key: str, text: str, hint: Any) -> Any:
+def _converted(what: str, key: str, text: str, hint: Any) -> Any:
     kind = next((t for t in get_args(hint) if t is not type(None)), hint)
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        if kind is int:
-            if re.fullmatch(r"[+-]?[0-9_]+", text):
-                return int(text.replace("_", ""))
-            value = float(text.replace("_", ""))
+        if kind is int and not re.fullmatch(r"[+-]?[0-9_]+", text):  # such as 1e6
+            value = float(text)
             if value != int(value) or abs(value) >= 2**53:
                 raise ValueError
             return int(value)
         return kind(text)
     except (ValueError, KeyError, OverflowError):
         wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, kind.__name__)
-        raise DatasetError(f"data set '{source}': option {key} takes {wanted}, got '{text[:60]}'") from None
+        raise DatasetError(f"{what}: option {key} takes {wanted}, got '{text[:60]}'") from None

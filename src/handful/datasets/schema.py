@@ -17,21 +17,22 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_floats, as_text, first, reading
+from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_text, is_missing, reading
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table
 from handful.graph import Repeated, Task
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
-Impute = Literal["median", "mean", "zero", "error"]
+Impute = Literal["median", "error"]
 Scale = Literal["standard", "quantile", "none"]
+Unknown = Literal["error", "skip", "add"]
 Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
@@ -50,6 +51,68 @@ SHOWN = 40
 WORD = re.compile(r"\w+")
 
 
+# -- what is asked for ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what. ``None`` stands for the usual names; for ``features``, for all columns that are left.
+
+    Args:
+        source, target, weight: of the edge list.
+        id, split: of the node table.
+        label: of the node table; several for a multi-label task.
+        features: the columns that are features; those of ``categorical`` and ``hashed`` are added to them.
+        categorical: columns of numbers that are codes, to be one-hot encoded as text columns are.
+        hashed: columns of text whose words are hashed into a fixed number of features.
+        ignore: columns that are left out.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    label: str | Sequence[str] | None = None
+    split: str | None = None
+    features: Sequence[str] | None = None
+    categorical: Sequence[str] = ()
+    hashed: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Handling:
+    """What is done with what tables bring.
+
+    Args:
+        task: ``classification``, ``regression`` (a label that is a number) or ``multilabel`` (columns of 0 and 1).
+        impute: what stands for a missing number: the ``median``; ``error`` refuses it.
+        scale: of numbers: ``standard``, ``quantile`` (to normal scores) or ``none``.
+        unknown: what is done with edges whose ends are in no row of the node table: ``error``, ``skip``, or ``add``,
+            which makes nodes of them whose values are missing.
+        repeated: how edges with the same ends become one: the ``sum``, the ``mean`` or the ``first`` of their weights,
+            or their ``count``. ``None`` sums weights, and keeps repeated edges where there are none.
+        undirected: add the reverse of every edge.
+    """
+
+    task: Task = "classification"
+    impute: Impute = "median"
+    scale: Scale = "standard"
+    unknown: Unknown = "error"
+    repeated: Repeated | None = None
+    undirected: bool = False
+
+    def __post_init__(self) -> None:
+        kinds = {"task": Task, "impute": Impute, "scale": Scale, "unknown": Unknown, "repeated": Repeated | None}
+        for name, kind in kinds.items():
+            if not _is_a(getattr(self, name), kind):
+                choices = get_args(Repeated if name == "repeated" else kind)
+                raise DatasetError(f"{name} takes {', '.join(choices)}, got {getattr(self, name)!r}")
+
+
+# -- what was decided and fitted --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Column:
     """What is done with one column of a table.
@@ -65,8 +128,8 @@ class Column:
         size: the entries of a vector, or the features that a text is hashed into.
         missing: how many rows had no value when the schema was fitted.
 
-    >>> Column("city", "category", categories=("Oslo", "Rome")).features
-    ['city=Oslo', 'city=Rome', 'city other']
+    >>> Column("city", "category", categories=("Oslo", "Rome")).width
+    3
     """
 
     name: str
@@ -80,13 +143,13 @@ class Column:
     size: int = 1
     missing: int = 0
 
-    @property
-    def features(self) -> list[str]:
-        """The names of the features that the column becomes."""
-        if self.kind == "category":
-            return [*(f"{self.name}={value}" for value in self.categories), f"{self.name} other"]
-        names = [self.name] if self.size == 1 else [f"{self.name}[{i}]" for i in range(self.size)]
-        return [*names, f"{self.name} missing"] if self.indicator else names
+    def __post_init__(self) -> None:
+        sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= 64 * HASHED)
+        sound = self.spread != 0 and self.missing >= 0 and 0 < self.size <= MOST_ENTRIES and sized
+        filled = len(self.fill) in (0, self.size) and len(set(self.categories)) == len(self.categories)
+        ordered = len(self.quantiles) != 1 and list(self.quantiles) == sorted(self.quantiles)
+        if not (sound and filled and ordered):
+            raise ValueError(f"column {self.name!r} has a value that it cannot have")
 
     @property
     def width(self) -> int:
@@ -103,7 +166,7 @@ class Column:
         steps = [f"{self.size} numbers as they are"] if self.kind == "vector" else []
         if self.missing and self.fill:
             by = f"{self.fill[0]:.4g}" if self.size == 1 else "its middle"
-            steps.append(f"missing = {by}" + (", with an indicator" if self.indicator else ""))
+            steps.append(f"missing = {by}, with an indicator")
         if self.quantiles:
             steps.append("normal scores by quantiles")
         elif (self.center, self.spread) != (0.0, 1.0):
@@ -113,18 +176,15 @@ class Column:
     def encode(self, rows: Rows, out: np.ndarray, say: Say) -> None:
         """Write the features of this column, float32 ``(rows, width)``, to ``out``, which is zeros."""
         if self.kind == "category":
-            codes, unseen = _codes(rows, self.name, self.categories)
-            out[np.arange(len(codes)), codes] = 1
-            if unseen:
-                say(_unseen(self, unseen))
+            self._mark_categories(rows.text(self.name), out, say)
             return
         if self.kind == "text":
-            _hash_words(rows.column(self.name), rows, self.name, out)
+            _hash_words(rows.text(self.name), out)
             return
-        values, missing = (_vectors if self.kind == "vector" else _numbers)(rows, self.name, self.kind, self.size)
+        values, missing = _values(rows, self.name, self.kind, self.size)
+        if not self.fill:
+            rows.refuse(missing, f"'{self.name}' is missing")
         if missing.any():
-            if not self.fill:
-                raise DatasetError(f"{rows.row(int(missing.argmax()))}: '{self.name}' is missing{_more(missing)}")
             if not self.missing:
                 say(f"'{self.name}' is missing in {int(missing.sum()):,} rows, and was in none before: it is filled")
             values = np.where(missing[:, None], self.fill, values)
@@ -133,6 +193,28 @@ class Column:
         out[:, : self.size] = (values - self.center) / self.spread
         if self.indicator:
             out[:, self.size] = missing
+
+    def _mark_categories(self, texts: Any, out: np.ndarray, say: Say) -> None:
+        """A 1 at the place of every value among the categories; after them for all others, and those are said."""
+        places, other = _places(texts, self.categories), len(self.categories)
+        out[np.arange(len(places)), np.where(places < 0, other, places)] = 1
+        unseen = texts.filter(arrow().array(places < 0)).drop_null()
+        if len(unseen):
+            names = _listed([f"'{value}'" for value in unseen.unique().to_pylist()])
+            learned = "" if self.missing else ", which no row was in before"
+            say(
+                f"'{self.name}' has values that are not in the schema, {names}: {len(unseen):,} rows are "
+                f"'other'{learned}"
+            )
+
+    def differences(self, other: Column) -> list[str]:
+        """In what ``other`` is not encoded as this column is, in words."""
+        if self.kind != other.kind:
+            return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
+        words = {"center": "scale", "spread": "scale", "quantiles": "scale", "fill": "filling", "size": "size"}
+        words |= {"indicator": "indicator of missing values", "categories": "categories"}
+        found = dict.fromkeys(word for name, word in words.items() if getattr(self, name) != getattr(other, name))
+        return [f"'{self.name}' has another {' and '.join(found)}"] if found else []
 
 
 @dataclass(frozen=True)
@@ -183,15 +265,15 @@ class Schema:
     rows: int = 0
     training: bool = False
 
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if len(set(names)) < len(names) or len(set(self.classes)) < len(self.classes) or self.rows < 0:
+            raise ValueError("a column or a class is there twice, or fewer than no rows")
+
     @property
     def width(self) -> int:
         """The number of features."""
         return sum(column.width for column in self.columns)
-
-    @property
-    def features(self) -> list[str]:
-        """The names of all features, in order."""
-        return [name for column in self.columns for name in column.features]
 
     def as_text(self) -> list[str]:
         """The columns that a CSV file must not be guessed about: their cells are text."""
@@ -202,19 +284,15 @@ class Schema:
 
     def check(self, rows: Rows, say: Say) -> None:
         """Refuse a table that lacks columns of the schema, all of them named; say which it has that are not used."""
-        has = set(rows.source.names)
-        lacking = [name for name in (self.id, *(column.name for column in self.columns)) if name not in has]
-        if lacking:
+        has, needed = rows.source.names, [self.id, *(column.name for column in self.columns)]
+        if lacking := [name for name in needed if name not in has]:
             raise DatasetError(
                 f"{rows.source.path} has no column {_listed(lacking)}, which the schema needs: its columns are "
-                f"{_listed(rows.source.names)}"
+                f"{_listed(has)}"
             )
-        known = {self.id, self.split, *self.labels, *self.ignored, *(column.name for column in self.columns)}
-        extra = [name for name in rows.source.names if name not in known]
-        if extra:
-            say(
-                f"{rows.source.path}: {_listed(extra)} {'is' if len(extra) == 1 else 'are'} not in the schema: not used"
-            )
+        known = {*needed, self.split, *self.labels, *self.ignored}
+        if extra := [name for name in has if name not in known]:
+            say(f"{rows.source.path}: not in the schema, and not used: {_listed(extra)}")
 
     def encode(self, rows: Rows, problems: Problems, say: Say) -> np.ndarray:
         """The features of a table, float32 ``(rows, width)``."""
@@ -228,9 +306,7 @@ class Schema:
 
     def missing_row(self) -> np.ndarray:
         """The features, float32 ``(width,)``, of a node that no table describes."""
-        refused = [
-            column.name for column in self.columns if column.kind not in ("category", "text") and not column.fill
-        ]
+        refused = [one.name for one in self.columns if one.kind not in ("category", "text") and not one.fill]
         if refused:
             raise DatasetError(f"a node without a row has no {_listed(refused)}, and missing values are refused")
         pa = arrow()
@@ -243,35 +319,24 @@ class Schema:
         if not self.labels or any(name not in rows.source.names for name in self.labels):
             return {}
         if self.task != "classification":
-            return {"y": _targets(rows, self.labels, self.task), "task": self.task, **self._named()}
+            named = {} if self.task == "regression" else {"num_classes": len(self.classes), "class_names": self.classes}
+            return {"y": _targets(rows, self.labels, self.task), "task": self.task, **named}
         texts = _label_texts(rows, self.labels[0])[0]
-        pa = arrow()
-        codes = pa.compute.fill_null(pa.compute.index_in(texts, value_set=pa.array(self.classes, pa.string())), -1)
-        y = codes.to_numpy(zero_copy_only=False).astype(np.int64)
-        unseen = (y < 0) & texts.is_valid().to_numpy(zero_copy_only=False)
-        if unseen.any():
-            such = texts[int(unseen.argmax())].as_py()
-            say(f"{rows.source.path}: {int(unseen.sum()):,} labels are no class of the schema, such as '{such}'")
-        return {"y": y, **self._named()}
-
-    def _named(self) -> dict[str, Any]:
-        if self.task == "regression":
-            return {}
+        y = _places(texts, self.classes).astype(np.int64)
+        unseen = texts.filter(arrow().array(y < 0)).drop_null()
+        if len(unseen):
+            say(f"{rows.source.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
         numbered = self.classes == tuple(str(i) for i in range(len(self.classes)))
-        names = None if numbered and self.task == "classification" else self.classes
-        return {"num_classes": len(self.classes), "class_names": names}
+        return {"y": y, "num_classes": len(self.classes), "class_names": None if numbered else self.classes}
 
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: Schema) -> list[str]:
         """In what the features of ``other`` are not those of this schema, in words, column by column."""
-        mine = {column.name: column for column in self.columns}
-        theirs = {column.name: column for column in other.columns}
+        mine, theirs = ({column.name: column for column in one.columns} for one in (self, other))
         found = [f"'{name}' is missing" for name in mine if name not in theirs]
         found += [f"'{name}' is new" for name in theirs if name not in mine]
-        for name, column in mine.items():
-            if name in theirs:
-                found += _column_differences(column, theirs[name])
+        found += [words for name in mine if name in theirs for words in mine[name].differences(theirs[name])]
         if not found and list(mine) != list(theirs):
             found = ["the columns are in another order"]
         return found
@@ -280,26 +345,18 @@ class Schema:
 
     def table(self) -> Table:
         """What is done with every column, for people."""
-        rows = [[Cell(self.id), Cell("id"), Cell("kept, and given back with predictions"), Cell("")]]
-        for name in self.labels:
-            what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
-            rows.append([Cell(name), Cell("label"), Cell(what), Cell("")])
-        if self.split is not None:
-            rows.append([Cell(self.split), Cell("split"), Cell("train, val, test"), Cell("")])
+        rows = [(self.id, "id", "kept, and given back with predictions", "")]
+        what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
+        rows += [(name, "label", what, "") for name in self.labels]
+        rows += [] if self.split is None else [(self.split, "split", "train, val, test", "")]
         for column in self.columns[:SHOWN]:
-            missing = f"{column.missing:,}" if column.missing else ""
-            rows.append([Cell(column.name), Cell(column.kind), Cell(column.done), Cell(missing)])
+            rows.append((column.name, column.kind, column.done, f"{column.missing:,}" if column.missing else ""))
         if len(self.columns) > SHOWN:
-            rows.append([Cell(f"… {len(self.columns) - SHOWN:,} more"), Cell(""), Cell(""), Cell("")])
-        rows += [[Cell(name), Cell(""), Cell("left out"), Cell("")] for name in self.ignored[:SHOWN]]
-        title = "Columns" if not self.columns else f"Columns: {self.width} features, {self.fitted_on}"
-        return Table(title, ["Column", "Kind", "What is done", "Missing"], rows)
-
-    @property
-    def fitted_on(self) -> str:
-        """Which rows the schema was fitted on, in words."""
+            rows.append((f"… {len(self.columns) - SHOWN:,} more", "", "", ""))
+        rows += [(name, "", "left out", "") for name in self.ignored[:SHOWN]]
         which = f"the {self.rows:,} training rows" if self.training else f"all {self.rows:,} rows"
-        return f"medians and scales of {which}"
+        title = f"Columns: {self.width} features, medians and scales of {which}" if self.columns else "Columns"
+        return Table(title, ["Column", "Kind", "What is done", "Missing"], [list(map(Cell, row)) for row in rows])
 
     def to_json(self) -> dict[str, Any]:
         """The schema as plain values; fields of a column that have their default are left out."""
@@ -318,166 +375,124 @@ class Schema:
             DatasetError: it is not a schema.
         """
         try:
-            given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(value).items()}
-            columns = tuple(_column_from(one) for one in given.pop("columns"))
-            edges = Edges(**given.pop("edges"))
-            made = cls(columns=columns, edges=edges, **given)
-            texts = (made.id, edges.source, edges.target, *made.labels, *made.classes, *made.ignored)
-            named = all(isinstance(text, str) for text in texts)
-            named &= all(text is None or isinstance(text, str) for text in (made.split, edges.weight))
-            listed = all(isinstance(some, tuple) for some in (made.labels, made.classes, made.ignored))
-            flags = isinstance(made.training, bool) and isinstance(edges.undirected, bool)
-            known = made.task in get_args(Task) and edges.repeated in (None, *get_args(Repeated))
-            differ = len({c.name for c in columns}) == len(columns) and len(set(made.classes)) == len(made.classes)
-            if not (named and listed and flags and known and differ and _is_whole(made.rows)):
-                raise ValueError("a field has a value that it cannot have")
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            columns = [_typed(Column, one) for one in value["columns"]]
+            return _typed(cls, {**value, "columns": columns, "edges": _typed(Edges, value["edges"])})
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError, DatasetError) as error:
             raise DatasetError(f"this is not a schema of this version of handful: {error}") from None
-        return made
 
 
-def _column_from(value: Mapping[str, Any]) -> Column:
-    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-    column = Column(**given)
-    numbers = (*column.fill, *column.quantiles, column.center, column.spread)
-    whole = _is_whole(column.size) and _is_whole(column.missing) and 0 < column.size <= MOST_ENTRIES
-    sized = column.size == 1 or column.kind == "vector" or (column.kind == "text" and column.size <= 64 * HASHED)
-    listed = all(isinstance(some, tuple) for some in (column.fill, column.quantiles, column.categories))
-    sound = all(math.isfinite(number) for number in numbers) and column.spread != 0 and whole and sized and listed
-    filled = len(column.fill) in (0, column.size) and len(set(column.categories)) == len(column.categories)
-    ordered = len(column.quantiles) != 1 and list(column.quantiles) == sorted(column.quantiles)
-    named = isinstance(column.name, str) and all(isinstance(text, str) for text in column.categories)
-    kind = column.kind in get_args(Kind) and isinstance(column.indicator, bool)
-    if not (sound and filled and ordered and named and kind):
-        raise ValueError(f"column {column.name!r} has a value that it cannot have")
-    return column
+Made = TypeVar("Made")
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _typed(cls: type[Made], value: dict[str, Any]) -> Made:
+    """A dataclass made of plain values, each of the type of its field; lists are tuples."""
+    hints = get_type_hints(cls)
+    given = {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
+    for name, one in given.items():
+        if not _is_a(one, hints[name]):
+            raise ValueError(f"{name} cannot be {one!r:.60}")
+    return cls(**given)
 
 
-def _column_differences(mine: Column, other: Column) -> list[str]:
-    if mine.kind != other.kind:
-        return [f"'{mine.name}' is a {other.kind}, not a {mine.kind}"]
-    if mine.categories != other.categories:
-        odd = sorted(set(mine.categories) ^ set(other.categories))
-        return [f"'{mine.name}' has other categories" + (f" ({_listed(odd)})" if odd else "")]
-    if mine.width != other.width:
-        return [f"'{mine.name}' has {other.width} features, not {mine.width}"]
-    if (mine.center, mine.spread, mine.quantiles) != (other.center, other.spread, other.quantiles):
-        return [f"'{mine.name}' is scaled otherwise"]
-    return [f"'{mine.name}' is filled otherwise"] if mine.fill != other.fill else []
+def _is_a(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as ``_typed`` meets them: Literal, tuple, union, finite float, or plain."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_a(one, inner[0]) for one in value)
+    if inner:
+        return any(_is_a(value, one) for one in inner)
+    if hint is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is hint
 
 
 # -- fitting ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How columns are to be treated.
-
-    Args:
-        names: the columns that are features.
-        categorical: of those, the ones whose numbers are codes.
-        hashed: of those, the ones whose words are hashed.
-        impute: what stands for a missing number: ``median``, ``mean``, ``zero``; or ``error`` to refuse it.
-        scale: ``standard`` (mean 0, standard deviation 1), ``quantile`` (normal scores) or ``none``.
-    """
-
-    names: Sequence[str]
-    categorical: Sequence[str] = ()
-    hashed: Sequence[str] = ()
-    impute: Impute = "median"
-    scale: Scale = "standard"
-
-
 def fit_columns(
-    rows: Rows, wanted: Wanted, fitted: np.ndarray, problems: Problems
-) -> tuple[tuple[Column, ...], list[str]]:
-    """What to do with the columns of a table; and the names of those that are empty, with which nothing can be done.
+    rows: Rows, names: Sequence[str], columns: Columns, how: Handling, fitted: np.ndarray, problems: Problems
+) -> tuple[Column, ...]:
+    """What to do with the columns of a table; with those that are empty nothing can be done, and they are left out.
 
     Args:
         rows: the table.
-        wanted: which columns, and how.
+        names: the columns that are features.
+        columns: which of those are categorical, and which are hashed.
+        how: what is done with missing numbers and scales.
         fitted: boolean ``(rows,)``, the rows that medians and scales are taken from; categories are those of all.
         problems: where mistakes go.
     """
-    found: dict[str, Column | None] = {}
-    for name in wanted.names:
+    found: list[Column | None] = []
+    for name in names:
         with problems.collected():
-            found[name] = _fit_column(rows, name, wanted, fitted)
-    return tuple(c for c in found.values() if c is not None), [name for name, c in found.items() if c is None]
+            found.append(_fit_column(rows, name, columns, how, fitted))
+    return tuple(column for column in found if column is not None)
 
 
-def _fit_column(rows: Rows, name: str, wanted: Wanted, fitted: np.ndarray) -> Column | None:
-    kind = _kind(rows, name, wanted)
+def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: np.ndarray) -> Column | None:
+    kind = _kind(rows, name, columns)
     if kind is None:
         return None
     missing = rows.column(name).null_count
     if kind == "category":
-        return Column(name, kind, categories=_fit_categories(rows, name, name in wanted.categorical), missing=missing)
+        return Column(name, kind, categories=_fit_categories(rows, name, name in columns.categorical), missing=missing)
     if kind == "text":
         return Column(name, kind, size=HASHED, missing=missing)
-    values, absent = (_vectors if kind == "vector" else _numbers)(rows, name, kind, None)
+    values, absent = _values(rows, name, kind, None)
     if absent.all():
         return None
-    known = values[fitted & ~absent] if (fitted & ~absent).any() else values[~absent]
+    if how.impute == "error":
+        rows.refuse(absent, f"'{name}' is missing: fill it, or ignore it")
     count = int(absent.sum())
-    if count and wanted.impute == "error":
-        raise DatasetError(
-            f"{rows.row(int(absent.argmax()))}: '{name}' is missing{_more(absent)}: fill it, or ignore it"
-        )
-    fill = _middle(known, wanted.impute)
-    if kind == "boolean":
-        fill = np.round(fill)
+    known = values[fitted & ~absent] if (fitted & ~absent).any() else values[~absent]
+    middle = np.median(known, axis=0)
+    fill = () if how.impute == "error" else np.round(middle) if kind == "boolean" else middle
     column = Column(name, kind, tuple(map(float, fill)), indicator=count > 0, size=values.shape[1], missing=count)
-    if kind not in ("number", "date") or wanted.scale == "none":
+    if kind not in ("number", "date") or how.scale == "none":
         return column
-    if wanted.scale == "quantile":
+    if how.scale == "quantile":
         marks = np.quantile(known[:, 0], np.linspace(0, 1, LANDMARKS))
         return replace(column, quantiles=tuple(map(float, marks)))
     center, spread = float(known.mean()), float(known.std())
     return replace(column, center=center, spread=spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0)
 
 
-def _middle(known: np.ndarray, impute: Impute) -> np.ndarray:
-    """What stands for a missing value, for every column of ``known``; nothing where it is refused."""
-    if impute == "error":
-        return np.zeros(0)
-    if impute == "zero":
-        return np.zeros(known.shape[1])
-    middle: np.ndarray = np.median(known, axis=0) if impute == "median" else np.mean(known, axis=0)
-    return middle
-
-
-def _kind(rows: Rows, name: str, wanted: Wanted) -> Kind | None:
+def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
     """The kind of a column that is to be fitted; ``None`` if it is empty."""
-    types = arrow().types
-    column = rows.column(name)
-    kind = column.type
-    if types.is_null(kind) or column.null_count == len(column):
+    types, column = arrow().types, rows.column(name)
+    if column.null_count == len(column):
         return None
-    if name in wanted.hashed:
+    if name in columns.hashed:
         return "text"
-    if name in wanted.categorical:
+    if name in columns.categorical:
         return "category"
-    if _is_list(kind) or (name == "feat" and types.is_string(kind)):
-        return "vector"
-    if types.is_boolean(kind):
-        return "boolean"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_temporal(kind) and not types.is_interval(kind):
-        return "date"
-    if types.is_string(kind):
+    if types.is_string(column.type):
         if _has_decimal_commas(column):
             raise DatasetError(
                 f"{rows.source.path}: column '{name}' holds numbers with a comma ('{column.drop_null()[0]}'): write "
                 "them with a point and without separators, or make it categorical"
             )
         return "category"
-    raise DatasetError(f"{rows.source.path}: column '{name}' holds {kind}, neither numbers nor text: ignore it")
+    found = _kind_of(column.type)
+    if found is None:
+        raise DatasetError(
+            f"{rows.source.path}: column '{name}' holds {column.type}, neither numbers nor text: ignore it"
+        )
+    return found
+
+
+def _kind_of(kind: Any) -> Kind | None:
+    """What a type of pyarrow is, if it is of numbers."""
+    types = arrow().types
+    if types.is_boolean(kind):
+        return "boolean"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return "date"
+    return "vector" if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) else None
 
 
 def _has_decimal_commas(column: Any) -> bool:
@@ -487,15 +502,8 @@ def _has_decimal_commas(column: Any) -> bool:
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
 
 
-def _is_list(kind: Any) -> bool:
-    types = arrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
 def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
-    with reading(rows.source.path):
-        texts = as_text(rows.column(name))
-    values = sorted(v for v in texts.unique().to_pylist() if v is not None)
+    values = sorted(rows.text(name).drop_null().unique().to_pylist())
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
         raise DatasetError(
@@ -532,17 +540,16 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
 
     A column without any label has none.
     """
-    if task == "regression":
-        if len(labels) != 1:
-            raise DatasetError(f"a regression has one column of labels, got {_listed(labels)}")
-        return ()
     if task == "multilabel":
         return tuple(labels)
     if len(labels) != 1:
         raise DatasetError(f"labels in several columns ({_listed(labels)}) are for the task multilabel")
+    if task == "regression":
+        return ()
     texts, whole = _label_texts(rows, labels[0])
-    values = [value for value in texts.unique().to_pylist() if value is not None]
-    if len(values) > MANY_CATEGORIES and 2 * len(values) > len(texts) - texts.null_count:
+    known = texts.drop_null()
+    values = known.unique().to_pylist()
+    if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
         raise DatasetError(
             f"{rows.source.path}: '{labels[0]}' has {len(values):,} classes, nearly one a row: name another column as "
             "label, or say that it is a regression"
@@ -554,139 +561,90 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
     """A column of classes as text, missing where it is unknown, and whether all are whole numbers."""
     pa = arrow()
     column = rows.column(name)
-    kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = as_floats(column)
-        at = first(np.isinf(numbers))
-        if at is not None:
-            raise DatasetError(f"{rows.row(at)}: label {numbers[at]} is not finite")
-        at = first(~np.isnan(numbers) & (numbers != np.round(numbers)))
-        if at is not None:
-            raise DatasetError(
-                f"{rows.row(at)}: label {numbers[at]} is a fraction, not a class: is it a --task regression?"
-            )
+    if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        numbers = rows.numbers(name, missing=True)
+        fractions = ~np.isnan(numbers) & (numbers != np.round(numbers))
+        rows.refuse(fractions, "label {} is a fraction, not a class: is it a --task regression?", numbers)
         with reading(rows.source.path):
             column = pa.compute.cast(pa.array(numbers, from_pandas=True), pa.int64())
-    whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
-    if whole and not pa.types.is_null(column.type) and not pa.types.is_unsigned_integer(column.type):
+    if pa.types.is_signed_integer(column.type):
         column = pa.compute.if_else(pa.compute.equal(column, -1), None, column)
+    whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
     with reading(rows.source.path):
         return as_text(column), whole
 
 
 def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
     """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for many labels; NaN where unknown."""
-    values = np.concatenate([_numbers(rows, name, "number", 1)[0] for name in labels], axis=1)
-    if task == "multilabel":
-        odd = ~(np.isnan(values) | (values == 0) | (values == 1))
-        wrong = first(np.asarray(odd.any(axis=1)))
-        if wrong is not None:
-            raise DatasetError(f"{rows.row(wrong)}: the labels of a multi-label task are 0 or 1")
-    return (values[:, 0] if task == "regression" else values).astype(np.float32)
+    values = np.concatenate([_values(rows, name, "number", 1)[0] for name in labels], axis=1)
+    if task == "regression":
+        return values[:, 0].astype(np.float32)
+    rows.refuse(_is_no_bit(values).any(axis=1), "the labels of a multi-label task are 0 or 1")
+    return values.astype(np.float32)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _numbers(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows, 1)``, and which are missing."""
-    types = arrow().types
+def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """float64 ``(rows, size)``, and which rows are missing; ``size`` is that of the first, where it is not known.
+
+    A column of another kind is refused; a boolean one is one of numbers too, and numbers may be 0 and 1 alone.
+    """
     column = rows.column(name)
-    held = column.type
-    numeric = types.is_integer(held) or types.is_floating(held) or types.is_decimal(held) or types.is_boolean(held)
-    temporal = types.is_temporal(held) and not types.is_interval(held)
-    if not types.is_null(held) and not (temporal if kind == "date" else numeric):
-        such = next((value for value in column.to_pylist() if value is not None), "")
+    found, alike = _kind_of(column.type), {"number", "boolean"}
+    if not arrow().types.is_null(column.type) and found != kind and {found, kind} != alike:
+        such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
         raise DatasetError(
-            f"{rows.source.path}: '{name}' holds {_held(held)} such as {str(such)[:40]!r}, and was a {kind} before"
+            f"{rows.source.path}: '{name}' holds {column.type} such as {such!r}, and was a {kind} before"
         )
-    with reading(rows.source.path):
-        values = as_floats(column)
-    at = first(np.isinf(values))
-    if at is not None:
-        raise DatasetError(f"{rows.row(at)}: '{name}' is {values[at]}, which is not finite{_more(np.isinf(values))}")
-    if kind == "boolean" and (at := first(~(np.isnan(values) | (values == 0) | (values == 1)))) is not None:
-        raise DatasetError(f"{rows.row(at)}: '{name}' is {values[at]:g}, and was true or false before")
+    if kind == "vector":
+        return _vectors(rows, name, column, size)
+    values = rows.numbers(name, missing=True)
+    if kind == "boolean":
+        rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
     return values[:, None], np.isnan(values)
 
 
-def _held(kind: Any) -> str:
-    types = arrow().types
-    tests = {
-        "text": types.is_string,
-        "numbers": lambda kind: types.is_integer(kind) or types.is_floating(kind),
-        "dates": types.is_temporal,
-        "booleans": types.is_boolean,
-    }
-    return next((words for words, test in tests.items() if test(kind)), str(kind))
+def _is_no_bit(values: np.ndarray) -> np.ndarray:
+    """Where a number is neither 0 nor 1 nor missing."""
+    return ~np.isnan(values) & (values != 0) & (values != 1)
 
 
-def _vectors(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows, size)``, and which rows have no vector; ``size`` is that of the first, where it is not known."""
+def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     pa = arrow()
-    column = rows.column(name)
-    if pa.types.is_null(column.type):
-        return np.zeros((len(rows), size or 1)), np.ones(len(rows), bool)
+    missing = is_missing(column)
+    if missing.all():
+        return np.zeros((len(rows), size or 1)), missing
     with reading(rows.source.path):
-        if pa.types.is_string(column.type):  # DGL writes a vector as text: "0.1, 0.2, 0.3".
-            column = pa.compute.split_pattern(pa.compute.replace_substring(column, " ", ""), ",")
-        if not _is_list(column.type):
-            raise DatasetError(f"{rows.source.path}: '{name}' holds {_held(column.type)}, and held vectors before")
         flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    missing = column.is_null().to_numpy(zero_copy_only=False)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    size = int(lengths[~missing][0]) if size is None and not missing.all() else size or 1
-    ragged = first(~missing & (lengths != size))
-    if ragged is not None or size == 0:
-        raise DatasetError(
-            f"{rows.row(ragged or 0)}: '{name}' has {lengths[ragged or 0]} values, and others have {size}"
-        )
+    size = size or int(lengths[~missing][0])
+    rows.refuse(~missing & (lengths != max(size, 1)), f"'{name}' has {{}} values, and others have {size}", lengths)
     values = np.zeros((len(rows), size))
     values[~missing] = flat.reshape(-1, size)
-    at = first(np.asarray(~np.isfinite(values).all(axis=1)))
-    if at is not None:
-        raise DatasetError(f"{rows.row(at)}: '{name}' holds a value that is missing or not finite")
+    rows.refuse(~np.isfinite(values).all(axis=1), f"'{name}' holds a value that is missing or not finite")
     return values, missing
 
 
-def _codes(rows: Rows, name: str, categories: tuple[str, ...]) -> tuple[np.ndarray, list[tuple[str, int]]]:
-    """The place of every value among ``categories``, their number for all others; and those others that are a value."""
+def _places(texts: Any, among: tuple[str, ...]) -> np.ndarray:
+    """The place of every text among others, -1 where it is none of them."""
     pa = arrow()
-    with reading(rows.source.path):
-        texts = as_text(rows.column(name))
-    codes = pa.compute.index_in(texts, value_set=pa.array(categories, pa.string()))
-    codes = pa.compute.fill_null(codes, len(categories)).to_numpy(zero_copy_only=False)
-    others = texts.filter(pa.array(codes == len(categories))).drop_null()
-    counted = [(one["values"], one["counts"]) for one in others.value_counts().to_pylist()] if len(others) else []
-    return codes, counted
+    places = pa.compute.index_in(texts, value_set=pa.array(among, pa.string()))
+    found: np.ndarray = pa.compute.fill_null(places, -1).to_numpy(zero_copy_only=False)
+    return found
 
 
-def _unseen(column: Column, unseen: list[tuple[str, int]]) -> str:
-    names = _listed([f"'{value}'" for value, _ in unseen])
-    learned = "" if column.missing else ", which no row was in before"
-    rows = sum(count for _, count in unseen)
-    return f"'{column.name}' has values that are not in the schema, {names}: {rows:,} rows are 'other'{learned}"
-
-
-def _hash_words(column: Any, rows: Rows, name: str, out: np.ndarray) -> None:
+def _hash_words(texts: Any, out: np.ndarray) -> None:
     """The words of every text, each counted with a sign in a place that its checksum gives, in unit length."""
-    if arrow().types.is_null(column.type):
-        return
-    with reading(rows.source.path):
-        encoded = as_text(column).dictionary_encode()
+    encoded = texts.dictionary_encode()
     vectors = np.zeros((len(encoded.dictionary) + 1, out.shape[1]), np.float32)
     for i, text in enumerate(encoded.dictionary.to_pylist()):
         for word in WORD.findall(text.lower()):
             mixed = zlib.crc32(word.encode())
             vectors[i, mixed % out.shape[1]] += 1 if mixed >> 31 else -1
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= np.maximum(norms, 1e-12)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     out[:] = vectors[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
-
-
-def _more(wrong: np.ndarray) -> str:
-    count = int(wrong.sum()) - 1
-    return f" (and in {count:,} more rows)" if count else ""
 
 
 def alike(values: Sequence[str]) -> list[str]:

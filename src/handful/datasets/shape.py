@@ -92,45 +92,29 @@ def _of_folder(path: Path, split: str | None) -> Shape:
     n = arrays["indptr"]["shape"][0] - 1
     x, y = arrays.get("x"), arrays.get("y")
     if split is None and MASKS[0] in arrays:
-        sizes = [int(np.load(path / f"{one}.npy", mmap_mode="r").sum()) if one in arrays else 0 for one in MASKS]
-        (train, judged), known = (sizes[0], sum(sizes[1:])), "its header and masks"
+        masks = [int(np.load(path / f"{one}.npy", mmap_mode="r").sum()) if one in arrays else 0 for one in MASKS]
+        (train, judged), known = (masks[0], sum(masks[1:])), "its header and masks"
     else:
         train, judged = _counts(n, shares_of(split or ""))
         known = "its header" + ("" if split else ASSUMED)
-    return Shape(
-        header["name"],
-        n,
-        arrays["indices"]["shape"][0],
-        0 if x is None else x["shape"][1],
-        header.get("num_classes") or (y["shape"][1] if y is not None and len(y["shape"]) > 1 else 1),
-        train,
-        judged,
-        known,
-        element=2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4,
-        weighted="edge_weight" in arrays,
-        folder=path,
-    )
+    features = 0 if x is None else x["shape"][1]
+    outputs = header.get("num_classes") or (y["shape"][1] if y is not None and len(y["shape"]) > 1 else 1)
+    element = 2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4
+    sizes = (n, arrays["indices"]["shape"][0], features, outputs, train, judged)
+    return Shape(header["name"], *sizes, known, element, "edge_weight" in arrays, path)
 
 
 def _of_options(name: str, model: BlockModel, split: str | None) -> Shape:
     train, judged = _counts(model.nodes, model.shares if split is None else shares_of(split))
-    edges = round(model.nodes * model.degree)
-    known, element = "its options", model.dtype.itemsize
-    return Shape(name, model.nodes, edges, model.features, model.classes, train, judged, known, element)
+    sizes = (model.nodes, round(model.nodes * model.degree), model.features, model.classes, train, judged)
+    return Shape(name, *sizes, "its options", model.dtype.itemsize)
 
 
 def _of_graph(graph: Graph) -> Shape:
-    sizes = [0 if mask is None else int(mask.sum()) for mask in (getattr(graph, one) for one in MASKS)]
-    train, judged = (sizes[0], sum(sizes[1:])) if sizes[0] else _counts(graph.num_nodes, None)
+    masks = [0 if mask is None else int(mask.sum()) for mask in (getattr(graph, one) for one in MASKS)]
+    train, judged = (masks[0], sum(masks[1:])) if masks[0] else _counts(graph.num_nodes, None)
+    sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_outputs, train, judged)
+    element = 4 if graph.x is None else graph.x.element_size()
     return Shape(
-        graph.name,
-        graph.num_nodes,
-        graph.num_edges,
-        graph.num_features,
-        graph.num_outputs,
-        train,
-        judged,
-        "loading it" + ("" if sizes[0] else ASSUMED),
-        element=4 if graph.x is None else graph.x.element_size(),
-        weighted=graph.edge_weight is not None,
+        graph.name, *sizes, "loading it" + ("" if masks[0] else ASSUMED), element, graph.edge_weight is not None
     )

@@ -20,10 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.budget import require_disk, room
+from handful.budget import require_disk, require_memory, room
 from handful.datasets.edge_sort import EdgeSort
-from handful.datasets.memory import require_memory
-from handful.datasets.registry import Query, Source
+from handful.datasets.registry import Source
 from handful.datasets.splits import Shares, random_split
 from handful.errors import DatasetError
 from handful.graph import Graph
@@ -204,13 +203,6 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
     return y
 
 
-def topology(model: BlockModel, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``indptr`` and ``indices`` of the model; ``member`` lists the nodes class by class, heaviest first."""
-    pairs = _Pairs(model, member)
-    first = pairs.first(0, model.nodes)
-    return simple_rows(first, member, pairs.ends(0, first))
-
-
 # -- features -------------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +227,9 @@ def generate(model: BlockModel) -> Graph:
     masks: dict[str, Any] = random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT))
     member = _order(model)
     y = _classes(model, member)
-    indptr, indices = topology(model, member)
+    pairs = _Pairs(model, member)
+    first = pairs.first(0, model.nodes)
+    indptr, indices = simple_rows(first, member, pairs.ends(0, first))
     x = None
     if model.features:
         x = torch.empty(model.nodes, model.features, dtype=model.dtype)
@@ -313,24 +307,14 @@ def _fields(model: BlockModel) -> dict[str, Any]:
     return {name: getattr(like, name) for name in FIELDS}
 
 
-def _load(query: Query) -> Graph:
-    """The graph of the options in the name."""
-    return generate(query.options)
-
-
-def _write(query: Query, path: Path, memory: int | str) -> None:
-    """The same straight to a folder."""
-    write(query.options, path, memory)
-
-
 _DEFAULT = BlockModel()
 
 SOURCES = (
     Source(
         name="synthetic",
         description=f"degree-corrected block model; options {', '.join(f.name for f in fields(BlockModel))}",
-        load=_load,
-        write=_write,
+        load=lambda query: generate(query.options),
+        write=lambda query, path, memory: write(query.options, path, memory),
         task=f"{_DEFAULT.classes} classes",
         nodes=_DEFAULT.nodes,
         edges=round(_DEFAULT.nodes * _DEFAULT.degree),

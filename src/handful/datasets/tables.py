@@ -22,12 +22,12 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
 """Large, since pyarrow builds the table in which text ids are looked up again for each block."""
-HEADER_BYTES = 1 << 24
-"""The longest header that is looked for."""
+HEADER_BYTES = 1 << 22
+"""How far into a file a header is looked for."""
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 UNNAMED = "unnamed "
-"""What a column without a name in the header is called, with its place: pandas writes its index so."""
+"""What a column without a name in the header is called, with its place."""
 Source = Any
 """A path; or a table in memory, of pandas, polars, pyarrow or anything else that exports Arrow."""
 
@@ -44,12 +44,8 @@ def arrow() -> Any:
     return pyarrow
 
 
-class ConversionError(DatasetError):
-    """A value that is not of the type that its column must have."""
-
-    def __init__(self, text: str, wanted: str) -> None:
-        super().__init__(text)
-        self.wanted = wanted
+class NotWholeError(DatasetError):
+    """A value in a column that must hold whole numbers."""
 
 
 @contextmanager
@@ -65,10 +61,12 @@ def reading(path: Path) -> Iterator[None]:
         row = re.search(r"Row #(\d+): (.*)", said)
         value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
         if row and value:
+            kind = NotWholeError if value[1] == "int64" else DatasetError
             what = f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
-            raise ConversionError(f"{path}, row {row[1]}: {what}", value[1]) from None
+            raise kind(f"{path}, row {row[1]}: {what}") from None
         if row:
-            raise DatasetError(f"{path}, row {row[1]}: {_plainly(row[2])}") from None
+            plainly = re.sub(r"Expected (\d+) columns, got (\d+).*", r"\2 columns where there should be \1", row[2])
+            raise DatasetError(f"{path}, row {row[1]}: {plainly}") from None
         if "invalid UTF8" in said:
             raise DatasetError(f"{path} is not UTF-8: {SAVE_AS}") from None
         if "Empty CSV file" in said:
@@ -81,34 +79,25 @@ def empty(path: Path) -> DatasetError:
     return DatasetError(f"{path} has no rows: give a table with a row for every edge or node, below the column names")
 
 
-def _plainly(said: str) -> str:
-    ragged = re.match(r"Expected (\d+) columns, got (\d+)", said)
-    if ragged:
-        return f"{ragged[2]} columns where there should be {ragged[1]}"
-    return said
-
-
 @dataclass(frozen=True)
 class TableFile:
     """One file of rows: its column names, and how to read it in blocks."""
 
     path: Path
     names: tuple[str, ...]
-    first_row: int
-    delimiter: str | None
+    first_row: int = 1
+    delimiter: str | None = None
     """``None`` for Parquet and for a table in memory."""
-    quoted: bool = True
-    """Whether ``"`` encloses a cell of a CSV file, rather than being part of its text."""
     table: Any = None
     """The table itself, where it is in memory."""
 
     @classmethod
-    def open(cls, source: Source, names: Sequence[str] | None = None, *, quoted: bool = True) -> TableFile:
-        """Look at the first lines. A CSV file without a header is one whose first row is all numbers, or one whose
-        column ``names`` are given. Lines at the top that begin with ``#`` are skipped."""
+    def open(cls, source: Source) -> TableFile:
+        """Look at the first lines. A CSV file without a header is one whose first row is all numbers. Lines at the top
+        that begin with ``#`` are skipped."""
         if hasattr(source, "__arrow_c_stream__"):
             table = arrow().table(source)
-            return cls(Path("the table"), tuple(table.column_names), 1, None, table=table)
+            return cls(Path("the table"), tuple(table.column_names), table=table)
         if not isinstance(source, str | Path):
             raise DatasetError(f"a table is a file, or a table of pandas, polars or pyarrow; got {type(source)!r}")
         path = Path(source)
@@ -117,21 +106,23 @@ class TableFile:
             raise DatasetError(f"{path} is not a table that can be read: it must end in {', '.join(SUFFIXES)} (or .gz)")
         with reading(path):
             if suffix in (".parquet", ".pq"):
-                return cls(path, tuple(arrow().parquet.read_schema(path).names), 1, None)
+                return cls(path, tuple(arrow().parquet.read_schema(path).names))
             head = _first_lines(path)
         skip = next((i for i, line in enumerate(head) if line and not line.startswith("#")), len(head))
         if skip == len(head):
             raise empty(path)
         delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
-        line = head[skip : skip + 1]
-        cells = next(csv.reader(line, delimiter=delimiter)) if quoted else line[0].split(delimiter)
+        cells = next(csv.reader(head[skip : skip + 1], delimiter=delimiter))
         cells = [cell.strip() or f"{UNNAMED}{i + 1}" for i, cell in enumerate(cells)]
-        if names is not None:
-            return cls(path, tuple(names), skip + 1, delimiter, quoted)
         if all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells):
             more = (f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))
-            return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter, quoted)
-        return cls(path, tuple(cells), skip + 2, delimiter, quoted)
+            return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter)
+        return cls(path, tuple(cells), skip + 2, delimiter)
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that have a name in the header: pandas writes its index without one."""
+        return [name for name in self.names if not name.startswith(UNNAMED)]
 
     def has(self, name: str) -> str:
         """``name``, if there is a column of that name."""
@@ -155,6 +146,8 @@ class TableFile:
                 if len(block):
                     yield row, block
                 row += len(block)
+        if row == self.first_row:
+            raise empty(self.path)
 
     def _batches(self, names: list[str], types: dict[str, Any], multiline: bool) -> Iterator[Any]:
         pa = arrow()
@@ -168,20 +161,23 @@ class TableFile:
         read = pa.csv.ReadOptions(
             block_size=BLOCK_BYTES, use_threads=False, column_names=self.names, skip_rows=self.first_row - 1
         )
-        parse = pa.csv.ParseOptions(
-            delimiter=self.delimiter, quote_char='"' if self.quoted else False, newlines_in_values=multiline
-        )
+        parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=multiline)
         convert = pa.csv.ConvertOptions(include_columns=names, column_types=types, strings_can_be_null=True)
         with pa.input_stream(str(self.path), compression="detect") as stream:
             yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
-    def read(self, names: Sequence[str] | None = None, types: dict[str, Any] | None = None) -> Rows:
-        """The whole table, or its columns ``names``."""
+    def read(
+        self, names: Sequence[str] | None = None, types: dict[str, Any] | None = None, count: int | None = None
+    ) -> Rows:
+        """The whole table, or its columns ``names``.
+
+        Where the number of rows is known, ``count``, a table of another length is refused as cut short or too long.
+        """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
-        blocks = [block for _, block in self.blocks(wanted, types, multiline=self.quoted)]
-        if not blocks:
-            raise empty(self.path)
-        return Rows(self, arrow().Table.from_batches(blocks))
+        table = arrow().Table.from_batches([block for _, block in self.blocks(wanted, types, multiline=True)])
+        if count is not None and len(table) != count:
+            raise DatasetError(f"{self.path} has {len(table):,} rows where there should be {count:,}: fetch it again")
+        return Rows(self, table)
 
 
 @dataclass(frozen=True)
@@ -199,62 +195,72 @@ class Rows:
         column = self.table.column(self.source.has(name)).combine_chunks()
         if self.source.delimiter is not None and arrow().types.is_binary(column.type):
             raise DatasetError(f"{self.source.path}: column '{name}' is not UTF-8: {SAVE_AS}")
-        return _resolved(column) if len(self.table) else column
+        return resolved(column) if len(self.table) else column
 
-    def row(self, place: int) -> str:
-        """Where the row at ``place`` is, for messages."""
-        return f"{self.source.path}, row {self.source.first_row + place}"
+    def text(self, name: str) -> Any:
+        """A column as text: whole numbers without a point, booleans as true and false."""
+        with reading(self.source.path):
+            return as_text(self.column(name))
+
+    def refuse(self, wrong: np.ndarray, words: str, values: Any = None) -> None:
+        """Refuse the table if ``wrong`` is true of a row; ``words`` tell of the first, with its value for ``{}``."""
+        at = np.flatnonzero(wrong)
+        if len(at):
+            told = words if values is None else words.replace("{}", str(values[at[0]]))
+            more = f" ({len(at):,} such rows)" if len(at) > 1 else ""
+            raise DatasetError(f"{self.source.path}, row {self.source.first_row + at[0]}: {told}{more}")
 
     def numbers(self, name: str, missing: bool = False) -> np.ndarray:
-        """A column of numbers as float64.
+        """A column of numbers as float64, dates and durations in days, times of day in hours.
 
-        If ``missing`` is set, missing values are NaN; else missing and infinite values are refused.
+        Infinite values are refused. If ``missing`` is set, missing values are NaN; else they are refused too.
         """
-        column = self.column(name)
         with reading(self.source.path):
-            values = as_floats(column)
-        if missing:
-            return values
-        at = first(~np.isfinite(values))
-        if at is not None:
-            what = f"is {values[at]}, which is not finite" if column[at].is_valid else "is missing"
-            raise DatasetError(f"{self.row(at)}: '{name}' {what}: fill it, or leave the column out")
+            values = _as_floats(self.column(name))
+        self.refuse(np.isinf(values), f"'{name}' is {{}}, which is not finite", values)
+        if not missing:
+            self.refuse(np.isnan(values), f"'{name}' is missing: fill it, or leave the column out")
         return values
 
 
-def _resolved(column: Any) -> Any:
+def resolved(column: Any) -> Any:
+    """A column of the type of its values."""
     pa = arrow()
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _resolved(column.storage)
+        return resolved(column.storage)
     if pa.types.is_dictionary(kind):
-        return _resolved(column.dictionary_decode())
+        return resolved(column.dictionary_decode())
     if pa.types.is_run_end_encoded(kind):
-        return _resolved(pa.compute.run_end_decode(column))
+        return resolved(pa.compute.run_end_decode(column))
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.string())
     return column
 
 
-def as_floats(column: Any) -> np.ndarray:
-    """A column as float64, NaN where it is missing: dates and durations in days, times of day in hours."""
-    pa = arrow()
-    kind = column.type
-    unit = 1.0
-    if pa.types.is_date32(kind):
-        column = column.cast(pa.int32())
-    elif pa.types.is_date64(kind) or pa.types.is_timestamp(kind):
-        column, unit = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64()), 86400e6
+def is_missing(column: Any) -> np.ndarray:
+    """Which values of a pyarrow column are missing."""
+    missing: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
+    return missing
+
+
+def _as_floats(column: Any) -> np.ndarray:
+    pa, kind = arrow(), column.type
+    microseconds, unit = None, 86400e6
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        microseconds = pa.timestamp("us", getattr(kind, "tz", None))
     elif pa.types.is_duration(kind):
-        column, unit = column.cast(pa.duration("us"), safe=False).cast(pa.int64()), 86400e6
+        microseconds = pa.duration("us")
     elif pa.types.is_time(kind):
-        column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), 3600e6
+        microseconds, unit = pa.time64("us"), 3600e6
+    if microseconds is not None:
+        column = column.cast(microseconds, safe=False).cast(pa.int64())
     values: np.ndarray = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values if unit == 1 else values / unit
+    return values if microseconds is None else values / unit
 
 
 def as_text(column: Any) -> Any:
-    """A column as text: whole numbers without a point, booleans as true and false."""
+    """A pyarrow column as text."""
     pa = arrow()
     try:
         return column.cast(pa.string())
@@ -286,49 +292,29 @@ class Problems:
 
 
 def _first_lines(path: Path) -> list[str]:
-    """The lines at the top of a text file, up to the first that is no comment, whole however long it is."""
-    head, size = "", 1 << 16
-    while size <= HEADER_BYTES:
-        with arrow().input_stream(str(path), compression="detect") as stream:
-            block = stream.read(size)
-        if block.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
-        head = block.decode("utf-8-sig", errors="replace")
-        lines = re.split(r"\r\n|\n|\r", head)
-        if len(block) < size:
-            return lines
-        if any(line and not line.startswith("#") for line in lines[:-1]):
-            return lines[:-1]
-        size *= 4
-    raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
+    """The whole lines at the top of a text file."""
+    with arrow().input_stream(str(path), compression="detect") as stream:
+        block = stream.read(HEADER_BYTES)
+    if block.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
+    lines = re.split(r"\r\n|\n|\r", block.decode("utf-8-sig", errors="replace"))
+    if len(block) == HEADER_BYTES and len(lines) == 1:
+        raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
+    return lines if len(block) < HEADER_BYTES else lines[:-1]
 
 
-def first(wrong: np.ndarray) -> int | None:
-    """The first place where ``wrong`` is true, or ``None``."""
-    at = int(wrong.argmax()) if len(wrong) else 0
-    return at if len(wrong) and wrong[at] else None
+def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int | None = None) -> np.ndarray:
+    """A CSV file of numbers, none of them missing, as an array ``(columns, rows)``.
 
-
-def read_matrix(path: Path, dtype: Any, rows: int | None = None, *, by_column: bool = False) -> np.ndarray:
-    """A CSV file of numbers without a header as a ``(rows, columns)`` array, or ``(columns, rows)`` if ``by_column``.
-
-    Where the number of ``rows`` is known, a file of another length is refused as cut short or too long.
+    Args:
+        path: a file with or without a header.
+        dtype: of the numbers.
+        count: the number of rows, where it is known: a file of another length is refused.
+        columns: how many to read; all of them when ``None``.
     """
-    pa = arrow()
-    table = TableFile.open(path)
-    kind = pa.from_numpy_dtype(np.dtype(dtype))
-    parts: list[np.ndarray] = []
-    for row, block in table.blocks(table.names, dict.fromkeys(table.names, kind)):
-        for name, column in zip(table.names, block.columns, strict=True):
-            at = first(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
-            if at is not None:
-                raise DatasetError(f"{path}, row {row + at}: a value is missing ({name})")
-        columns = [column.to_numpy() for column in block.columns]
-        parts.append(np.stack(columns, axis=0 if by_column else 1))
-    if not parts:
-        raise empty(path)
-    axis = 1 if by_column else 0
-    count = sum(part.shape[axis] for part in parts)
-    if rows is not None and count != rows:
-        raise DatasetError(f"{path} has {count:,} rows where there should be {rows:,}: fetch it again")
-    return np.concatenate(parts, axis=axis)
+    source = TableFile.open(path)
+    names = source.names[:columns]
+    rows = source.read(names, dict.fromkeys(names, arrow().from_numpy_dtype(np.dtype(dtype))), count)
+    for name in names:
+        rows.refuse(is_missing(rows.column(name)), f"a value is missing ({name})")
+    return np.stack([rows.column(name).to_numpy() for name in names])
