@@ -13,12 +13,12 @@ from torch_geometric.nn import GraphSAGE
 import handful as hf
 from graphs import make_graph
 from handful.batch import Batch
-from handful.bench.audit import PRODUCTS, audit_step
 from handful.errors import HandfulError
 from handful.training import placement
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 from handful.training.placement import beside, needed_bytes, stays_on_host
+from scripts import script
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -102,11 +102,12 @@ def test_auto_asks_what_fits(
 @pytest.mark.parametrize("name", ["sage", "gcn", "gat"])
 def test_the_estimate_covers_what_the_audit_of_a_step_finds(name: str) -> None:
     pytest.importorskip("triton")
-    shape = PRODUCTS.of_parts(10)
+    audit = script("audit")
+    shape = audit.PRODUCTS.of_parts(10)
     x, y = torch.zeros(shape.nodes, shape.features), torch.zeros(shape.nodes, dtype=torch.int64)
     graph = hf.Graph.from_edge_index(torch.zeros(2, 0, dtype=torch.int64), x=x, y=y, num_classes=shape.classes)
     model = hf.make_model(name, shape.features, shape.classes, hidden=256, layers=5)
-    peak = audit_step(model, shape).peak
+    peak = audit.audit_step(model, shape).peak
     beyond = hf.make_model(name, shape.features, shape.classes, hidden=256, layers=5)
     estimate = needed_bytes(graph, beyond, hf.FullGraph())
     assert peak < estimate < 1.8 * peak

@@ -9,13 +9,12 @@ import typer
 
 from handful.cli import params as p
 from handful.cli.app import Answer, bench, console
+from handful.errors import HandfulError
 
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
 Nodes = Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)]
 Edges = Annotated[int, typer.Option(help="Its directed edges, about.", min=2)]
-Width = Annotated[int, typer.Option("--hidden", help="Width of the layers.", min=1)]
-Depth = Annotated[int, typer.Option("--layers", help="Number of layers.", min=1)]
 SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
@@ -37,7 +36,7 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
 
     Without --graph, on a made-up one with 12M edges; on a toy where there is no GPU.
     """
-    from handful.bench.gpu import GRAPH, TOY, TOY_OPTIONS, bench_gpu, device_for_bench, gpu_table, notes
+    from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
     from handful.cli.options import experiment
     from handful.report.tables import markdown
 
@@ -45,9 +44,9 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
     usual, made_up = (TOY_OPTIONS, TOY) if place == "cpu" else ({}, GRAPH)
     asked = experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
     with console.status("loading the graph…") as status:
-        result = bench_gpu(asked, rounds, status.update)
-    table = gpu_table(result)
-    return Answer(result, lines=[f"{table.title}\n", markdown(table), *notes(result)])
+        result = bench_epoch(asked, rounds, status.update, gpu=True)
+    table = epoch_table(result)
+    return Answer(result, lines=[f"{table.title}\n", markdown(table), *gpu_notes(result)])
 
 
 @p.command("threads", of=bench)
@@ -59,12 +58,12 @@ def loader(
     rounds: Rounds = 3,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory; and neighbour loading."""
-    from handful.bench.loader import bench_loader, in_words, loader_table, neighbors_table
+    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    from handful.bench.loader import bench_loader, describe_growth, loader_table
 
     with console.status("starting…") as status:
         result = bench_loader(nodes, edges, p.integers(parts, "--parts"), rounds, seed, status.update)
-    return Answer(result, [loader_table(result), neighbors_table(result)], [in_words(result)])
+    return Answer(result, [loader_table(result)], [describe_growth(result)])
 
 
 @p.command(*SHAPE, "threads", of=bench)
@@ -81,76 +80,54 @@ def memory(
 
     Else of GraphSAGE with 5 layers, LayerNorm and dropout 0.3, with 10 parts of a made-up graph of 12M edges.
     """
-    from handful.bench.memory import GRAPH, WAYS, bench_memory, memory_table
+    from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
     from handful.cli.options import experiment
 
     usual = {"parts": 10, "layers": 5, "norm": "ln", "dropout": 0.3}
     asked = experiment(graph or GRAPH, given, usual, seeds=(seed,))
-    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(WAYS)
+    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
     with console.status("starting…") as status:
         result = bench_memory(asked, chosen, pyg_steps, status.update)
     return Answer(result, [memory_table(result)])
 
 
-@p.command("threads", of=bench)
-def samplers(
-    given: p.Given,
-    nodes: Nodes = 2_450_000,
-    edges: Edges = 123_000_000,
-    seeds: Annotated[int, typer.Option(help="Its training nodes.", min=1)] = 200_000,
-    limit: Annotated[float, typer.Option(help="Seconds after which a sampler's epoch is cut short.")] = 20.0,
-    train: Annotated[bool, typer.Option(help="Time training steps of GraphSAGE on the batches too.")] = True,
-    hidden: Width = 256,
-    layers: Depth = 3,
-) -> Answer:
-    """Edges per second of every sampler, the memory bandwidth of this machine, and the share of a training epoch."""
-    from handful.bench.samplers import bench_samplers, notes, samplers_table
-
-    with console.status("starting…") as status:
-        training = (hidden, layers) if train else None
-        result = bench_samplers(nodes, edges, seeds, limit, training, layers, status.update)
-    return Answer(result, [samplers_table(result)], notes(result))
-
-
-@p.command(*SHAPE, of=bench)
-def ranks(
-    given: p.Given,
-    graph: GraphOption = None,
-    processes: Annotated[int, typer.Option(help="How many ranks, each with one thread.", min=2)] = 2,
-    rounds: Rounds = 5,
-    seed: p.Seed = 42,
-) -> Answer:
-    """Several ranks against one, a thread each: an epoch and an evaluation, in seconds and in processor time."""
-    from handful.bench.ranks import bench_ranks, ranks_table
-    from handful.cli.options import experiment
-
-    asked = experiment(graph or "debian", given, seeds=(seed,), parts_per_step=processes)
-    result = bench_ranks(asked, processes, rounds)
-    return Answer(result, [ranks_table(result)])
-
-
-@p.command("memory", "threads", of=bench)
+@p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
 def scale(
     given: p.Given,
     nodes: Annotated[str, typer.Option(help="Nodes of the graphs, separated by commas.")] = "500000,4000000,20000000",
     degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
     features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
     train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
-    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 32,
-    hidden: Width = 256,
-    layers: Depth = 3,
     rounds: Rounds = 3,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Where the graphs are put for the while (else for temporary files).")
     ] = None,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Epochs within a budget of memory (else 2GiB) against the same in memory, on graphs of several sizes."""
-    from handful.bench.scale import bench_scale, phases_table, scale_table, shapes_of
+    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.
 
-    shape = {"degree": degree, "features": features, "train": train, "parts": parts, "hidden": hidden, "layers": layers}
-    budget = given.get("memory", "2GiB")
-    shapes = shapes_of(p.integers(nodes, "--nodes"), budget, **shape, rounds=rounds, seed=seed)
+    Else of GraphSAGE 3×256 with LayerNorm, with 32 parts, within 2GiB.
+    """
+    from handful.bench.scale import bench_scale, scale_tables
+    from handful.budget import as_bytes
+    from handful.cli.options import experiment
+
+    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
+    usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
+    sizes = p.integers(nodes, "--nodes")
+    asked = [experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
     with console.status("starting…") as status:
-        result = bench_scale(shapes, folder, status.update)
-    return Answer(result, [scale_table(result), phases_table(result)])
+        result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
+    return Answer(result, scale_tables(result))
+
+
+def _say_where_it_is(name: str) -> None:
+    """A bench that is a script of the repository keeps its name, and says how it is run."""
+
+    @bench.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+    def moved() -> None:
+        raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
+
+
+for _name in ("ranks", "samplers"):
+    _say_where_it_is(_name)

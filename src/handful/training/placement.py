@@ -23,7 +23,7 @@ from handful.training.memory import free_gpu
 GRAPH_ON: GraphOn = "auto"
 """Where the graph is, where nobody says."""
 KEPT_BY_SUMS, KEPT_BY_OTHERS = 3, 5
-"""How many numbers a layer keeps for every row and unit of its width: the audit of a step (``handful.bench.audit``)
+"""How many numbers a layer keeps for every row and unit of its width: the audit of a step (``benchmarks/audit.py``)
 finds 2.3 for GraphSAGE and GCN, which sum over neighbours, and 4.6 for GAT."""
 KEPT_BY_EVALUATION = 3
 """How many numbers exact evaluation holds for every node and unit of width: what enters a layer, what leaves it, and

@@ -1,4 +1,4 @@
-"""Several ranks against one: epochs and evaluations by turns, in the same processes, one thread each.
+"""Several ranks against one, a thread each, by turns in the same processes: ``python -m benchmarks.ranks [processes]``.
 
 While one rank trains alone, the others wait; then all train together. The processor time says what the ratio of the
 times is where every rank has a core of its own: that of one rank alone over that of the busiest of all together.
@@ -19,8 +19,8 @@ from handful import ranks
 from handful.errors import RankError
 from handful.experiment import Experiment
 from handful.files import write_json
-from handful.finding import Cell, Table
 from handful.kernels.threads import set_threads
+from handful.samplers import RandomNodes
 from handful.training.loop import evaluate, train_epoch
 
 WORK = ("epoch", "evaluation")
@@ -38,7 +38,7 @@ def bench_ranks(experiment: Experiment, processes: int, rounds: int) -> dict[str
         asked, answer = Path(folder, "asked.json"), Path(folder, "answer.json")
         write_json(asked, {**experiment.to_json(), "rounds": rounds})
         try:
-            ranks.start(processes, ["-m", "handful.bench.ranks", str(asked), str(answer)])
+            ranks.start(processes, [__file__, str(asked), str(answer)])
         except SystemExit as end:
             raise RankError(f"the ranks ended with exit code {end.code}: see what they said") from None
         measured = json.loads(answer.read_text(encoding="utf-8"))
@@ -94,26 +94,7 @@ def timed(do: Callable[[], Any], alone: bool) -> tuple[float, float]:
     return perf_counter() - began, process_time() - cpu
 
 
-def ranks_table(result: dict[str, Any]) -> Table:
-    """The result for people."""
-    rows = [
-        [
-            Cell(work),
-            *(Cell(f"{result[work][way][kind]:.3f}") for kind in ("seconds", "cpu") for way in ("alone", "together")),
-            *(Cell(f"{result[work]['ratio'][kind]:.2f}") for kind in ("seconds", "cpu")),
-        ]
-        for work in WORK
-    ]
-    count = result["processes"]
-    title = (
-        f"{count} ranks against one, a thread each, on {result['graph']}: {result['parts']} parts, "
-        f"{result['parts_per_step']} a step; median of {result['rounds']}"
-    )
-    head = ["", "one (s)", f"{count} (s)", "one (s of processor)", f"busiest of {count}", "ratio", "by processor time"]
-    return Table(title, head, rows)
-
-
-def main(asked: Path, answer: Path) -> None:
+def rank_main(asked: Path, answer: Path) -> None:
     """One rank of ``bench_ranks``."""
     value = json.loads(asked.read_text(encoding="utf-8"))
     with ranks.joined(threads=1):
@@ -122,5 +103,18 @@ def main(asked: Path, answer: Path) -> None:
             write_json(answer, measured)
 
 
+def main(processes: int = 2) -> None:
+    """GraphSAGE on debian in four parts, as many a step as there are ranks."""
+    experiment = Experiment("debian", sampler=RandomNodes(4), parts_per_step=processes, seeds=(42,))
+    result = bench_ranks(experiment, processes, rounds=5)
+    for work in WORK:
+        for kind in ("seconds", "cpu"):
+            alone, together, ratio = (result[work][way][kind] for way in ("alone", "together", "ratio"))
+            print(f"{work:12s}{kind:9s}one {alone:8.3f}   {processes} ranks {together:8.3f}   ratio {ratio:.2f}")
+
+
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    if len(sys.argv) > 2:
+        rank_main(*map(Path, sys.argv[1:]))
+    else:
+        main(*map(int, sys.argv[1:]))

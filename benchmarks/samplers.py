@@ -1,9 +1,12 @@
-"""How fast each sampler draws, next to what the memory and a training step allow."""
+"""How fast each sampler draws, beside what memory and a training step allow: ``python -m benchmarks.samplers``."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -13,13 +16,15 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, make_batch, training_sample
+from handful.bench.harness import text_table
 from handful.datasets.synthetic import BlockModel, generate
 from handful.errors import HandfulError
-from handful.finding import Cell, Table
+from handful.finding import Table
 from handful.graph import Graph
 from handful.kernels.threads import get_threads
 from handful.nn import SAGE
 from handful.random import generator
+from handful.report.tables import markdown
 from handful.samplers import Clusters, Ladies, Neighbors, RandomNodes, RandomWalks, Sampler
 from handful.samplers.cluster import deal_clusters
 from handful.samplers.induced import induced_parts
@@ -209,8 +214,10 @@ def samplers_table(payload: dict[str, Any]) -> Table:
         ]
         if payload["training"]:
             texts += [f"{row['step_seconds']:.3f}", f"{100 * row['sampling_over_training']:.1f} %"]
-        rows.append([Cell(text) for text in texts])
-    return Table(f"{payload['nodes']:,} nodes, {payload['edges']:,} edges, {payload['threads']} threads", head, rows)
+        rows.append(texts)
+    return text_table(
+        f"{payload['nodes']:,} nodes, {payload['edges']:,} edges, {payload['threads']} threads", head, rows
+    )
 
 
 def notes(payload: dict[str, Any]) -> list[str]:
@@ -228,3 +235,22 @@ def notes(payload: dict[str, Any]) -> list[str]:
     if not all(row["whole_epoch"] for row in payload["samplers"]):
         lines.append("…: the epoch was cut short by the limit")
     return lines
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.samplers", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=2_450_000, help="nodes of the made-up graph (%(default)s)")
+    parser.add_argument("--edges", type=int, default=123_000_000, help="its directed edges, about (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=200_000, help="its training nodes (%(default)s)")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds after which an epoch is cut short")
+    parser.add_argument("--hidden", type=int, default=256, help="width of the GraphSAGE whose steps are timed")
+    parser.add_argument("--layers", type=int, default=3, help="its layers")
+    asked = parser.parse_args(arguments)
+    training = (asked.hidden, asked.layers)
+    say = partial(print, file=sys.stderr)
+    result = bench_samplers(asked.nodes, asked.edges, asked.seeds, asked.limit, training, asked.layers, say)
+    print(markdown(samplers_table(result)), *notes(result), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

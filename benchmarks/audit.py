@@ -1,4 +1,4 @@
-"""What a training step on a GPU allocates, found without one.
+"""What a training step on a GPU allocates, found without one: ``python -m benchmarks.audit``.
 
 The step is run on tensors of torch's ``meta`` device, which have shapes and no numbers, with Triton's launches left
 out: all that the host does on the way is done, and every tensor that it would allocate is seen. What would make the
@@ -23,10 +23,16 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from handful import make_model
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.kernels.dispatch import Backend, use
 from handful.training.loop import batch_loss
+from handful.vocabulary import MODELS
+
+HIDDEN, LAYERS = 256, 5
+PARTS = (1, 10)
+"""What ``main`` prints: the networks, and into how many parts the graph is cut."""
 
 
 @dataclass(frozen=True)
@@ -182,3 +188,21 @@ def meta_batch(shape: Shape, directed: bool = False) -> Batch:
     adjacency = Adjacency(made(shape.nodes + 1), edges, shape.nodes, weight, not directed, has_loops=directed)
     x = made(shape.nodes, shape.features, dtype=torch.float32)
     return Batch(made(shape.nodes), (adjacency,), made(shape.targets), x=x, y=made(shape.targets))
+
+
+def main() -> None:
+    print(f"GiB at the peak of a step, {LAYERS}×{HIDDEN}, ogbn-products' shape")
+    print("| model | norm |", " | ".join("full graph" if m == 1 else f"a part of m = {m}" for m in PARTS), "|")
+    print("| --- | --- |" + " ---: |" * len(PARTS))
+    for name in ("sage", "gcn", "gat"):
+        for norm in ("ln", "bn"):
+            peaks = []
+            for m in PARTS:
+                shape = PRODUCTS.of_parts(m)
+                model = make_model(name, shape.features, shape.classes, hidden=HIDDEN, layers=LAYERS, norm=norm)
+                peaks.append(f"{audit_step(model, shape).peak / 2**30:.2f}")
+            print(f"| {MODELS[name]} | {norm} |", " | ".join(peaks), "|")
+
+
+if __name__ == "__main__":
+    main()

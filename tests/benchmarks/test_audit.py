@@ -8,14 +8,17 @@ import torch
 
 from graphs import make_graph
 from handful import RandomNodes, Settings, make_model
-from handful.bench.audit import PRODUCTS, Shape, audit_step, counted_waits
 from handful.kernels.dispatch import use
 from handful.nn.activation import NORMS
 from handful.training.fit import begin
 from handful.training.gather import gathered
 from handful.training.loop import train_epoch
+from scripts import script
 
 pytest.importorskip("triton")
+audit_step, counted_waits, PRODUCTS, Shape = (
+    getattr(script("audit"), name) for name in ("audit_step", "counted_waits", "PRODUCTS", "Shape")
+)
 SHAPE = Shape(nodes=5_000, edges=200_000, features=32, classes=7, targets=400)
 WIDTH = 64
 
