@@ -9,7 +9,8 @@ from typing import Any, Self
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
-from handful.cli.app import console
+from handful.cli.app import console, note
+from handful.studies.trained import told_of_labels
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 
@@ -53,26 +54,26 @@ class Bar:
         """One more is done."""
         self.bar.update(self.task, advance=1, description=word)
 
-    def trial(self, study: str, done: int, of: int) -> None:
-        """How far one of several searches is: the ``Report`` that ``tune`` calls."""
-        self.jobs[study] = done
-        self.bar.update(self.task, completed=sum(self.jobs.values()), description=study)
-
-    def job(self, name: str, epochs: int, word: str) -> None:
-        """How far one of several jobs is: the ``Progress`` that ``run_jobs`` calls."""
-        self.jobs[name] = epochs
+    def job(self, name: str, done: int, word: object) -> None:
+        """How far one of several jobs or searches is: called by ``run_jobs`` and ``tune_samplers``."""
+        self.jobs[name] = done
         self.bar.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far."""
+    """A bar over all epochs of all seeds, with the best result so far; it says once what the labels were taken for."""
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")
         self.epochs, self.seeds = epochs, seeds
         self.done = 0  # the epochs of earlier seeds, also of those that an earlier process has ended
+        self.said = False
 
     def on_start(self, loop: Loop) -> None:
+        words = "" if self.said else told_of_labels(loop.graph)
+        if words:
+            note(words)
+        self.said = True
         self.done = self.epochs * self.seeds.index(loop.seed)
         self.at(self.done + loop.epoch, None, f"seed {loop.seed}")
 
