@@ -28,7 +28,7 @@ COLUMNS = {
 SEVERAL = ("label", "features", "categorical", "hashed", "ignore")
 HANDLING = {
     "task": "classification, regression or multilabel.",
-    "impute": "What stands for a missing number: median, mean, zero; error refuses it.",
+    "impute": "What stands for a missing number: median; error refuses it.",
     "scale": "Of numbers: standard, quantile or none.",
     "unknown": "Edges to ids that are in no row of the node table: error, skip or add.",
     "repeated": "Repeated edges as one: sum, mean, first or count (else weights are summed).",
