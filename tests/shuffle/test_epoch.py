@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from handful.shuffle.budget import Budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -22,7 +23,6 @@ from handful.batch import Batch, make_batch
 from handful.errors import HandfulError
 from handful.samplers import Sampler
 from handful.shuffle import epoch
-from handful.shuffle.budget import Budget
 from handful.shuffle.epoch import shuffled
 from handful.shuffle.scratch import Scratch
 from handful.trim import trim

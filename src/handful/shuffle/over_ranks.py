@@ -79,11 +79,11 @@ def sent(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> l
                 told[j, i] = len(array)
         lengths.append(torch.from_numpy(told))
     del cuts
-    found = [lengths.numpy() for lengths in ranks.exchanged(lengths)]
+    found = [lengths.numpy() for lengths in ranks.exchange(lengths)]
     arrived = []
     for i, kind in enumerate(kinds):
         out = [torch.from_numpy(np.concatenate([np.empty(0, kind), *leaving[to][i]])) for to in range(len(parts))]
-        got = [one.numpy() for one in ranks.exchanged(out)]
+        got = [one.numpy() for one in ranks.exchange(out)]
         # What each rank sent, cut into parts; then part by part what all sent, in their order.
         pieces = [np.split(one, np.cumsum(told[:, i])[:-1]) for one, told in zip(got, found, strict=True)]
         arrived.append([np.concatenate(of_part) for of_part in zip(*pieces, strict=True)])
@@ -117,7 +117,7 @@ def fetched(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
     order = torch.argsort(places, stable=True)
     count = torch.bincount(places, minlength=len(cuts) - 1).tolist()
     asked = [one - begin for one, begin in zip(torch.split(nodes[order], count), cuts[:-1], strict=True)]
-    answers = ranks.exchanged([rows[wanted] for wanted in ranks.exchanged(asked)])
+    answers = ranks.exchange([rows[wanted] for wanted in ranks.exchange(asked)])
     out = rows.new_empty(len(nodes), *rows.shape[1:])
     out[order] = torch.cat(answers)
     return out

@@ -123,7 +123,7 @@ class ShardedGraph(Graph):
 
 def all_rows(own: Tensor) -> Tensor:
     """The rows of all ranks, in order."""
-    return torch.cat(ranks.exchanged([own] * ranks.size()))
+    return torch.cat(ranks.exchange([own] * ranks.size()))
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def open_shards(path: str | Path) -> ShardedGraph:
         header = _header(path)
         own = _checked(path, header, _opened(path / f"shard-{ranks.rank()}", header))
     said = [header["cuts"], header["identity"]]
-    for other, theirs in enumerate(ranks.gathered(said)):
+    for other, theirs in enumerate(ranks.gather(said)):
         if theirs != json.loads(json.dumps(said)):
             raise RankError(
                 f"{path} of rank {ranks.rank()} and of rank {other} are of different graphs: shard one anew"
