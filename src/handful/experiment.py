@@ -13,8 +13,8 @@ from typing import Any, Self, TypedDict, Unpack, get_type_hints
 import torch
 
 from handful import ranks
+from handful.budget import require_memory
 from handful.datasets import load, sources
-from handful.datasets.memory import require_memory
 from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import sealed, write_json

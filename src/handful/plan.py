@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from handful.batch import Batch
-from handful.budget import anonymous, in_words
+from handful.budget import anonymous, free_memory, in_words
 from handful.datasets import load
-from handful.datasets.memory import free_memory
 from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
 from handful.experiment import Experiment

@@ -16,9 +16,8 @@ from threading import Thread
 from typing import Any
 
 from handful.batch import Batch
-from handful.budget import anonymous, as_bytes, in_words
+from handful.budget import anonymous, as_bytes, free_memory, in_words
 from handful.datasets import load, write
-from handful.datasets.memory import free_memory
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Cell, Table
