@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from handful.shuffle.budget import Budget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -24,7 +23,7 @@ from handful.errors import HandfulError
 from handful.samplers import Sampler
 from handful.shuffle import epoch
 from handful.shuffle.epoch import shuffled
-from handful.shuffle.scratch import Scratch
+from handful.shuffle.scratch import Budget, Scratch
 from handful.trim import trim
 
 AMPLE = 1 << 40
