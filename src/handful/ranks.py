@@ -202,38 +202,29 @@ def _first_line(error: BaseException) -> str:
 
 def total(values: Tensor) -> Tensor:
     """``values``, which become their sum over all ranks, in place."""
+    return _reduce(values, dist.ReduceOp.SUM)
+
+
+def _reduce(values: Tensor, how: Any) -> Tensor:
     if size() > 1 and values.numel():
         with _talking():
-            dist.all_reduce(values)
+            dist.all_reduce(values, how)
     return values
 
 
 def add_up(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
+    return total(torch.tensor(values, dtype=torch.float64)).tolist()  # type: ignore[no-any-return]
 
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    if size() == 1:
-        return list(values)
-    found = torch.tensor(values, dtype=torch.float64)
-    with _talking():
-        dist.all_reduce(found, dist.ReduceOp.MAX)
-    return [float(value) for value in found]
+    return _reduce(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()  # type: ignore[no-any-return]
 
 
 def broadcast(value: Any) -> Any:
     """What rank 0 calls ``value``: plain values, as JSON has them (and NaN)."""
-    if size() == 1:
-        return value
-    text = json.dumps(value).encode() if rank() == 0 else b""
-    length = torch.tensor([len(text)])
-    with _talking():
-        dist.broadcast(length, 0)
-        data = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(int(length)).byte()
-        dist.broadcast(data, 0)
-    return json.loads(bytes(data.numpy()).decode())
+    return value if size() == 1 else gather(value if rank() == 0 else None)[0]
 
 
 def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -241,14 +232,9 @@ def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if size() == 1:
         return dict(tensors)
     kinds = broadcast([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
-    out = {}
-    for name, kind, shape in kinds:
-        if rank() == 0:
-            one = tensors[name].detach().cpu().contiguous()
-        else:
-            one = torch.empty(shape, dtype=getattr(torch, kind))
-        _send(one, 0)
-        out[name] = one
+    out = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, kind, shape in kinds}
+    for name, one in out.items():
+        _send(one.copy_(tensors[name]) if rank() == 0 else one, 0)
     return out
 
 

@@ -11,7 +11,7 @@ What waits is in memory while the budget allows, and else in files (``Scratch``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -152,7 +152,8 @@ def samples(
         for p, own in enumerate(members(codes, begin, min(begin + together, codes.m)), begin):
             edges, rows = scratch.rows("source", p), len(own) + len(codes.hubs)
             budget.make_room(part_bytes(rows, edges, graph.num_nodes, heavy), scratch, "one part")
-            sample = _sample(graph, codes, p, own, depth, scratch)
+            kept = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
+            sample = sample_of(graph, codes, p, own, kept, depth)
             if sample.num_nodes < rows:
                 _forget_others(codes, p, own, sample.nodes.numpy())
             yield sample
@@ -160,10 +161,21 @@ def samples(
             say("cutting parts", (p + 1) / codes.m)
 
 
-def _sample(graph: Graph, codes: Codes, p: int, own: np.ndarray, depth: int | None, scratch: Scratch) -> Sample:
-    edges = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
-    nodes, *csr = map(torch.from_numpy, part_csr(codes, p, own, *edges))
-    sample = training_sample(graph, nodes, (part_adjacency(graph, *csr),), own=len(own))
+def sample_of(
+    graph: Graph, codes: Codes, p: int, own: np.ndarray, edges: Iterable[np.ndarray], depth: int | None
+) -> Sample:
+    """Part ``p`` with the nodes ``own`` as a sample, trimmed to ``depth``: the same as the sampler makes.
+
+    Args:
+        graph: of which labels and masks are looked at.
+        codes: of all nodes.
+        p: which part.
+        own: its nodes.
+        edges: degree, source and weight of what ``cut`` has left of it.
+        depth: of the model; ``None`` for a sample that is not trimmed.
+    """
+    nodes, *arrays = map(torch.from_numpy, part_csr(codes, p, own, *edges))
+    sample = training_sample(graph, nodes, (part_adjacency(graph, *arrays),), own=len(own))
     return sample if depth is None else trim(sample, depth)
 
 

@@ -24,15 +24,7 @@ from handful.nn import make_model, model_name
 from handful.nn.network import Network
 from handful.nn.parallel import arrange, usable_device
 from handful.samplers.base import Sampler
-from handful.settings import (
-    ClassWeightName,
-    GraphOn,
-    OptimizerName,
-    PlainFields,
-    SchedulerName,
-    Settings,
-    varied,
-)
+from handful.settings import ClassWeightName, GraphOn, OptimizerName, PlainFields, SchedulerName, Settings, varied
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -134,15 +126,9 @@ def fit(
     >>> hf.fit(model, graph, hf.RandomNodes(parts=4), epochs=2).model is model
     True
     """
-    given = {
-        "optimizer": optimizer,
-        "scheduler": scheduler,
-        "class_weight": class_weight,
-        "metric": metric,
-        "loss": loss,
-    }
-    by_name = {name: value for name, value in given.items() if isinstance(value, str) and name != "loss"}
-    own: dict[str, Any] = {k: v for k, v in given.items() if v is not None and k not in by_name}
+    given = {"optimizer": optimizer, "scheduler": scheduler, "class_weight": class_weight, "metric": metric}
+    by_name = {name: value for name, value in given.items() if isinstance(value, str)}
+    own: dict[str, Any] = {k: v for k, v in {**given, "loss": loss}.items() if v is not None and k not in by_name}
     if settings is not None and not isinstance(settings, Settings):
         raise HandfulError(f"settings takes a Settings, got {settings!r}")
     how = varied(settings or Settings(), {**fields, **by_name})
@@ -256,7 +242,7 @@ def begin(
     **own: Unpack[Own],
 ) -> Loop:
     """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made."""
-    _check_kinds(model, graph, sampler, settings, seed, callbacks, own)
+    _check_kinds(seed, callbacks, own.get("loss"), model=model, graph=graph, sampler=sampler, settings=settings)
     graph, sampler = resolve(model, graph, sampler, settings, own)
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
@@ -272,29 +258,24 @@ def begin(
     return Loop(*what, scheduler, losses, weights, metric, callbacks, execution)
 
 
-def _check_kinds(
-    model: nn.Module,
-    graph: Graph,
-    sampler: Sampler,
-    settings: Settings,
-    seed: int,
-    callbacks: Sequence[Callback],
-    own: Own,
-) -> None:
+def _check_kinds(seed: int, callbacks: Sequence[Callback], loss: NodeLosses | None, **parts: Any) -> None:
     """Refuse arguments of the wrong kind."""
-    for name, value, kind, words in (
-        ("model", model, nn.Module, "a module; `handful.make_model` makes one by name"),
-        ("graph", graph, Graph, "a Graph or a PyG Data; `handful.load` gives one by name"),
-        ("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)"),
-        ("settings", settings, Settings, "a Settings"),
-        ("seed", seed, Integral, "a whole number"),
-        *(("callbacks", callback, Callback, "instances of Callback") for callback in callbacks),
-        ("loss", own.get("loss", len), Callable, "a function of (outputs, y) that gives every node's loss"),
-    ):
-        if not isinstance(value, kind):
-            raise HandfulError(f"{name} takes {words}, got {value!r}")
-    if not 0 <= seed < 2**63:
-        raise HandfulError(f"seed must lie between 0 and 2⁶³, got {seed}")
+    kinds: dict[str, tuple[type, str]] = {
+        "model": (nn.Module, "a module; `handful.make_model` makes one by name"),
+        "graph": (Graph, "a Graph or a PyG Data; `handful.load` gives one by name"),
+        "sampler": (Sampler, "a sampler, such as RandomNodes(parts=4)"),
+        "settings": (Settings, "a Settings"),
+    }
+    for name, (kind, words) in kinds.items():
+        if not isinstance(parts[name], kind):
+            raise HandfulError(f"{name} takes {words}, got {parts[name]!r}")
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise HandfulError(f"callbacks takes instances of Callback, got {callback!r}")
+    if loss is not None and not callable(loss):
+        raise HandfulError(f"loss takes a function of (outputs, y) that gives every node's loss, got {loss!r}")
 
 
 def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, own: Own) -> tuple[Graph, Sampler]:
@@ -427,33 +408,20 @@ def _read_ended(loop: Loop, folder: RunFolder) -> Run:
     return replace(run, model=loop.model)
 
 
-def _best_threshold(loop: Loop) -> float:
-    assert loop.graph.val_mask is not None
-    nodes, outputs = loop.execution.outputs(loop)
-    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)
-
-
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
+    """What the run came to, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
+    same = ("best_epoch", "steps", "skipped", "seconds", "train_seconds", "prepare_seconds", "seed", "diverged")
     peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(
+        **{name: getattr(loop, name) for name in (*same, "history", "model")},
         metric=loop.metric.name,
         higher_is_better=loop.metric.higher_is_better,
         val=loop.best_val,
         test=loop.best_test,
-        best_epoch=loop.best_epoch,
         epochs=loop.epoch,
-        steps=loop.steps,
-        skipped=loop.skipped,
-        seconds=loop.seconds,
-        train_seconds=loop.train_seconds,
-        prepare_seconds=loop.prepare_seconds,
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
-        seed=loop.seed,
-        diverged=loop.diverged,
-        history=loop.history,
         dir=None if folder is None else str(folder.path),
-        model=loop.model,
     )
     if folder is not None:
         save_checkpoint(loop, folder)
@@ -465,3 +433,9 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
             save_model(loop.model, folder.model)
             write_json(folder.result, sealed(run.to_json()))
     return run
+
+
+def _best_threshold(loop: Loop) -> float:
+    assert loop.graph.val_mask is not None
+    nodes, outputs = loop.execution.outputs(loop)
+    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)

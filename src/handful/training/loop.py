@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from signal import Signals
 from typing import Any
@@ -71,6 +71,8 @@ class Loop:
     loss: float = math.nan
     history: list[dict[str, Any]] = field(default_factory=list)
     best_weights: dict[str, Tensor] = field(default_factory=dict)
+    saved_at: float = 0.0
+    """When this process wrote the last checkpoint, or began."""
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call ``hook`` of every callback with this loop and ``args``."""
@@ -102,7 +104,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
     """
     for device in loop.devices:
         reset_peak_memory(device)
-    last_checkpoint = time.monotonic()
+    loop.saved_at = time.monotonic()
     loop.prepare_seconds = loop.sampler.prepare(loop.graph)
     loop.notify("on_start")
     recorded, leading = ranks.broadcast(folder is not None), ranks.rank() == 0
@@ -120,12 +122,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
                     print(f"handful: {error}; epoch {loop.best_epoch}, the best, stands", file=sys.stderr, flush=True)
                 break
             if line is not None:
-                if folder is not None:
-                    folder.append(line)
-                    if time.monotonic() - last_checkpoint >= loop.settings.checkpoint_seconds:
-                        save_checkpoint(loop, folder)
-                        last_checkpoint = time.monotonic()
-                loop.notify("on_evaluation", line)
+                keep_line(loop, line, folder)
             stopped, received = ranks.largest(loop.stopped, signals.received or 0)
             loop.stopped = bool(stopped)
             if received:
@@ -136,11 +133,18 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
                     print(f"handful: {told}: {where}", file=sys.stderr, flush=True)
                 signals.deliver(int(received))
     if not loop.best_weights:  # stopped before its first epoch
-        line = note(loop, *evaluate(loop))
-        if folder is not None:
-            folder.append(line)
-        loop.notify("on_evaluation", line)
+        keep_line(loop, note(loop, *evaluate(loop)), folder)
     loop.notify("on_end")
+
+
+def keep_line(loop: Loop, line: dict[str, Any], folder: RunFolder | None) -> None:
+    """Write an evaluation, and a checkpoint where one is due; then tell the callbacks."""
+    if folder is not None:
+        folder.append(line)
+        if time.monotonic() - loop.saved_at >= loop.settings.checkpoint_seconds:
+            save_checkpoint(loop, folder)
+            loop.saved_at = time.monotonic()
+    loop.notify("on_evaluation", line)
 
 
 def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
@@ -214,14 +218,9 @@ def batch_loss(
     class_weight: Tensor | None = None,
 ) -> Tensor:
     """L̂^B(w): the loss on the batch's targets."""
-    with autocast(batch.x.device, precision):
+    with torch.autocast(batch.x.device.type, torch.bfloat16) if precision == "bf16" else nullcontext():
         logits = logits_of(model, batch)
     return node_loss(logits.index_select(0, batch.targets), batch.y, batch.target_weight, class_weight, losses)
-
-
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
-    """bfloat16 products for ``bf16``."""
-    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 def _step(loop: Loop, group: Group, places: int) -> None:
@@ -241,17 +240,15 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     Raises:
         DivergedError: a weight, or a logit of these nodes, is not finite.
     """
-    graph = loop.graph
-    assert graph.val_mask is not None
-    assert graph.test_mask is not None
     if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
         raise diverged(loop, "a weight is not finite")
     nodes, outputs = loop.execution.outputs(loop)
     if not bool(outputs.isfinite().all()):
         raise diverged(loop, "a logit is not finite")
-    val, test = (mask[nodes] for mask in (graph.val_mask, graph.test_mask))
-    judged = [loop.metric.of(outputs[mask], graph, nodes[mask]) for mask in (val, test)]
-    return tuple(ranks.broadcast(list(map(float, judged))))
+    assert loop.graph.val_mask is not None
+    val = loop.graph.val_mask[nodes]  # all others are test nodes
+    judged = [float(loop.metric.of(outputs[mask], loop.graph, nodes[mask])) for mask in (val, ~val)]
+    return tuple(ranks.broadcast(judged))
 
 
 def diverged(loop: Loop, how: str) -> DivergedError:
