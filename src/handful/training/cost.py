@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from handful.batch import Batch, Sample
-from handful.graph import Graph
+from handful.graph import MASKS, Graph
 from handful.nn.stack import Stack
 from handful.samplers.base import Sampler
 
@@ -155,14 +155,18 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -
     >>> one > 2 * eight
     True
     """
-    arrays = (graph.indptr, graph.indices, graph.x, graph.y, graph.edge_weight, graph.train_mask)
-    held = sum(array.nbytes for array in arrays if array is not None)
     sample = next((one for one in sampler.sample(graph, seed=0, epoch=0) if len(one.targets)), None)
     step = 0 if sample is None else step_cost(model, graph, sample, loss)(sample)
     width = max((p.shape[0] for p in model.parameters() if p.ndim == 2), default=0)
     evaluation = 4 * KEPT_BY_EVALUATION * graph.num_nodes * width
     dealt = DEALT * graph.num_nodes + int(sampler.share(graph) * graph.indices.nbytes)
-    return held + dealt + max(step, evaluation)
+    return graph_bytes(graph) + dealt + max(step, evaluation)
+
+
+def graph_bytes(graph: Graph) -> int:
+    """What the arrays of a graph take."""
+    arrays = (getattr(graph, name) for name in ("indptr", "indices", "edge_weight", "x", "y", *MASKS))
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def tensors(batch: Batch) -> list[Tensor]:

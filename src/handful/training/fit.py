@@ -319,12 +319,12 @@ def place(
     """The graph where it stays while ``model`` trains on ``devices``, and how the run is executed."""
     if len(devices) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
-    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
-    graph = graph.to("cpu" if stays else devices[0])
     if isinstance(graph, ShardedGraph):
         if memory is not None:
             raise HandfulError("memory is for a graph in one place, and this one is in shards: leave it out")
-        return graph, OverShards(graph)
+        return graph.to(devices[0]), OverShards(graph)  # a shard stays on the CPU, and refuses other devices
+    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
+    graph = graph.to("cpu" if stays else devices[0])
     if memory is not None:
         return graph, within(memory, sampler, {graph.device, *devices})
     return graph, InMemory(devices[0] if stays else None)
