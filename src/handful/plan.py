@@ -33,10 +33,9 @@ from handful.samplers.induced import part_dtype
 from handful.samplers.random_node import dealing
 from handful.shuffle.epoch import NEAR, part_bytes
 from handful.shuffle.scratch import SLACK
-from handful.training.cost import LiveBytes, StepCost, graph_bytes, small_batch, step_costs, units
+from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_costs, units
 from handful.training.execution import depth_of_trimming, gather
 from handful.training.loop import Loop, evaluate
-from handful.training.memory import resting_ram
 from handful.trim import trim
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000

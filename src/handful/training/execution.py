@@ -30,9 +30,8 @@ from handful.settings import GraphOn
 from handful.shuffle.epoch import shuffled
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
-from handful.training.cost import Loss, StepCost, needed_bytes, step_costs
+from handful.training.cost import Loss, StepCost, free_gpu, needed_bytes, step_costs
 from handful.training.inference import evaluating, infer
-from handful.training.memory import free_gpu
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
 

@@ -30,11 +30,10 @@ from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
-from handful.training.cost import Loss
+from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
-from handful.training.memory import peak_gpu, peak_ram
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
 from handful.training.record import (
