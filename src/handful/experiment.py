@@ -27,11 +27,11 @@ from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, c
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
+from handful.training.execution import GRAPH_ON
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.fit import fitted, judged, seeded_model
 from handful.training.loop import Loop
-from handful.training.placement import GRAPH_ON
 from handful.training.record import Run, RunFolder, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 

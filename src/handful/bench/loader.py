@@ -19,7 +19,7 @@ from handful.errors import HandfulError
 from handful.finding import Table
 from handful.graph import Graph
 from handful.samplers import RandomNodes
-from handful.training.memory import peak_ram, resting_ram
+from handful.training.cost import peak_ram, resting_ram
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -23,6 +23,7 @@ from handful.finding import Table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
 from handful.training.callbacks import Callback
+from handful.training.execution import InMemory, WithinBudget
 from handful.training.loop import Loop, train_epoch
 
 PHASES = ("reading edges", "cutting parts", "reading features", "training")
@@ -87,9 +88,9 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
     """Epochs with and without the budget by turns, in this process: seconds, CPU seconds, memory, bytes of the disk."""
     set_threads(threads)
     seed, watch = experiment.seeds[0], Watch()
-    for budget in (None, 1 << 50):
+    for execution in (InMemory(), WithinBudget(memory=1 << 50)):
         warm = experiment.with_(graph=SMALL).begin(load(SMALL), seed)
-        warm.memory = budget
+        warm.execution = execution
         train_epoch(warm)
     graph = experiment.load(seed)
     loop = experiment.begin(graph, seed)
@@ -97,10 +98,11 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
     size = sum(array.nbytes for array in (graph.indptr, graph.indices, graph.x, graph.y) if array is not None)
     # Without a budget the pages of the graph should stay in the system's cache, beside what an epoch makes of it.
     fits = 2 * size < (free_memory() or 0)
-    seen: dict[str, list[dict[str, float]]] = {"memory": [], "budget": []} if fits else {"budget": []}
+    ways = {**({"memory": InMemory()} if fits else {}), "budget": WithinBudget(memory=memory)}
+    seen: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
 
     def run(way: str) -> float:
-        loop.memory = memory if way == "budget" else None
+        loop.execution = ways[way]
         seen[way].append(measure_epoch(loop, watch))
         return seen[way][-1]["seconds"]
 
