@@ -219,6 +219,14 @@ def test_a_forged_folder_does_not_get_past_the_door(tmp_path: Path) -> None:
         open_graph(path)
 
 
+@pytest.mark.parametrize("array", [np.array(["1.5"] * 5), np.zeros(5, "datetime64[s]"), np.zeros(5, ">f4")])
+def test_an_array_of_a_type_that_no_graph_has_is_refused(tmp_path: Path, array: np.ndarray) -> None:
+    path = save(a_graph(), tmp_path / "g")
+    forge(path, "y", array)
+    with pytest.raises(DatasetError, match=r"y\.npy holds"):
+        open_graph(path)
+
+
 def test_masks_are_saved_as_booleans(tmp_path: Path) -> None:
     path = save(a_graph(), tmp_path / "g")
     for mask in MASKS:

@@ -420,7 +420,10 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
         )
     if path.stem == "ids":
         return array
-    tensor = torch.from_numpy(array)
+    try:
+        tensor = torch.from_numpy(array)
+    except (TypeError, ValueError):  # text, dates, numbers in the other byte order
+        raise DatasetError(f"{path} holds {array.dtype}, and must hold plain numbers: save the graph again") from None
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
 
 
