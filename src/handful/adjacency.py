@@ -249,9 +249,9 @@ class Adjacency:
         return self.matmul(x, left=self.mean_scale, onto=onto)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
-        """``mean`` where every target that lacks a self-loop has one, of weight 1: (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
+        """``mean`` where every target that lacks a self-loop has one, of weight 1; the weighted sum if normalised.
 
-        The weighted sum if normalised.
+        Without loops in the graph it is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
         >>> Adjacency(torch.tensor([0, 1, 1]), torch.tensor([1]), 2).mean_with_loops(torch.tensor([[1.0], [3.0]]))
         tensor([[2.],

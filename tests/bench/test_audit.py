@@ -10,7 +10,7 @@ from graphs import make_graph
 from handful import RandomNodes, Settings, make_model
 from handful.bench.audit import PRODUCTS, Shape, audit_step, counted_waits
 from handful.kernels.dispatch import use
-from handful.nn.activation import NORMS
+from handful.nn.backbone import NORMS
 from handful.training.fit import begin
 from handful.training.gather import gathered
 from handful.training.loop import train_epoch

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from handful.adjacency import Adjacency
+from handful.kernels.activation import dropout as drop
 from handful.kernels.linear import add_linear, linear
-from handful.nn.activation import dropout as drop
-from handful.nn.network import Chunks, map_rows, map_targets
-from handful.nn.stack import Stack
+from handful.nn.backbone import Stack
+from handful.nn.network import Chunks, Depth, Width, arguments, map_rows, map_targets
 from handful.random import derived_seed
+from handful.settings import Rate
 
 
 class PairMLP(nn.Module):
@@ -46,9 +47,15 @@ class GraphLandSAGE(Stack):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, hidden: int = 512, layers: int = 3, *, dropout: float = 0.2
+        self,
+        in_features: int,
+        out_features: int,
+        hidden: Width = 512,
+        layers: Depth = 3,
+        *,
+        dropout: Rate = 0.2,
     ) -> None:
-        super().__init__(in_features, out_features, hidden=hidden, layers=layers, dropout=dropout)
+        super().__init__(**arguments(locals()))
         self.dropout = dropout
         self.inner_input = nn.Linear(in_features, hidden)
         self.outer_input = nn.Linear(hidden, hidden)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
-from handful.errors import HandfulError
+from handful.settings import Range, checked
 
-LARGEST = {
-    "in_features": 2**31,
-    "out_features": 2**31,
-    "hidden": 2**20,
-    "layers": 1000,
-    "heads": 1024,
-    "gnn_layers": 1000,
-}
+Width = Annotated[int, Range(1, 2**20)]
+Depth = Annotated[int, Range(1, 1000)]
+Heads = Annotated[int, Range(1, 1024)]
 """Beyond these, not even the list of a model's layers can be made in reasonable time."""
+Features = Annotated[int, Range(1, 2**31)]
 
 
 class Network(nn.Module, ABC):
@@ -50,25 +48,34 @@ class Network(nn.Module, ABC):
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
-        given = {"in_features": in_features, "out_features": out_features, **options}
-        for name, most in LARGEST.items():
-            value = given.get(name, 1)
-            if not isinstance(value, int) or value < 1:
-                raise HandfulError(f"{name} must be at least 1, got {value!r:.60}")
-            if value > most:
-                raise HandfulError(f"{name} must be at most {most:,}, got {value}")
-        for name in ("dropout", "input_dropout"):
-            if not 0 <= options.get(name, 0) < 1:
-                raise HandfulError(f"{name} must lie in [0, 1), got {options[name]}")
-        self.in_features = in_features
-        self.out_features = 2 if out_features == 1 and options.get("two_logits") else out_features
-        self.options = options
+        self.in_features = checked("in_features", in_features, Features)
+        two = out_features == 1 and options.get("two_logits")
+        self.out_features = 2 if two else checked("out_features", out_features, Features)
+        self.options = self.check(options)
         self.step_seed = 0
 
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """``options`` in the plain types that the model declares.
+
+        Raises:
+            HandfulError: a value that the model cannot take.
+        """
+        known = declared_options(cls)
+        return {
+            name: checked(name, value, known[name].annotation) if name in known else value
+            for name, value in options.items()
+        }
+
+    @classmethod
+    def hops(cls, options: Mapping[str, Any]) -> int:
+        """How many hops the output of a model with these options sees."""
+        return int(options["layers"])
+
     @property
-    @abstractmethod
     def depth(self) -> int:
         """How many hops the output sees."""
+        return self.hops(self.options)
 
     @property
     @abstractmethod
@@ -94,6 +101,25 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
+
+
+@cache
+def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
+    """The options of a model with their types and defaults, those of its base classes included."""
+    found: dict[str, inspect.Parameter] = {}
+    for cls in model.__mro__:
+        if issubclass(cls, Network) and "__init__" in vars(cls):
+            hints = get_type_hints(cls.__init__, include_extras=True)
+            for name, parameter in inspect.signature(cls.__init__).parameters.items():
+                if parameter.default is not parameter.empty:
+                    found.setdefault(name, parameter.replace(annotation=hints[name]))
+    return found
+
+
+def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor by name, from the ``locals()`` that it begins with; ``options`` are among them."""
+    named = {name: value for name, value in scope.items() if name not in ("self", "__class__", "options")}
+    return {**named, **scope.get("options", {})}
 
 
 class Chunks:

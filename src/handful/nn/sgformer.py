@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
-from handful.errors import HandfulError, SamplerError
-from handful.nn.activation import Norm, NormAct, dropout
-from handful.nn.network import Chunks, Network, map_rows, map_targets
+from handful.errors import SamplerError
+from handful.kernels.activation import dropout
+from handful.nn.backbone import Norm, NormAct
+from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, map_rows, map_targets
 from handful.nn.parallel import device_of, moved, run_layer
 from handful.random import derived_seed
+from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
 """KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: all that a row needs to know of the others. They add up over chunks."""
@@ -139,43 +142,23 @@ class SGFormer(Network):
         self,
         in_features: int,
         out_features: int,
-        hidden: int = 256,
-        layers: int = 1,
+        hidden: Width = 256,
+        layers: Depth = 1,
         *,
-        heads: int = 1,
-        gnn_layers: int = 3,
-        dropout: float = 0.5,
+        heads: Heads = 1,
+        gnn_layers: Depth = 3,
+        dropout: Rate = 0.5,
         norm: Norm = "bn",
         residual: bool = True,
-        alpha: float = 0.5,
-        graph_weight: float = 0.5,
+        alpha: Share = 0.5,
+        graph_weight: Share = 0.5,
         use_graph: bool = True,
         use_weight: bool = True,
         use_act: bool = False,
         use_init: bool = False,
         two_logits: bool = False,
     ) -> None:
-        super().__init__(
-            in_features,
-            out_features,
-            hidden=hidden,
-            layers=layers,
-            heads=heads,
-            gnn_layers=gnn_layers,
-            dropout=dropout,
-            norm=norm,
-            residual=residual,
-            alpha=alpha,
-            graph_weight=graph_weight,
-            use_graph=use_graph,
-            use_weight=use_weight,
-            use_act=use_act,
-            use_init=use_init,
-            two_logits=two_logits,
-        )
-        for name, share in (("alpha", alpha), ("graph_weight", graph_weight)):
-            if not 0 <= share <= 1:
-                raise HandfulError(f"{name} must lie in [0, 1], got {share}")
+        super().__init__(**arguments(locals()))
         self.alpha = alpha if residual else 1.0
         self.residual = residual
         self.graph_weight = graph_weight
@@ -192,10 +175,10 @@ class SGFormer(Network):
         self.norm = norm
         self.output = nn.Linear(hidden, self.out_features)
 
-    @property
-    def depth(self) -> int:
+    @classmethod
+    def hops(cls, options: Mapping[str, Any]) -> int:
         """The attention sees every node; the GCN as many hops as it has layers."""
-        return 0 if self.graph is None else len(self.graph.layers)
+        return int(options["gnn_layers"]) if options["use_graph"] else 0
 
     @property
     def trimmable(self) -> bool:

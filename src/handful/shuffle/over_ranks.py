@@ -21,8 +21,8 @@ from handful.batch import Batch, Sample, training_sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
 from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, row_blocks
+from handful.nn.backbone import Stack
 from handful.nn.network import Chunks, map_rows
-from handful.nn.stack import Stack
 from handful.samplers.base import Sampler
 from handful.samplers.induced import part_adjacency
 from handful.shuffle.shards import ShardedGraph, all_rows

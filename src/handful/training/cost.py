@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from handful.batch import Batch, Sample
 from handful.graph import Graph
-from handful.nn.stack import Stack
+from handful.nn.backbone import Stack
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
 """The most nodes, and nodes times features, of a trial: so many that what goes by the parameters is little."""
