@@ -124,7 +124,8 @@ class Settings:
 
     Args:
         epochs: how many passes over the sampler's batches.
-        lr, weight_decay: of the optimiser.
+        lr: the learning rate.
+        weight_decay: that of the optimiser.
         decayed: what decays: ``all`` parameters, or ``weights`` without biases and norms (all that is a vector).
         optimizer: ``adam``, ``adamw``, ``sgd``, or ``sgdm`` for SGD with heavy-ball momentum.
         momentum: of ``sgdm`` alone.
