@@ -27,9 +27,9 @@ from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, v
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
+from handful.training.fit import adapt_sampler, judged, seeded_model
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
-from handful.training.fit import judged, seeded_model, suited
 from handful.training.loop import Loop
 from handful.training.placement import GRAPH_ON
 from handful.training.record import Run, RunFolder, begun, refuse_run
@@ -156,7 +156,7 @@ class Experiment:
             "root": None if root is None else str(root),
             "model": model,
             "options": MappingProxyType(complete),
-            "sampler": suited(source, network, network.hops(complete)),
+            "sampler": adapt_sampler(source, network, network.hops(complete)),
             "settings": varied(settings, how),
             "seeds": _seeds(seeds),
             "device": device,

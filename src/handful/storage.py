@@ -267,7 +267,7 @@ class ArrayFile:
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
     def entry(self) -> dict[str, Any]:
-        """What the graph's header says of the file; its checksum begins with the rows, numpy's header being known last."""
+        """What the graph's header says of the file; its checksum takes numpy's header last."""
         first = self._header()
         crc = f"{zlib.crc32(first, self._sum):08x}"
         return {"shape": [self.rows, *self.row], "bytes": len(first) + self._size, "crc32": crc, "from": len(first)}

@@ -15,8 +15,7 @@ from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
 from handful.kernels.hashing import from_row
-from handful.nn.network import Chunks, Depth, Network, Width, arguments, map_rows, map_targets
-from handful.nn.parallel import device_of, moved, run_layer
+from handful.nn.network import Chunks, Depth, Network, Width, arguments, device_of, moved
 from handful.random import derived_seed
 from handful.settings import Rate
 
@@ -41,15 +40,15 @@ class Stack(Network):
 
     def forward(self, batch: Batch) -> Tensor:
         stack = batch.stack(self.depth)
-        h = run_layer(self, 0, self.embed, batch.x[: stack[0].num_sources])
+        h = self.run_layer(0, self.embed, batch.x[: stack[0].num_sources])
         lean = self.first_two(stack, h) if self.lean and torch.is_grad_enabled() else None
         h, done = (h, 0) if lean is None else (lean, 2)
         for i, adj in enumerate(stack[done:], done):
-            h = run_layer(self, i, self.layer, i, adj, h)
-        return run_layer(self, -1, self.head, h).to(batch.x.device)
+            h = self.run_layer(i, self.layer, i, adj, h)
+        return self.run_layer(-1, self.head, h).to(batch.x.device)
 
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        return map_rows(self.head, self._through(self.depth, x, adj, chunks), chunks).to(x.device)
+        return chunks.map_rows(self.head, self._through(self.depth, x, adj, chunks)).to(x.device)
 
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)
@@ -73,7 +72,7 @@ class Stack(Network):
         """What comes out of the first ``layers`` layers, by chunks."""
         h = x
         if adj.in_memory or self.embeds:  # products of blocks give rows that type themselves
-            h = map_rows(partial(run_layer, self, 0, self.embed), x, chunks)
+            h = chunks.map_rows(partial(self.run_layer, 0, self.embed), x)
         for i, block in enumerate(self.blocks()[:layers]):
             adj, h = (moved(value, device_of(block)) for value in (adj, h))
             h = self.infer_layer(i, adj, h, chunks)
@@ -81,7 +80,7 @@ class Stack(Network):
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
         """``layer``, by chunks of targets. Override where a chunk would repeat what can be done once for all."""
-        return map_targets(partial(self.layer, i, h=h), adj, chunks)
+        return chunks.map_targets(partial(self.layer, i, h=h), adj)
 
 
 class NormAct(nn.Module):

@@ -12,7 +12,7 @@ from handful.adjacency import Adjacency
 from handful.errors import HandfulError
 from handful.kernels.linear import linear
 from handful.nn.backbone import Backbone, Conv
-from handful.nn.network import Chunks, Heads, map_rows, map_targets
+from handful.nn.network import Chunks, Heads
 
 
 class GATConv(Conv):
@@ -78,9 +78,9 @@ class GAT(Backbone):
         assert isinstance(conv, GATConv)
         assert skip is None or isinstance(skip, nn.Linear)
         dtype = conv.linear.weight.dtype  # every chunk needs the values and scores of all its neighbours
-        z = map_rows(lambda rows: conv.values(rows.to(dtype)), h, chunks)
-        a_source = map_rows(conv.scores, z, chunks)
-        return map_targets(lambda some: self.act(i, conv.attend(some, h, z, a_source, skip)), adj, chunks)
+        z = chunks.map_rows(lambda rows: conv.values(rows.to(dtype)), h)
+        a_source = chunks.map_rows(conv.scores, z)
+        return chunks.map_targets(lambda some: self.act(i, conv.attend(some, h, z, a_source, skip)), adj)
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return GATConv(in_features, out_features, self.options["heads"], average=final)

@@ -12,7 +12,7 @@ from handful.adjacency import Adjacency
 from handful.kernels.activation import dropout as drop
 from handful.kernels.linear import add_linear, linear
 from handful.nn.backbone import Stack
-from handful.nn.network import Chunks, Depth, Width, arguments, map_rows, map_targets
+from handful.nn.network import Chunks, Depth, Width, arguments
 from handful.random import derived_seed
 from handful.settings import Rate
 
@@ -85,8 +85,8 @@ class GraphLandSAGE(Stack):
         return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        normed = map_rows(self.norms[i], h, chunks)  # every chunk needs it of all its neighbours
-        return map_targets(partial(self.layer, i, h=h, normed=normed), adj, chunks)
+        normed = chunks.map_rows(self.norms[i], h)  # every chunk needs it of all its neighbours
+        return chunks.map_targets(partial(self.layer, i, h=h, normed=normed), adj)
 
     def head(self, h: Tensor) -> Tensor:
         return self.output(h)  # type: ignore[no-any-return]

@@ -1,18 +1,29 @@
-"""What every model of handful is: it runs on a batch, infers in chunks of rows, and shows its layers one by one."""
+"""What every model of handful is: it runs on a batch, infers in chunks of rows, and shows its layers one by one.
+
+A layer runs where its parameters are, so a model that does not fit is spread over devices by moving its parameters. Its
+activations may be computed twice, not kept. Neither changes a result: dropout is a function of ``step_seed``, so that a
+layer that is run again does exactly what it did before.
+"""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Annotated, Any, get_type_hints
+from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
+from handful.errors import HandfulError
+from handful.kernels.threads import even_ranges
 from handful.settings import Range, checked
 
 Width = Annotated[int, Range(1, 2**20)]
@@ -102,6 +113,38 @@ class Network(nn.Module, ABC):
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
 
+    def run_layer(self, i: int, layer: Callable[..., Tensor], *args: Any) -> Tensor:
+        """``layer(*args)`` where layer ``i`` lives, and again in the backward pass if activations are not kept."""
+        block = self.blocks()[i]
+        device = device_of(block)
+        args = tuple(moved(value, device) for value in args)
+        if not (self.checkpoint_activations and torch.is_grad_enabled()):
+            return layer(*args)
+        seed = self.step_seed
+        return checkpoint(  # type: ignore[no-any-return]
+            layer,
+            *args,
+            use_reentrant=False,
+            preserve_rng_state=False,
+            context_fn=lambda: (nullcontext(), self.second_run(block, seed)),
+        )
+
+    @contextmanager
+    def second_run(self, block: Sequence[nn.Module], seed: int) -> Iterator[None]:
+        """Inside, dropout is that of ``seed``, and running statistics, which have seen this batch, learn nothing."""
+        now = self.step_seed
+        buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
+        self.step_seed = seed
+        # Other tensors stand in for the buffers: a copy back into the same ones would look like a change to autograd.
+        for module, name, value in buffers:
+            setattr(module, name, value.clone())
+        try:
+            yield
+        finally:
+            self.step_seed = now
+            for module, name, value in buffers:
+                setattr(module, name, value)
+
 
 @cache
 def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
@@ -155,12 +198,64 @@ class Chunks:
             out[lo:hi] = rows
         return make(0, 0) if out is None else out
 
+    def map_rows(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """``function(x)``, which acts on each row alone, by chunks of rows."""
+        return self.collect(lambda lo, hi: function(x[lo:hi]), self.of_rows(len(x)))
 
-def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunks: Chunks) -> Tensor:
-    """``function(x)``, which acts on each row alone, by chunks of rows."""
-    return chunks.collect(lambda lo, hi: function(x[lo:hi]), chunks.of_rows(len(x)))
+    def map_targets(self, function: Callable[[Adjacency], Tensor], adj: Adjacency) -> Tensor:
+        """``function(adj)``, which gives a row for each target, by chunks of targets."""
+        return self.collect(lambda lo, hi: function(adj.rows(lo, hi)), self.of_targets(adj))
 
 
-def map_targets(function: Callable[[Adjacency], Tensor], adj: Adjacency, chunks: Chunks) -> Tensor:
-    """``function(adj)``, which gives a row for each target, by chunks of targets."""
-    return chunks.collect(lambda lo, hi: function(adj.rows(lo, hi)), chunks.of_targets(adj))
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+_copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDictionary()
+"""The adjacencies that are on other devices too: the layers there share one copy and what it caches."""
+
+
+def usable_device(name: str | torch.device) -> torch.device:
+    """The device of this name, if this machine has it."""
+    try:
+        device = torch.empty(0, device=name).device
+        if device.type == "meta":
+            raise RuntimeError("it holds no data")
+        return device
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise HandfulError(f"device '{name}' cannot be used here ({reason}): use cpu, or one that exists") from None
+
+
+def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activations: bool = False) -> nn.Module:
+    """Put contiguous groups of the model's layers on ``devices``, in order, and say whether activations are kept."""
+    if not isinstance(model, Network):
+        if len(devices) > 1 or checkpoint_activations:
+            raise HandfulError(
+                f"several devices and activation checkpointing need a model of handful's own: "
+                f"the layers of a {type(model).__name__} cannot be seen"
+            )
+        return model.to(devices[0])
+    blocks = model.blocks()
+    if len(devices) > len(blocks):
+        raise HandfulError(f"{len(devices)} devices for {len(blocks)} layers: name at most as many devices as layers")
+    for device, (lo, hi) in zip(devices, even_ranges(len(blocks), len(devices)), strict=True):
+        for module in chain(*blocks[lo:hi]):
+            module.to(device)
+    model.checkpoint_activations = checkpoint_activations
+    return model
+
+
+def device_of(block: Sequence[nn.Module]) -> torch.device:
+    """Where the parameters of a layer are."""
+    return next(chain(*(module.parameters() for module in block))).device
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """A tensor or an adjacency on ``device``; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value if value.is_meta else value.to(device)  # what is on meta is spent: see ``Chunks.collect``
+    if isinstance(value, Adjacency) and value.device != device:
+        copies = _copies.setdefault(value, {})
+        if device not in copies:
+            copies[device] = value.to(device)
+        return copies[device]
+    return value

@@ -14,8 +14,7 @@ from handful.batch import Batch
 from handful.errors import SamplerError
 from handful.kernels.activation import dropout
 from handful.nn.backbone import Norm, NormAct
-from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, map_rows, map_targets
-from handful.nn.parallel import device_of, moved, run_layer
+from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, device_of, moved
 from handful.random import derived_seed
 from handful.settings import Rate, Share
 
@@ -225,16 +224,16 @@ class SGFormer(Network):
                 "SGFormer attends to all nodes of a batch, so its layers must share one subgraph: "
                 "use sampler full, rns, cluster, saint or neighbor"
             )
-        attended = run_layer(self, 0, partial(self.embed, 0), batch.x)
+        attended = self.run_layer(0, partial(self.embed, 0), batch.x)
         for i in range(len(self.attention.layers)):
-            attended = run_layer(self, i, partial(self.attend, i), attended)
+            attended = self.run_layer(i, partial(self.attend, i), attended)
         convolved = None
         if self.graph is not None:
             start = len(self.attention.layers)
-            convolved = first = run_layer(self, start, partial(self.embed, 1), batch.x)
+            convolved = first = self.run_layer(start, partial(self.embed, 1), batch.x)
             for i in range(self.depth):
-                convolved = run_layer(self, start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
-        return run_layer(self, -1, self.head, attended, convolved).to(batch.x.device)
+                convolved = self.run_layer(start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
+        return self.run_layer(-1, self.head, attended, convolved).to(batch.x.device)
 
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         return self._combined(self.head, x, adj, chunks).to(x.device)
@@ -254,19 +253,19 @@ class SGFormer(Network):
     def _through(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> tuple[Tensor, Tensor | None]:
         """What the branches come to. An attention layer takes two passes: the sums over all nodes, then the rows."""
         homes = [device_of(block) for block in self.blocks()]
-        attended = map_rows(partial(run_layer, self, 0, partial(self.embed, 0)), x, chunks)
+        attended = chunks.map_rows(partial(self.run_layer, 0, partial(self.embed, 0)), x)
         for i, layer in enumerate(self.attention.layers):
             assert isinstance(layer, GlobalAttention)
             attended = moved(attended, homes[i])
             sums = tuple(sum(part) for part in zip(*map(layer.sums, attended.split(chunks.rows)), strict=True))
-            attended = map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended, chunks)
+            attended = chunks.map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended)
         convolved = None
         if self.graph is not None:
             start = len(self.attention.layers)
-            convolved = first = map_rows(partial(run_layer, self, start, partial(self.embed, 1)), x, chunks)
+            convolved = first = chunks.map_rows(partial(self.run_layer, start, partial(self.embed, 1)), x)
             for i in range(self.depth):
                 adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
-                convolved = map_targets(partial(self.convolve, i, h=convolved, first=first), adj, chunks)
+                convolved = chunks.map_targets(partial(self.convolve, i, h=convolved, first=first), adj)
         return moved(attended, homes[-1]), convolved
 
     def _branch(self, branch: int) -> Branch:

@@ -22,7 +22,7 @@ from handful.errors import HandfulError
 from handful.kernels import subgraph
 from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, row_blocks
 from handful.nn.backbone import Stack
-from handful.nn.network import Chunks, map_rows
+from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
 from handful.samplers.induced import part_adjacency
 from handful.shuffle.shards import ShardedGraph, all_rows
@@ -148,7 +148,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     weight = graph.indptr.diff().float() if graph.edge_weight is None else _row_sums(graph)
     degree = degree + weight
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
-    h = map_rows(model.embed, graph.x, chunks)
+    h = chunks.map_rows(model.embed, graph.x)
     for i in range(model.depth):
         out: list[Tensor] = []
         for k in range(rounds):
@@ -158,7 +158,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
             if hi > lo:
                 out.append(model.layer(i, adjacency(degrees), below))
         h = torch.cat(out)
-    return map_rows(model.head, h, chunks)
+    return chunks.map_rows(model.head, h)
 
 
 def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Tensor], Adjacency]]:

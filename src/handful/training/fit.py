@@ -21,8 +21,7 @@ from handful.files import plain, sealed, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn import make_model, model_name
-from handful.nn.network import Network
-from handful.nn.parallel import arrange, usable_device
+from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
 from handful.settings import (
     ClassWeightName,
@@ -341,11 +340,11 @@ def begin(
 
 
 def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
-    """``sampler`` as it trains ``model``; see ``suited``."""
-    return suited(sampler, type(model), model.depth if isinstance(model, Network) else None)
+    """``sampler`` as it trains ``model``; see ``adapt_sampler``."""
+    return adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
 
 
-def suited(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
+def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
     """``sampler`` as it trains a model of class ``kind`` that sees ``depth`` hops, if that is known.
 
     Raises:
