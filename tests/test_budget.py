@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from handful.budget import anonymous, as_bytes, in_words, require_disk, room
+from handful.budget import anonymous, as_bytes, free_memory, in_words, require_disk, require_memory, room
 from handful.errors import HandfulError
 
 
@@ -45,3 +47,21 @@ def test_a_disk_without_room(tmp_path: Path) -> None:
     with pytest.raises(HandfulError, match=r"all takes 1,024.0 TiB of disk, and .* has room for"):
         require_disk(2**50, tmp_path / "not" / "there", "all")
     assert in_words(2**40) == "1.0 TiB"
+
+
+def test_more_than_there_is_is_refused() -> None:
+    free = free_memory()
+    assert free is not None
+    require_memory(free // 2, "half")
+    with pytest.raises(HandfulError, match=r"all of it takes .* of memory"):
+        require_memory(10 * free, "all of it")
+
+
+@pytest.mark.slow
+def test_the_limits_of_the_process_count() -> None:
+    code = (
+        "import resource\nfrom handful.budget import free_memory\n"
+        f"resource.setrlimit(resource.RLIMIT_DATA, ({1 << 33}, {1 << 33}))\nprint(free_memory())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) < 1 << 33

@@ -9,13 +9,14 @@ from __future__ import annotations
 import gc
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from handful.errors import HandfulError
 
 UNITS = {"": 1, **{f"{prefix}B": 1000**i for i, prefix in enumerate("kMGT", 1)}}
 UNITS |= {f"{prefix}iB": 1024**i for i, prefix in enumerate("KMGT", 1)} | {"B": 1}
-_STATUS = Path("/proc/self/status")
+_STATUS, _SYSTEM = Path("/proc/self/status"), Path("/proc/meminfo")
 
 
 def as_bytes(size: int | str) -> int:
@@ -48,8 +49,26 @@ def in_words(count: float) -> str:
 
 def anonymous() -> int:
     """The anonymous memory of this process in bytes; 0 where the system does not tell."""
-    found = re.search(r"RssAnon:\s+(\d+) kB", _STATUS.read_text()) if _STATUS.exists() else None
-    return 0 if found is None else 1024 * int(found[1])
+    return read_sizes().get("RssAnon", 0)
+
+
+def free_memory() -> int | None:
+    """The bytes that this process may still take; ``None`` where the system does not tell."""
+    held, found = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
+    with suppress(ImportError):  # Windows has no such limits.
+        import resource
+
+        for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+            most = resource.getrlimit(limit)[0]
+            if most != resource.RLIM_INFINITY and name in held:
+                found.append(max(0, most - held[name]))
+    return min(found, default=None)
+
+
+def read_sizes(path: Path = _STATUS) -> dict[str, int]:
+    """The lines ``Name: 123 kB`` of a file of the kernel, in bytes; nothing where there is no such file."""
+    text = path.read_text() if path.exists() else ""
+    return {name: 1024 * int(count) for name, count in re.findall(r"(\w+):\s+(\d+) kB", text)}
 
 
 def room(memory: int | str, least: int, what: str) -> int:
@@ -71,6 +90,19 @@ def room(memory: int | str, least: int, what: str) -> int:
             f"{in_words(budget)}: give at least {in_words(1.05 * (held + least))}"
         )
     return budget - held
+
+
+def require_memory(needed: float, what: str) -> None:
+    """Refuse what takes more bytes of memory than are free.
+
+    >>> require_memory(2**60, "the graph")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: the graph takes 1,048,576.0 TiB of memory, and ... are free
+    """
+    free = free_memory()
+    if free is not None and needed > free:
+        raise HandfulError(f"{what} takes {in_words(needed)} of memory, and {in_words(free)} are free")
 
 
 def require_disk(needed: float, folder: Path, what: str) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Self, TypedDict, Unpack
 import torch
 
 from handful import ranks
+from handful.budget import require_memory
 from handful.datasets import load, sources
-from handful.datasets.memory import require_memory
 from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import sealed, write_json
@@ -27,11 +27,11 @@ from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, v
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
+from handful.training.execution import GRAPH_ON
 from handful.training.fit import adapt_sampler, judged, seeded_model
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.loop import Loop
-from handful.training.placement import GRAPH_ON
 from handful.training.record import Run, RunFolder, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 

@@ -14,16 +14,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from handful.batch import Batch
-from handful.budget import anonymous, in_words
+from handful.budget import anonymous, free_memory, in_words
 from handful.datasets import load
-from handful.datasets.memory import free_memory
 from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
 from handful.experiment import Experiment
@@ -33,12 +31,12 @@ from handful.nn.backbone import parameter_count
 from handful.samplers import FullGraph, RandomNodes
 from handful.samplers.induced import part_dtype
 from handful.samplers.random_node import dealing
-from handful.shuffle.budget import SLACK
-from handful.shuffle.epoch import batch_bytes, part_bytes
+from handful.shuffle.epoch import part_bytes
 from handful.shuffle.read import NEAR
+from handful.shuffle.scratch import SLACK
 from handful.training.cost import LiveBytes, StepCost, small_batch, step_costs, units
-from handful.training.gather import depth_of_trimming, gathered
-from handful.training.loop import Loop, evaluate, loss_of
+from handful.training.execution import depth_of_trimming, gather
+from handful.training.loop import Loop, evaluate
 from handful.training.memory import resting_ram
 from handful.trim import trim
 
@@ -295,10 +293,9 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
             sample = trim(sample, depth)
         needed += sample.num_nodes
         if costs is None and len(sample.targets):
-            costs = step_costs(loop.model, graph, sample, partial(loss_of, loop), scale)
+            costs = step_costs(loop.model, graph, sample, loop.loss_on, scale)
         if costs is not None:
-            own = batch_bytes(graph, sample)
-            steps = (int(cost.fixed + scale * (cost(sample) - cost.fixed + own)) for cost in costs)
+            steps = (cost(sample, scale) for cost in costs)
             sizes.append((*steps, part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)))
         if len(sizes) == 2:  # parts are alike
             needed = int(needed / looked * m)
@@ -320,7 +317,7 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
 
     def batches(graph: Graph) -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
-        return list(gathered(graph, samples, loop.model, loop.settings.trim))
+        return list(gather(graph, samples, loop.model, loop.settings.trim))
 
     def making(graph: Graph) -> float:
         cutting = cut_seconds(graph.num_nodes, found.m) * graph.num_edges if passes else 0.0
@@ -337,7 +334,7 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
     loop.model.lean = found.chosen.lean(found.memory, found.base)  # type: ignore[assignment]
-    step = fastest(lambda: loss_of(loop, loop.model, batch).backward())  # type: ignore[no-untyped-call]
+    step = fastest(lambda: loop.loss_on(loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown
     judged = fastest(lambda: evaluate(loop))

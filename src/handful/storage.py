@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,9 +82,7 @@ def write_arrays(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) ->
     """Write the arrays that ``graph`` has to a folder that is being written, but for some."""
     for name in ARRAYS:
         if name not in without and (values := getattr(graph, name)) is not None:
-            array, dtype = _plain(values)
-            with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
-                out.append(array)
+            folder.write(name, values)
 
 
 @dataclass
@@ -117,6 +116,17 @@ class Folder:
             yield file
         self.arrays[name] = {"dtype": dtype, **file.entry()}
 
+    def write(self, name: str, values: Tensor | np.ndarray) -> None:
+        """Write all of the array ``name``."""
+        array, dtype = _plain(values)
+        with self.array(name, dtype, array.dtype, array.shape[1:]) as out:
+            out.append(array)
+
+    def write_header(self, header: dict[str, Any]) -> None:
+        """Write what tells how the arrays are read, which come last."""
+        text = json.dumps({**header, "arrays": self.arrays}, ensure_ascii=False, indent=1)
+        (self.path / HEADER).write_text(text, encoding="utf-8")
+
 
 @contextmanager
 def saving(path: str | Path) -> Iterator[Folder]:
@@ -136,17 +146,16 @@ def saving(path: str | Path) -> Iterator[Folder]:
     path = Path(path)
     _settled(path, lambda: _refuse_other(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = _sibling(path)
+    aside = sibling(path)
     aside.mkdir()
     try:
         folder = Folder(aside)
         yield folder
-        arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}
+        folder.arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}
         fields = {name: folder.fields.get(name) for name in FIELDS}
-        header = {"format": FORMAT, "version": VERSION, **fields, "arrays": arrays}
-        (aside / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=1), encoding="utf-8")
+        folder.write_header({"format": FORMAT, "version": VERSION, **fields})
         _swap_in(aside, path)
-        _write_stamp(path, _stamp(path, header))
+        _write_stamp(path, _stamp(path, folder.arrays))
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -205,26 +214,46 @@ def _made(path: Path) -> tuple[int, int] | None:
 
 
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
-    for name in header["arrays"]:
-        _refuse_odd(path / f"{name}.npy")
-    stamp = _stamp(path, header)
-    trusted = not verify and stamp is not None and stamp == _read_stamp(path)
-    if not trusted:
-        for name, entry in header["arrays"].items():
-            _verify(path / f"{name}.npy", entry)
-    fields: dict[str, Any] = {n: header.get(n) for n in FIELDS}
+    arrays, confirm = open_arrays(path, header["arrays"], verify)
+    fields = read_fields(header)
     if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
         fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
-    if fields["class_names"] is not None:
-        fields["class_names"] = tuple(fields["class_names"])
-    fields |= {name: _map(path / f"{name}.npy", entry) for name, entry in header["arrays"].items()}
     try:
-        graph = Graph(**fields, checked=trusted)
+        graph = Graph(**fields, **arrays, checked=confirm is None)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
-    if not trusted:
-        _write_stamp(path, stamp)
+    if confirm is not None:
+        confirm()
     return graph
+
+
+def read_fields(header: dict[str, Any]) -> dict[str, Any]:
+    """The fields of ``Graph`` that are no arrays."""
+    fields = {name: header.get(name) for name in FIELDS}
+    return fields | ({"class_names": tuple(fields["class_names"])} if fields["class_names"] is not None else {})
+
+
+def open_arrays(
+    path: Path, entries: dict[str, dict[str, Any]], verify: bool = False
+) -> tuple[dict[str, Any], Callable[[], None] | None]:
+    """The arrays of a folder, memory-mapped, and what to call once they are found to fit together.
+
+    That is ``None`` where this user has found so before, and the files have not changed. Else every byte is checked.
+
+    Args:
+        path: the folder.
+        entries: what its header says of each array.
+        verify: check every byte in any case.
+    """
+    for name in entries:
+        refuse_odd(path / f"{name}.npy")
+    stamp = _stamp(path, entries)
+    trusted = not verify and stamp is not None and stamp == _read_stamp(path)
+    if not trusted:
+        for name, entry in entries.items():
+            _verify(path / f"{name}.npy", entry)
+    arrays = {name: _map(path / f"{name}.npy", entry) for name, entry in entries.items()}
+    return arrays, None if trusted else partial(_write_stamp, path, stamp)
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -296,7 +325,8 @@ def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
     return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy(), dtype
 
 
-def _sibling(path: Path) -> Path:
+def sibling(path: Path) -> Path:
+    """A name beside ``path`` that nobody else has, for what is to take its place."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
@@ -304,7 +334,7 @@ def _swap_in(aside: Path, path: Path) -> None:
     """Rename ``aside`` to ``path``. An older folder there is removed only after the new one has taken its place."""
     old: Path | None = None
     with suppress(FileNotFoundError):
-        old = path.rename(_sibling(path))
+        old = path.rename(sibling(path))
     try:
         aside.rename(path)
     except OSError:
@@ -321,30 +351,30 @@ def _swap_in(aside: Path, path: Path) -> None:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_header(path: Path) -> dict[str, Any]:
-    """What the header of a saved graph says: its fields, and type, shape, size and checksum of its arrays.
+def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 2, VERSION)) -> dict[str, Any]:
+    """What the header of a saved graph, or of a shard, says: its fields, and type, shape, size and checksum of its
+    arrays.
 
     Raises:
         DatasetError: it is not the header of a saved graph.
     """
     if not is_saved(path):
         raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
-    _refuse_odd(path / HEADER)
+    refuse_odd(path / HEADER)
     try:
         header = json.loads((path / HEADER).read_text(encoding="utf-8"))
-        if header["format"] != FORMAT:
+        if header["format"] != kind:
             raise KeyError("format")
-        if header["version"] not in (1, 2, VERSION):
+        if header["version"] not in versions:
             raise DatasetError(
                 f"{path} was saved in version {header['version']} of the format, and this handful reads "
-                f"version {VERSION}: save it again, or use another release"
+                f"version {versions[-1]}: save it again, or use another release"
             )
         unknown = set(header["arrays"]) - set(ARRAYS)
         missing = {"indptr", "indices"} - set(header["arrays"])
-        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str} | (
-            {"from": int} if header["version"] > 2 else {}
-        )
-        shaped = all(type(one[key]) is kind for one in header["arrays"].values() for key, kind in kinds.items())
+        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
+        entries = [{"from": 0, **entry} for entry in header["arrays"].values()]
+        shaped = all(type(entry[key]) is kind for entry in entries for key, kind in kinds.items())
         names, classes = header.get("class_names"), header.get("num_classes")
         odd = not isinstance(header.get("name"), str) or type(classes) not in (int, type(None))
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
@@ -354,7 +384,7 @@ def read_header(path: Path) -> dict[str, Any]:
     return header  # type: ignore[no-any-return]
 
 
-def _refuse_odd(path: Path) -> None:
+def refuse_odd(path: Path) -> None:
     """Refuse what is no plain file: a link may lead anywhere, and reading a pipe or a device may never end."""
     mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
     if not stat.S_ISREG(mode):
@@ -422,9 +452,9 @@ def _crc32(path: Path, start: int = 0) -> str:
 # -- the stamp ------------------------------------------------------------------------------------------------------
 
 
-def _stamp(path: Path, header: dict[str, Any]) -> dict[str, list[int]] | None:
+def _stamp(path: Path, entries: dict[str, Any]) -> dict[str, list[int]] | None:
     """Number, size and times of every file. Only the kernel sets the time of change: another file never fits."""
-    names = [HEADER, *(f"{name}.npy" for name in header["arrays"])]
+    names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:
         stats = {name: (path / name).lstat() for name in names}
     except OSError:

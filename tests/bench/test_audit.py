@@ -11,8 +11,8 @@ from handful import RandomNodes, Settings, make_model
 from handful.bench.audit import PRODUCTS, Shape, audit_step, counted_waits
 from handful.kernels.dispatch import use
 from handful.nn.backbone import NORMS
+from handful.training.execution import gather
 from handful.training.fit import begin
-from handful.training.gather import gathered
 from handful.training.loop import train_epoch
 
 pytest.importorskip("triton")
@@ -80,7 +80,7 @@ def test_an_epoch_of_batches_waits_for_a_gpu_a_few_times(
     model, sampler = make_model("sage", 8, 4, hidden=8, layers=2, norm="ln"), RandomNodes(3, **options)
     list(sampler.sample(graph, 0, 0))  # what is found once for a graph, such as its hubs, is found here
     with use("triton"), counted_waits() as waits:
-        batches = list(gathered(graph, sampler.sample(graph, 0, 0), model, trimmed))
+        batches = list(gather(graph, sampler.sample(graph, 0, 0), model, trimmed))
     assert len(batches) == 3
     assert waits == PER_EPOCH + more
 

@@ -1,4 +1,4 @@
-"""What every model has: its options and their checks, rows or targets in chunks, layers on several devices or run again."""
+"""What every model has: options and their checks, chunks of rows or targets, layers on several devices or run again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handful.samplers.full import full_adjacency
 from handful.settings import Precision
 from handful.storage import save
 from handful.training.cost import LiveBytes, tensors
-from handful.training.gather import gathered
+from handful.training.execution import gather
 from handful.training.loop import batch_loss
 from small import full_batch
 
@@ -155,7 +155,7 @@ def test_a_layer_runs_again_in_the_precision_it_had() -> None:
 def test_a_lean_model_has_the_same_gradients(name: str, precision: Precision) -> None:
     """The first layer runs in pieces, with the dropout of the whole; sums over its rows are taken in another order."""
     graph = make_graph(500, degree=3)
-    batch = next(gathered(graph, hf.RandomNodes(2).sample(graph, 0, 0), model := make_ln(name, graph), trimmed=True))
+    batch = next(gather(graph, hf.RandomNodes(2).sample(graph, 0, 0), model := make_ln(name, graph), trimmed=True))
     found = []
     for lean in (False, True):
         model.lean = lean
@@ -175,7 +175,7 @@ def make_ln(name: str, graph: hf.Graph) -> Network:
 
 def test_a_lean_model_takes_less_memory() -> None:
     graph = hf.load("synthetic?nodes=40000&degree=10&features=32&half=true&train=0.02")
-    batch = next(gathered(graph, hf.RandomNodes(4).sample(graph, 0, 0), model := make_ln("sage", graph), trimmed=True))
+    batch = next(gather(graph, hf.RandomNodes(4).sample(graph, 0, 0), model := make_ln("sage", graph), trimmed=True))
     peaks = []
     for lean in (False, True):
         model.lean = lean

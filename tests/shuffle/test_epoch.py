@@ -22,9 +22,8 @@ from handful.batch import Batch, make_batch
 from handful.errors import HandfulError
 from handful.samplers import Sampler
 from handful.shuffle import epoch
-from handful.shuffle.budget import Budget
 from handful.shuffle.epoch import shuffled
-from handful.shuffle.scratch import Scratch
+from handful.shuffle.scratch import Budget, Scratch
 from handful.trim import trim
 
 AMPLE = 1 << 40

@@ -1,35 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import current_thread
 
 import numpy as np
 import pytest
 
 from handful.shuffle import read
-from handful.shuffle.read import NEAR, ahead, fetch, fetch_rows
-
-
-def test_blocks_are_prepared_in_order_on_another_thread() -> None:
-    threads = set()
-
-    def prepare(block: int) -> int:
-        threads.add(current_thread().name)
-        return block + 1
-
-    assert list(ahead(range(5), prepare)) == [1, 2, 3, 4, 5]
-    assert list(ahead([], prepare)) == []
-    assert all(name.startswith("handful-read") for name in threads)
-
-
-def test_an_error_of_the_preparation_arrives() -> None:
-    def prepare(block: int) -> int:
-        return 1 // block
-
-    blocks = ahead([1, 0, 2], prepare)
-    assert next(blocks) == 1
-    with pytest.raises(ZeroDivisionError):
-        next(blocks)
+from handful.shuffle.read import NEAR, fetch, fetch_rows
 
 
 def test_files_and_memory_can_be_fetched(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from torch_geometric.nn import GraphSAGE
 
 import handful as hf
 from graphs import make_graph
-from handful.training.cost import LiveBytes, small_batch, step_cost, units
-from handful.training.gather import gathered
+from handful.training.cost import LiveBytes, needed_bytes, small_batch, step_cost, tensors, units
+from handful.training.execution import gather
 from handful.training.loop import batch_loss
 
 
@@ -18,7 +18,7 @@ def seen(model: nn.Module, batch: hf.Batch) -> int:
     with LiveBytes() as counted:
         batch_loss(model, batch).backward()
     model.zero_grad(set_to_none=True)
-    return counted.peak
+    return counted.peak + sum(tensor.nbytes for tensor in tensors(batch))
 
 
 @pytest.mark.parametrize("norm", ["ln", "bn"])
@@ -27,7 +27,7 @@ def test_the_cost_is_foretold(make: type | None, norm: str) -> None:
     graph = make_graph(n=20_000, weighted=make is hf.GCN)
     model = GraphSAGE(8, 24, 2, 4) if make is None else make(8, 4, hidden=24, layers=2, norm=norm)
     model.train()
-    batch = next(gathered(graph, hf.RandomNodes(2).sample(graph, 0, 0), model, trimmed=True))
+    batch = next(gather(graph, hf.RandomNodes(2).sample(graph, 0, 0), model, trimmed=True))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     cost = step_cost(model, graph, batch, batch_loss)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
@@ -39,10 +39,19 @@ def test_the_cost_is_foretold(make: type | None, norm: str) -> None:
 def test_a_small_batch_has_the_same_proportions() -> None:
     graph = make_graph(n=20_000)
     model = hf.SAGE(8, 4, hidden=8, layers=2, norm="ln")
-    batch = next(gathered(graph, hf.RandomNodes(8).sample(graph, 0, 0), model, trimmed=True))
+    batch = next(gather(graph, hf.RandomNodes(8).sample(graph, 0, 0), model, trimmed=True))
     small = small_batch(graph, batch, 0.1)
     assert units(small) == pytest.approx(0.1 * units(batch), rel=0.01)
     for ours, theirs in zip(small.layers, batch.layers, strict=True):
         assert ours.num_edges == pytest.approx(0.1 * theirs.num_edges, rel=0.01)
         assert int(ours.indices.max()) < ours.num_sources
         assert ours.num_targets <= ours.num_sources
+
+
+@pytest.mark.parametrize("make", [hf.SAGE, hf.GCN, hf.GAT], ids=["sage", "gcn", "gat"])
+def test_a_device_with_the_graph_needs_a_step_and_the_graph(make: type) -> None:
+    graph = make_graph(n=5000)
+    model = make(8, 4, hidden=64, layers=3)
+    (batch,) = hf.FullGraph().epoch(graph, 0, 0)
+    most = seen(model.train(), batch)
+    assert most < needed_bytes(graph, model, hf.FullGraph(), batch_loss) < 2 * most

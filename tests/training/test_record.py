@@ -25,9 +25,7 @@ from handful.training.record import (
     differences,
     environment,
     load_tensors,
-    optimizer_tensors,
     read_config,
-    restore_optimizer,
     save_tensors,
     write_config,
 )
@@ -261,21 +259,3 @@ def test_tensors_and_state_come_back(tmp_path: Path) -> None:
     back, state = load_tensors(tmp_path / "file")
     assert same_weights(back, tensors)
     assert state == {"epoch": 3, "name": "ü"}
-
-
-def test_an_optimiser_remembers_what_it_knew() -> None:
-    def stepped(parameter: nn.Parameter, optimizer: torch.optim.Optimizer, steps: int) -> torch.Tensor:
-        for _ in range(steps):
-            optimizer.zero_grad()
-            parameter.sin().sum().backward()
-            optimizer.step()
-        return parameter.detach().clone()
-
-    whole = nn.Parameter(torch.ones(4))
-    expected = stepped(whole, torch.optim.Adam([whole], lr=0.1), 6)
-    half = nn.Parameter(torch.ones(4))
-    first = torch.optim.Adam([half], lr=0.1)
-    stepped(half, first, 3)
-    second = torch.optim.Adam([half], lr=0.1)
-    restore_optimizer(second, optimizer_tensors(first))
-    assert torch.equal(stepped(half, second, 3), expected)

@@ -16,9 +16,8 @@ from threading import Thread
 from typing import Any
 
 from handful.batch import Batch
-from handful.budget import anonymous, as_bytes, in_words
+from handful.budget import anonymous, as_bytes, free_memory, in_words
 from handful.datasets import load, write
-from handful.datasets.memory import free_memory
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Cell, Table
@@ -26,6 +25,7 @@ from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
 from handful.samplers import RandomNodes
 from handful.training.callbacks import Callback
+from handful.training.execution import InMemory, WithinBudget
 from handful.training.loop import Loop, train_epoch
 
 SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
@@ -118,9 +118,9 @@ def measure(shape: Shape, folder: Path, threads: int) -> dict[str, Any]:
     """Epochs with and without the budget by turns, in this process: seconds, CPU seconds, memory, bytes of the disk."""
     set_threads(threads)
     warm = shape.experiment(SMALL)
-    for memory in (None, 1 << 50):
+    for execution in (InMemory(), WithinBudget(memory=1 << 50)):
         loop = warm.begin(load(SMALL), shape.seed)
-        loop.memory = memory
+        loop.execution = execution
         train_epoch(loop)
     graph = shape.experiment(str(folder)).load(shape.seed)
     watch = Watch()
@@ -129,11 +129,12 @@ def measure(shape: Shape, folder: Path, threads: int) -> dict[str, Any]:
     arrays = [one for one in (graph.indptr, graph.indices, graph.x, graph.y) if one is not None]
     size = sum(array.nbytes for array in arrays)
     # Without a budget the pages of the graph should stay in the system's cache, beside what an epoch makes of it.
-    ways = {"memory": None, "budget": shape.memory} if 2 * size < (free_memory() or 0) else {"budget": shape.memory}
+    fits = 2 * size < (free_memory() or 0)
+    ways = {**({"memory": InMemory()} if fits else {}), "budget": WithinBudget(memory=shape.memory)}
     seen: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
     for _ in range(shape.rounds):
-        for way, memory in ways.items():
-            loop.memory = memory
+        for way, execution in ways.items():
+            loop.execution = execution
             seen[way].append(_epoch(loop, watch))
     found = {way: {name: median(one[name] for one in epochs) for name in epochs[0]} for way, epochs in seen.items()}
     for way, epochs in seen.items():

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from handful.datasets.memory import require_memory
+from handful.budget import require_memory
 from handful.errors import DatasetError
 
 DEFLATE_RATIO = 1032

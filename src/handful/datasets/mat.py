@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.datasets.memory import require_memory
+from handful.budget import require_memory
 from handful.errors import DatasetError
 
 HEADER = 128

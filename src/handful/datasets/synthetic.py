@@ -20,9 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.budget import require_disk, room
+from handful.budget import require_disk, require_memory, room
 from handful.datasets.edge_sort import EdgeSort
-from handful.datasets.memory import require_memory
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Shares, random_split
 from handful.errors import DatasetError

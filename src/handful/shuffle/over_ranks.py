@@ -17,16 +17,15 @@ from torch import Tensor, nn
 
 from handful import ranks
 from handful.adjacency import Adjacency
-from handful.batch import Batch, Sample, training_sample
+from handful.batch import Batch, Sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
-from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, row_blocks
+from handful.kernels.subgraph import Codes, coded, cut, members, row_blocks
 from handful.nn.backbone import Stack
 from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
-from handful.samplers.induced import part_adjacency
+from handful.shuffle.epoch import sample_of
 from handful.shuffle.shards import ShardedGraph, all_rows
-from handful.trim import trim
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
 """``count``, ``source`` and ``value`` of a part, as ``Cut.of`` gives them."""
@@ -54,16 +53,16 @@ def shard_batches(
     owners = [owner(p) for p in range(deal.parts)]
     parts = [[p for p in range(deal.parts) if owners[p] == rank] for rank in range(ranks.size())]
     own = parts[ranks.rank()]
-    samples = []
-    for p, survivors in zip(own, sent(graph, codes, parts), strict=True):
-        sample = sample_of(graph, codes, p, survivors)
-        samples.append(sample if depth is None else trim(sample, depth))
+    samples = [
+        sample_of(graph, codes, p, next(iter(members(codes, p, p + 1))), survivors, depth)
+        for p, survivors in zip(own, send(graph, codes, parts), strict=True)
+    ]
     batches = iter([*with_rows(graph, samples, max(map(len, parts)))])
     for rank in owners:
         yield next(batches) if rank == ranks.rank() else None
 
 
-def sent(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> list[Survivors]:
+def send(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> list[Survivors]:
     """One pass over this rank's edges; the survivors of its own parts, from all ranks. ``parts`` are those of each."""
     indptr, indices = graph.local
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
@@ -79,23 +78,15 @@ def sent(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> l
                 told[j, i] = len(array)
         lengths.append(torch.from_numpy(told))
     del cuts
-    found = [lengths.numpy() for lengths in ranks.exchanged(lengths)]
+    found = [lengths.numpy() for lengths in ranks.exchange(lengths)]
     arrived = []
     for i, kind in enumerate(kinds):
         out = [torch.from_numpy(np.concatenate([np.empty(0, kind), *leaving[to][i]])) for to in range(len(parts))]
-        got = [one.numpy() for one in ranks.exchanged(out)]
+        got = [one.numpy() for one in ranks.exchange(out)]
         # What each rank sent, cut into parts; then part by part what all sent, in their order.
         pieces = [np.split(one, np.cumsum(told[:, i])[:-1]) for one, told in zip(got, found, strict=True)]
         arrived.append([np.concatenate(of_part) for of_part in zip(*pieces, strict=True)])
     return list(zip(*arrived, strict=True))[: len(parts[ranks.rank()])]
-
-
-def sample_of(graph: ShardedGraph, codes: Codes, p: int, survivors: Survivors) -> Sample:
-    """Part ``p`` as a sample: the same as the sampler makes of the whole graph."""
-    (own,) = members(codes, p, p + 1)
-    nodes, *edges = part_csr(codes, p, own, *survivors)
-    adjacency = part_adjacency(graph, *map(torch.from_numpy, edges))
-    return training_sample(graph, torch.from_numpy(nodes), (adjacency,), own=len(own))
 
 
 def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> Iterator[Batch]:
@@ -105,19 +96,19 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
     none = torch.empty(0, dtype=torch.int64)
     for k in range(rounds):
         sample = samples[k] if k < len(samples) else None
-        x = fetched(graph.x, graph.cuts, none if sample is None else sample.nodes)
+        x = fetch(graph.x, graph.cuts, none if sample is None else sample.nodes)
         if sample is not None:
             y = graph.y[sample.nodes[sample.targets]]
             yield Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y)
 
 
-def fetched(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
+def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
     """The rows of ``nodes``, int64 ids, where rank r has those from ``cuts[r]`` to ``cuts[r + 1]``; all ranks ask."""
     places = torch.bucketize(nodes, torch.tensor(cuts[1:-1]), right=True)
     order = torch.argsort(places, stable=True)
     count = torch.bincount(places, minlength=len(cuts) - 1).tolist()
     asked = [one - begin for one, begin in zip(torch.split(nodes[order], count), cuts[:-1], strict=True)]
-    answers = ranks.exchanged([rows[wanted] for wanted in ranks.exchanged(asked)])
+    answers = ranks.exchange([rows[wanted] for wanted in ranks.exchange(asked)])
     out = rows.new_empty(len(nodes), *rows.shape[1:])
     out[order] = torch.cat(answers)
     return out
@@ -154,7 +145,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
         for k in range(rounds):
             lo, hi = (min(end * chunks.rows, len(h)) for end in (k, k + 1))
             nodes, adjacency = around(graph, lo, hi)
-            below, degrees = fetched(h, graph.cuts, nodes), fetched(degree, graph.cuts, nodes)
+            below, degrees = fetch(h, graph.cuts, nodes), fetch(degree, graph.cuts, nodes)
             if hi > lo:
                 out.append(model.layer(i, adjacency(degrees), below))
         h = torch.cat(out)

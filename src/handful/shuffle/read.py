@@ -1,42 +1,21 @@
-"""Reading large arrays in order: what comes next is brought into memory while the present block is used."""
+"""Reading large arrays in order: what is needed next is brought into memory."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-T = TypeVar("T")
-S = TypeVar("S")
 POPULATE_READ = 22
 """Linux 5.14's madvise that reads pages and maps them; Python has no name for it."""
 READERS = 2
 """How many blocks are read at once, beside the one that is used: a disk gives more to two than to one."""
 NEAR = 1 << 18
 """Rows that are nearer than this, in bytes, are read in one go: what lies between costs less than another read."""
-
-
-def ahead(blocks: Iterable[T], prepare: Callable[[T], S]) -> Iterator[S]:
-    """``prepare(block)`` for every block, in order; those of the next ones run beside the use of the present one.
-
-    >>> list(ahead([1, 2, 3], lambda block: block * block))
-    [1, 4, 9]
-    """
-    with ThreadPoolExecutor(READERS, thread_name_prefix="handful-read") as readers:
-        coming: deque[Future[S]] = deque()
-        for block in blocks:
-            coming.append(readers.submit(prepare, block))
-            if len(coming) > READERS:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
 
 
 def fetch(array: np.ndarray, lo: int, hi: int) -> int:

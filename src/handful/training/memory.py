@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
+from handful.budget import read_sizes
 from handful.kernels.memory import release
 
-_STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 
 
@@ -33,10 +33,8 @@ def resting_ram() -> int:
 
 def peak_ram() -> int:
     """The largest resident size since the last reset, in bytes."""
-    if _STATUS.exists():
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+    if peak := read_sizes().get("VmHWM"):
+        return peak
     if sys.platform == "win32":
         import psutil
 

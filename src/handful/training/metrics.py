@@ -281,23 +281,12 @@ def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
     return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
 
 
-def _named(function: Callable[[Tensor, Tensor], float], higher_is_better: bool = True, percent: bool = True) -> Metric:
-    return Metric(function, higher_is_better, function.__name__, percent)
-
-
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        _named(accuracy),
-        _named(balanced_accuracy),
-        _named(f1),
-        _named(macro_f1),
-        _named(average_precision),
-        _named(roc_auc),
-        _named(r2, percent=False),
-        _named(mae, higher_is_better=False, percent=False),
-        _named(rmse, higher_is_better=False, percent=False),
-    )
+_SHARES = (accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc)
+METRICS: dict[str, Metric] = {function.__name__: Metric(function, name=function.__name__) for function in _SHARES}
+METRICS |= {
+    "r2": Metric(r2, name="r2", percent=False),
+    "mae": Metric(mae, higher_is_better=False, name="mae", percent=False),
+    "rmse": Metric(rmse, higher_is_better=False, name="rmse", percent=False),
 }
 """By name; which of them a graph can be judged by is told by ``handful.graph.METRICS_OF``."""
 

@@ -24,7 +24,7 @@ import torch
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError
 from handful.files import plain, read_bytes, sealed, unsealed, write_aside, write_json, write_text
@@ -359,37 +359,6 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
     names = sorted(tensors)
     told = json.dumps([names, fingerprint(*(tensors[name] for name in names)), state], sort_keys=True)
     return f"{zlib.crc32(told.encode()):08x}"
-
-
-def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimiser remembers, by parameter and name."""
-    state = optimizer.state_dict()["state"]
-    return {
-        f"{index}.{key}": torch.as_tensor(value)
-        for index, entry in state.items()
-        for key, value in entry.items()
-        if value is not None
-    }
-
-
-def restore_optimizer(optimizer: optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Give back what ``optimizer_tensors`` told."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors under ``prefix.name``."""
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def unprefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under ``prefix.``, without it."""
-    start = len(prefix) + 1
-    return {name[start:]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
 
 
 # -- models -----------------------------------------------------------------------------------------------------------

@@ -12,10 +12,9 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -32,6 +31,7 @@ from handful.files import private_map, read_bytes, sealed, unsealed, write_json
 from handful.graph import Graph, fingerprint, text_fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
+from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
@@ -127,13 +127,7 @@ class Blocked(Adjacency):
             some = x[begin : begin + (1 << self.shift)]
             return wanted[turn], begin, read_rows(some, rows[turn % 2, : len(some)])
 
-        with ThreadPoolExecutor(1) as reader:
-            ahead = [reader.submit(read, turn) for turn in range(min(1, len(wanted)))]
-            for turn in range(len(wanted)):
-                block = ahead.pop().result()
-                if turn + 1 < len(wanted):
-                    ahead.append(reader.submit(read, turn + 1))
-                yield block
+        return run_ahead(partial(read, turn) for turn in range(len(wanted)))
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
