@@ -125,7 +125,7 @@ class OpenedRun:
         """
         asked = self.experiment
         if graph is None:
-            if asked is None:
+            if asked is None or not asked.graph:
                 raise RunError(f"{self.path} does not name its graph: give the graph to predict for")
             return self._own(asked, nodes, say)
         path = Path(graph).expanduser()

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,9 +33,10 @@ from handful.errors import DatasetError, GraphError
 from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
 
+T = TypeVar("T")
 FORMAT = "handful-graph"
-VERSION = 2
-"""Version 1 knew no ids and no schema; it is still read."""
+VERSION = 3
+"""Version 1 knew no ids and no schema, and up to version 2 a checksum was that of a whole file; both are still read."""
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
 """How often, and after how long, one looks again for a graph that is being replaced."""
@@ -113,7 +114,7 @@ class Folder:
         file = ArrayFile(self.path / f"{name}.npy", np.dtype(dtype) if stored is None else stored, row)
         with file:
             yield file
-        self.arrays[name] = {"dtype": dtype, "shape": [file.rows, *row], "bytes": file.bytes, "crc32": file.crc32}
+        self.arrays[name] = {"dtype": dtype, **file.entry()}
 
     def write(self, name: str, values: Tensor | np.ndarray) -> None:
         """Write all of the array ``name``."""
@@ -143,7 +144,7 @@ def saving(path: str | Path) -> Iterator[Folder]:
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
     """
     path = Path(path)
-    _refuse_other(path)
+    _settled(path, lambda: _refuse_other(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = sibling(path)
     aside.mkdir()
@@ -178,36 +179,29 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     handful.errors.DatasetError: no-such-folder is not a saved graph: it has no graph.json
     """
     path = Path(path)
+    try:
+        return _settled(path, lambda: _opened(path, read_header(path), verify))
+    except FileNotFoundError as error:
+        raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
+
+
+def _settled(path: Path, look: Callable[[], T]) -> T:
+    """What ``look`` finds at ``path``, once no other process is putting, or has just put, a graph there."""
     for left in reversed(range(SWAP_TRIES)):
         before = _made(path)
         try:
-            return _opened(path, read_header(path), verify)
-        except (DatasetError, GraphError, FileNotFoundError) as error:
-            # Another process may be putting, or may have put, a new graph in the place of this one.
-            if not left or (_made(path) == before and not _swapping(path)):
-                if isinstance(error, FileNotFoundError):
-                    raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
+            return look()
+        except (DatasetError, GraphError, FileNotFoundError):
+            if not left or (_made(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
                 raise
         time.sleep(SWAP_SECONDS)
     raise AssertionError("the last try returns or raises")
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse a place where there is anything but a saved graph, or one that another process is replacing."""
-    for left in reversed(range(SWAP_TRIES)):
-        with suppress(FileNotFoundError):
-            if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
-                # A swap that ended between two of these looks leaves nothing to be seen: so look at least twice.
-                if left == SWAP_TRIES - 1 or (left and _swapping(path)):
-                    time.sleep(SWAP_SECONDS)
-                    continue
-                raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
-        return
-
-
-def _swapping(path: Path) -> bool:
-    """Whether a process is putting, or once left, another graph beside ``path`` to take its place."""
-    return any(path.parent.glob(f".{path.name}-*"))
+    """Refuse a place where there is anything but a saved graph."""
+    if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
+        raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
 
 
 def _made(path: Path) -> tuple[int, int] | None:
@@ -301,15 +295,11 @@ class ArrayFile:
             self._file.write(data.data)
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
-    @property
-    def bytes(self) -> int:
-        """The size of the file."""
-        return len(self._header()) + self._size
-
-    @property
-    def crc32(self) -> str:
-        """The checksum of the file, of which the header is known last."""
-        return f"{joined_crc32(zlib.crc32(self._header()), self._sum, self._size):08x}"
+    def entry(self) -> dict[str, Any]:
+        """What the graph's header says of the file; its checksum takes numpy's header last."""
+        first = self._header()
+        crc = f"{zlib.crc32(first, self._sum):08x}"
+        return {"shape": [self.rows, *self.row], "bytes": len(first) + self._size, "crc32": crc, "from": len(first)}
 
     def __enter__(self) -> ArrayFile:
         return self
@@ -324,32 +314,6 @@ class ArrayFile:
         finally:
             self._worker.shutdown()
             self._file.close()
-
-
-def joined_crc32(first: int, second: int, length: int) -> int:
-    """The CRC-32 of a text whose two pieces have these, the second piece being ``length`` bytes long.
-
-    A CRC is a remainder of polynomials over GF(2), the lowest power in the highest bit; the first piece is multiplied
-    by x^(8·length).
-
-    >>> joined_crc32(zlib.crc32(b"hand"), zlib.crc32(b"ful"), 3) == zlib.crc32(b"handful")
-    True
-    """
-    power, out = 1 << 23, first  # x^8, and its squares
-    while length:
-        if length & 1:
-            out = _crc_product(out, power)
-        power, length = _crc_product(power, power), length >> 1
-    return out ^ second
-
-
-def _crc_product(a: int, b: int) -> int:
-    out = 0
-    while a:
-        if a & (1 << 31):
-            out ^= b
-        a, b = (a << 1) & 0xFFFFFFFF, (b >> 1) ^ (0xEDB88320 if b & 1 else 0)
-    return out
 
 
 def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
@@ -387,7 +351,7 @@ def _swap_in(aside: Path, path: Path) -> None:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, VERSION)) -> dict[str, Any]:
+def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 2, VERSION)) -> dict[str, Any]:
     """What the header of a saved graph, or of a shard, says: its fields, and type, shape, size and checksum of its
     arrays.
 
@@ -408,8 +372,9 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
             )
         unknown = set(header["arrays"]) - set(ARRAYS)
         missing = {"indptr", "indices"} - set(header["arrays"])
-        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str}
-        shaped = all(type(one[key]) is kind for one in header["arrays"].values() for key, kind in kinds.items())
+        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
+        entries = [{"from": 0, **entry} for entry in header["arrays"].values()]
+        shaped = all(type(entry[key]) is kind for entry in entries for key, kind in kinds.items())
         names, classes = header.get("class_names"), header.get("num_classes")
         odd = not isinstance(header.get("name"), str) or type(classes) not in (int, type(None))
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
@@ -437,7 +402,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
     if size != entry["bytes"]:
         how = "cut short" if size < entry["bytes"] else "too long"
         raise DatasetError(f"{path} is {how}: it has {size:,} bytes of {entry['bytes']:,}; copy or save it again")
-    if _crc32(path) != entry["crc32"]:
+    if _crc32(path, entry.get("from", 0)) != entry["crc32"]:
         raise DatasetError(f"{path} has changed since it was saved: its checksum differs; copy or save it again")
 
 
@@ -453,7 +418,10 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
         )
     if path.stem == "ids":
         return array
-    tensor = torch.from_numpy(array)
+    try:
+        tensor = torch.from_numpy(array)
+    except (TypeError, ValueError):  # text, dates, numbers in the other byte order
+        raise DatasetError(f"{path} holds {array.dtype}, and must hold plain numbers: save the graph again") from None
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
 
 
@@ -473,12 +441,14 @@ def _mapped(path: Path) -> np.ndarray:
     return array.reshape(shape, order="F" if by_columns else "C")
 
 
-def _crc32(path: Path) -> str:
+def _crc32(path: Path, start: int = 0) -> str:
+    """The checksum of a file, the bytes from ``start`` on taken before those up to it."""
     crc = 0
     with path.open("rb") as file:
+        first = file.read(max(start, 0))
         while block := file.read(1 << 22):
             crc = zlib.crc32(block, crc)
-    return f"{crc:08x}"
+    return f"{zlib.crc32(first, crc):08x}"
 
 
 # -- the stamp ------------------------------------------------------------------------------------------------------

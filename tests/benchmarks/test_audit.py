@@ -9,7 +9,7 @@ import torch
 from graphs import make_graph
 from handful import RandomNodes, Settings, make_model
 from handful.kernels.dispatch import use
-from handful.nn.activation import NORMS
+from handful.nn.backbone import NORMS
 from handful.training.execution import gather
 from handful.training.fit import begin
 from handful.training.loop import train_epoch

@@ -21,8 +21,8 @@ from handful.batch import Batch, Sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
 from handful.kernels.subgraph import Codes, coded, cut, members, row_blocks
-from handful.nn.network import Chunks, map_rows
-from handful.nn.stack import Stack
+from handful.nn.backbone import Stack
+from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
 from handful.shuffle.epoch import sample_of
 from handful.shuffle.shards import ShardedGraph
@@ -133,7 +133,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     assert graph.x is not None
     degree = own_rows(graph, 0, len(graph.x)).own_degree_with_loops
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
-    h = map_rows(model.embed, graph.x, chunks)
+    h = chunks.map_rows(model.embed, graph.x)
     for i in range(model.depth):
         out: list[Tensor] = []
         for k in range(rounds):
@@ -143,7 +143,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
             if hi > lo:
                 out.append(model.layer(i, adjacency(degrees), below))
         h = torch.cat(out)
-    return map_rows(model.head, h, chunks)
+    return chunks.map_rows(model.head, h)
 
 
 def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Tensor], Adjacency]]:

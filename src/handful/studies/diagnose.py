@@ -13,8 +13,7 @@ from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
 from handful.nn import make_model, model_name
-from handful.nn.network import Network
-from handful.nn.parallel import usable_device
+from handful.nn.network import Network, usable_device
 from handful.runs import open_run
 from handful.samplers import Sampler
 from handful.statistics import mean_ci95

@@ -24,7 +24,7 @@ from handful.batch import Batch, Sample
 from handful.budget import read_sizes
 from handful.graph import MASKS, Graph
 from handful.kernels.memory import release
-from handful.nn.stack import Stack
+from handful.nn.backbone import Stack
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22

@@ -21,8 +21,7 @@ from handful.files import plain, sealed, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn import make_model, model_name
-from handful.nn.network import Network
-from handful.nn.parallel import arrange, usable_device
+from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
 from handful.settings import ClassWeightName, GraphOn, OptimizerName, PlainFields, SchedulerName, Settings, varied
 from handful.shuffle.over_ranks import check_model
@@ -345,23 +344,26 @@ def _class_weights(graph: Graph, settings: Settings, given: Sequence[float] | Te
 
 
 def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
-    """``sampler`` as it trains ``model``.
+    """``sampler`` as it trains ``model``; see ``adapt_sampler``."""
+    return adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
+
+
+def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
+    """``sampler`` as it trains a model of class ``kind`` that sees ``depth`` hops, if that is known.
 
     Raises:
         SamplerError: layers with nodes of their own need a model that sums over them, one layer for each; and one that
             sees all nodes needs layers that share them.
     """
-    name = (model_name(model) if isinstance(model, Network) else None) or type(model).__name__
-    if sampler.layerwise and not (isinstance(model, Network) and model.sums_neighbors):
+    name = model_name(kind) or kind.__name__
+    if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
         raise SamplerError(
             f"{title(sampler.name)} cannot train {name}: its layers are weighted sums over nodes of their own. Use "
             "model gcn, sage or graphland-sage, or another sampler"
         )
-    if isinstance(model, Network):
-        if model.sees_all and not sampler.shared:
-            raise SamplerError(f"{name} sees all nodes of a batch, and {sampler} trims them: use it without trimmed")
-        return sampler.for_depth(model.depth)
-    return sampler
+    if issubclass(kind, Network) and kind.sees_all and not sampler.shared:
+        raise SamplerError(f"{name} sees all nodes of a batch, and {sampler} trims them: use it without trimmed")
+    return sampler if depth is None else sampler.for_depth(depth)
 
 
 def device_names(device: Devices) -> list[str | torch.device]:
