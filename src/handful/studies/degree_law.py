@@ -7,7 +7,7 @@ import numpy as np
 from handful.datasets import load
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.samplers import RandomNodes
-from handful.studies.request import Request
+from handful.studies.budget import Request
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.thinning import edge_survival, thinned_degree_law
 from handful.vocabulary import PARTS
@@ -17,7 +17,10 @@ EPOCHS = {"smoke": 1, "laptop": 10, "paper": 100}
 
 
 def run(request: Request) -> Finding:
-    """Sample parts of the graph asked for (else debian), edges taken in both directions."""
+    """The degrees of a random part: the exact law against what is sampled, and its exponent against the graph's.
+
+    Parts of the graph asked for (else debian), edges taken in both directions.
+    """
     seed = request.seeds[0]
     graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
     degrees = graph.in_degree.cpu().numpy()

@@ -7,21 +7,93 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
 
 from handful.errors import DivergedError, HandfulError
 from handful.experiment import Experiment
+from handful.graph import Graph
 from handful.kernels.threads import set_threads
+from handful.random import generator
+from handful.samplers import RandomNodes, make_sampler
+from handful.training import Callback, Loop
 from handful.training.record import read_config
 
 DIVERGED = 3
 """The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
+FEW = 64
+"""Nodes of the graph that ``warm_up`` trains on."""
+SMALL: dict[str, dict[str, Any]] = {
+    "rns": {"parts": 2},
+    "neighbor": {"batch_size": FEW // 4},
+    "saint": {"roots": FEW // 8},
+    "ladies": {"batch_size": FEW // 4},
+}
+"""Options of samplers for so few nodes."""
 
 
 def main(folder: Path, threads: int) -> None:
-    """Run the experiment of ``folder/config.json`` there, or go on with it."""
+    """Run the experiment of ``folder/config.json`` there, or go on with it; kernels compile before its clock starts."""
     set_threads(threads)
-    Experiment.from_json(read_config(folder / "config.json")).run(folder, resume=True)
+    experiment = Experiment.from_json(read_config(folder / "config.json"))
+    experiment.run(folder, resume=True, callbacks=[WarmUp(experiment)])
+
+
+class WarmUp(Callback):
+    """Calls ``warm_up`` before the first epoch of the first run of a process, when no clock runs yet."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment: Experiment | None = experiment
+
+    def on_start(self, loop: Loop) -> None:
+        if self.experiment is not None:
+            warm_up(self.experiment, loop.graph)
+        self.experiment = None
+
+
+def warm_up(experiment: Experiment, graph: Graph) -> None:
+    """Train and evaluate once on a few nodes with features and labels like those of ``graph``.
+
+    So the kernels of ``experiment`` are compiled, or loaded from numba's cache, before anything is timed.
+    """
+    sampler = experiment.sampler
+    # ClusterGCN cuts its batches with the kernels of RNS, and would keep the clusters of these few nodes on disk.
+    small = RandomNodes(2) if sampler.name == "cluster" else make_sampler(
+        sampler.name, **{**sampler.options(), **SMALL.get(sampler.name, {})}
+    )  # fmt: skip
+    once = experiment.with_(sampler=small, epochs=1, evaluate_every=1)
+    with suppress(HandfulError), torch.random.fork_rng(devices=[]):  # what is wrong, the run itself will say
+        once.fit(few_nodes(graph), seed=0)
+
+
+def few_nodes(graph: Graph) -> Graph:
+    """A random graph of ``FEW`` nodes with the types, widths and split of another."""
+    assert graph.x is not None
+    assert graph.y is not None
+    rng = generator(0)
+    edges = rng.integers(0, FEW, (2, 8 * FEW))
+    edges = np.concatenate([edges, edges[::-1]], axis=1) if graph.undirected else edges
+    turn = torch.arange(FEW) % 4
+    labels = torch.arange(FEW) % (graph.num_classes or 2)
+    y = labels if graph.y.ndim == 1 else (labels[:, None] == torch.arange(graph.y.shape[1]))
+    made = Graph.from_edge_index(
+        edges,
+        FEW,
+        x=torch.ones(FEW, graph.num_features, dtype=graph.x.dtype),
+        y=y.to(graph.y.dtype),
+        **{name: turn == i for i, name in enumerate(("train_mask", "val_mask", "test_mask"))},
+        num_classes=graph.num_classes,
+        task=graph.task,
+        metric=graph.metric,
+        name=graph.name,
+    )
+    weight = None if graph.edge_weight is None else torch.ones(made.num_edges)
+    return replace(made, edge_weight=weight).to(graph.device)
 
 
 def end_with(parent: int) -> None:
