@@ -192,7 +192,8 @@ class Grid:
 
         ``apart`` adds how far the last column is above the first.
         """
-        rows, columns, ranks = self.names("row"), self.names("column"), {}
+        rows, columns = self.names("row"), self.names("column")
+        ranks: dict[str, int] = {}
         for name in self.names(best_in):
             ranks |= self.ranks(job for job, entry in self.entries.items() if getattr(entry, best_in) == name)
         cells = []

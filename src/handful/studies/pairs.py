@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from handful.datasets import home
+from handful.datasets import home, sources
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.experiment import Experiment
 from handful.finding import Axis, Chart, Finding, View
 from handful.studies import presets
 from handful.studies.budget import Request, Scale, asked, scaled, small
 from handful.studies.grid import Entry, Grid, paper_number
-from handful.studies.paper_table import here
 from handful.vocabulary import title
 
 METHODS = ("full", "rns")
@@ -62,7 +61,8 @@ def graphland(request: Request) -> Finding:
     for name in names:
         if name not in GRAPHLAND:
             raise HandfulError(unknown("data set of GraphLand", name, GRAPHLAND))
-    known = [name for name in names if here(name, request.root)]
+    on_disk = {name: sources()[name].on_disk for name in names}
+    known = [name for name, kept in on_disk.items() if kept is None or kept(home(request.root))]
     if not known:
         raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: `handful info NAME` fetches one")
     entries = {

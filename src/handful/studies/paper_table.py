@@ -1,4 +1,4 @@
-"""The table of data sets: what is measured beside what the paper prints, and where the paper contradicts itself."""
+"""The paper's table of data sets: against what is measured, and its own numbers against each other."""
 
 from __future__ import annotations
 
@@ -7,58 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from handful.datasets import home, load, sources
-from handful.errors import DatasetError
-from handful.finding import Cell, Finding, Table
-from handful.studies.budget import Request
 from handful.studies.presets import datasets_table
-from handful.theory.dataset_statistics import COLUMNS, statistics
-from handful.vocabulary import spaced
+from handful.theory.dataset_statistics import COLUMNS
 
 PAPER = datasets_table()
 """The rows as they are printed."""
 SAME_GRAPH = (("pokec", "pokec-regions"), ("web-topics", "web-fraud"))
 """Pairs of rows with the same graph and different labels."""
-SHOWN = (*COLUMNS, "adjusted_homophily", "unbiased_homophily")
-"""The paper's columns, with all three kinds of homophily."""
-SEARCHES = {"smoke": 2, "laptop": 16, "paper": 64}
-"""Searches from random nodes, for the distances."""
-
-
-def here(name: str, root: str | None) -> bool:
-    """Whether a data set can be loaded without fetching it; a path always can."""
-    source = sources().get(name)
-    return source is None or source.on_disk is None or source.on_disk(home(root))
-
-
-def run(request: Request) -> Finding:
-    """The table of data sets: what is measured of each that is on disk, beside what the paper prints.
-
-    debian and all of the paper's, or the one asked for. ``handful datasets --check`` holds the same numbers against the
-    paper's, and the paper's against each other.
-    """
-    names = [request.graph] if request.graph else ["debian", *PAPER]
-    missing = [name for name in names if not here(name, request.root)]
-    if request.graph and missing:
-        raise DatasetError(f"data set '{request.graph}' is not in {home(request.root)}: `handful info` fetches it")
-    rows: list[list[Cell]] = []
-    payload: list[dict[str, Any]] = [{"name": name, "missing": True, "paper": PAPER.get(name)} for name in missing]
-    for i, name in enumerate(name for name in names if name not in missing):
-        request.report(i, len(names), name)
-        data = load(name, split=request.split, root=request.root, seed=request.seeds[0])
-        found = statistics(data, SEARCHES[request.budget]).as_dict()
-        differ = {c["column"] for c in compared(name, found) if not c["agrees"]} if name in PAPER else set()
-        texts = (f"{found[c]:,}" if isinstance(found[c], int) else f"{found[c]:.3g}" for c in SHOWN)
-        rows.append([Cell(name), *(Cell(t + "≠" * (c in differ)) for c, t in zip(SHOWN, texts, strict=True))])
-        payload.append({"name": name, **found, "paper": PAPER.get(name)})
-    heading = "Data sets, edges counted in both directions; ≠ where the paper prints another number"
-    return Finding(
-        "datasets",
-        heading,
-        f"Not on disk: {', '.join(missing) or 'none'}; `handful info NAME` fetches one.",
-        [Table(heading, ["Data set", *map(spaced, SHOWN)], rows)],
-        payload={"datasets": payload},
-    )
 
 
 @dataclass(frozen=True)

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from handful.datasets import load
 from handful.errors import HandfulError
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.graph import Graph
-from handful.studies import presets
-from handful.studies.budget import Request
 from handful.theory.structure import structure
 from handful.vocabulary import STRUCTURE, words
-
-VALUES = {"smoke": (1, 4), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
-EPOCHS = {"smoke": 1, "laptop": 5}
-
-
-def run(request: Request) -> Finding:
-    """What random node sampling does to the graph as m grows: ``handful structure`` with the numbers of a budget."""
-    seed, values = request.seeds[0], VALUES[request.budget]
-    epochs = EPOCHS.get(request.budget) or presets.protocol("fig:sampling-properties")["epochs"]
-    return sampled_structure(load(request.graph_or("ogbn-arxiv"), root=request.root, seed=seed), values, epochs, seed)
 
 
 def sampled_structure(

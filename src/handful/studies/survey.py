@@ -245,7 +245,8 @@ def difference_chart(grid: Grid) -> Chart:
         gaps: list[dict[str, float] | None] = []
         for graph, rns in plain.items():
             seeds = grid.outcome(graph, method).seeds("test")
-            gaps.append(mean_ci95(rns.metric.scale * np.subtract(seeds, rns.seeds("test"))) if seeds else None)
+            off = rns.metric.scale * np.subtract(seeds, rns.seeds("test")) if seeds else np.empty(0)
+            gaps.append(mean_ci95(off.tolist()) if seeds else None)
         series.append(points(title(method), list(plain), gaps, hue))
     units = sorted({"points" if rns.metric.percent else spaced(rns.metric.name) for rns in plain.values()})
     view = View("points", "dot", Axis("", of=list(plain)), Axis(f"{' or '.join(units)} above RNS"), series)

@@ -8,19 +8,17 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
+from handful.datasets import load
 from handful.errors import DivergedError, HandfulError
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.kernels.threads import set_threads
-from handful.random import generator
-from handful.samplers import RandomNodes, make_sampler
+from handful.samplers import make_sampler
 from handful.training import Callback, Loop
 from handful.training.record import read_config
 
@@ -57,43 +55,23 @@ class WarmUp(Callback):
 
 
 def warm_up(experiment: Experiment, graph: Graph) -> None:
-    """Train and evaluate once on a few nodes with features and labels like those of ``graph``.
+    """Train and evaluate once on a few nodes with features and edges like those of ``graph``.
 
     So the kernels of ``experiment`` are compiled, or loaded from numba's cache, before anything is timed.
     """
-    sampler = experiment.sampler
-    # ClusterGCN cuts its batches with the kernels of RNS, and would keep the clusters of these few nodes on disk.
-    small = RandomNodes(2) if sampler.name == "cluster" else make_sampler(
-        sampler.name, **{**sampler.options(), **SMALL.get(sampler.name, {})}
-    )  # fmt: skip
-    once = experiment.with_(sampler=small, epochs=1, evaluate_every=1)
-    with suppress(HandfulError), torch.random.fork_rng(devices=[]):  # what is wrong, the run itself will say
-        once.fit(few_nodes(graph), seed=0)
-
-
-def few_nodes(graph: Graph) -> Graph:
-    """A random graph of ``FEW`` nodes with the types, widths and split of another."""
-    assert graph.x is not None
-    assert graph.y is not None
-    rng = generator(0)
-    edges = rng.integers(0, FEW, (2, 8 * FEW))
-    edges = np.concatenate([edges, edges[::-1]], axis=1) if graph.undirected else edges
-    turn = torch.arange(FEW) % 4
-    labels = torch.arange(FEW) % (graph.num_classes or 2)
-    y = labels if graph.y.ndim == 1 else (labels[:, None] == torch.arange(graph.y.shape[1]))
-    made = Graph.from_edge_index(
-        edges,
-        FEW,
-        x=torch.ones(FEW, graph.num_features, dtype=graph.x.dtype),
-        y=y.to(graph.y.dtype),
-        **{name: turn == i for i, name in enumerate(("train_mask", "val_mask", "test_mask"))},
-        num_classes=graph.num_classes,
-        task=graph.task,
-        metric=graph.metric,
-        name=graph.name,
+    sampler, width = experiment.sampler, graph.num_features
+    kind = (
+        {torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(graph.x.dtype, "") if graph.x is not None else ""
     )
-    weight = None if graph.edge_weight is None else torch.ones(made.num_edges)
-    return replace(made, edge_weight=weight).to(graph.device)
+    few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}{kind}").replace(undirected=graph.undirected)
+    if graph.edge_weight is not None:
+        few = few.replace(edge_weight=torch.ones(few.num_edges))
+    # ClusterGCN cuts its batches with the kernels of RNS, and would keep the clusters of these few nodes on disk.
+    name, options = ("rns", {}) if sampler.name == "cluster" else (sampler.name, sampler.options())
+    small = make_sampler(name, **{**options, **SMALL.get(name, {})})
+    once = experiment.with_(sampler=small, epochs=1, evaluate_every=1, task=None, metric=None, positive=None)
+    with suppress(HandfulError), torch.random.fork_rng(devices=[]):  # what is wrong, the run itself will say
+        once.fit(few.to(graph.device), seed=0)
 
 
 def end_with(parent: int) -> None:
