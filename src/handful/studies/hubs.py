@@ -47,7 +47,7 @@ def run(request: Request) -> Finding:
         places[name] = label(value, share), "rns-hubs", {"hubs": float(chance.sum()), "share": share, "edges": edges}
     for name in BESIDE:
         jobs[name] = benchmark(request, graph, name, SCALE)
-        places[name] = title(name), name, {}
+        places[name] = title(name), name, dict.fromkeys(("hubs", "share", "edges"))
     network = partial(make_model, base.model, data.num_features, data.num_outputs, **base.options)
     samplers = [job.sampler for job in jobs.values()]
     measured = diagnose(data, samplers, network, *BATCHES[request.budget], request.seeds[0])
