@@ -70,10 +70,9 @@ def test_what_labels_were_taken_for() -> None:
 def test_many_classes_have_a_list_of_confusions(trained: Summary, folder: Path) -> None:
     opened = hf.open_run(folder)
     found = assess(opened.model, trained.experiment.load(1), 0.5, trained.experiment.sampler)
-    matrix = next(table for table in assessment_tables(found, "here") if len(table.head) == 4 and len(table.rows) == 3)
-    assert [[cell.rank for cell in row[1:]] for row in matrix.rows] == np.eye(3, dtype=int).tolist()
+    ranks = [[[cell.rank for cell in row[1:]] for row in table.rows] for table in assessment_tables(found, "here")]
+    assert np.eye(3, dtype=int).tolist() in ranks  # the diagonal of the matrix
     many = replace(found, classes=[{**found.classes[0], "name": str(i)} for i in range(20)])
     many = replace(many, confusion=[[int(i == 3 and j == 4) for j in range(20)] for i in range(20)])
-    assert any(
-        [cell.text for cell in row] == ["3", "4", "1"] for table in assessment_tables(many, "") for row in table.rows
-    )
+    rows = [[cell.text for cell in row] for table in assessment_tables(many, "") for row in table.rows]
+    assert ["3", "4", "1"] in rows

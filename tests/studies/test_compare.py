@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,10 +116,8 @@ def test_a_clear_winner_is_the_one_to_use() -> None:
 
 
 def test_of_those_that_seeds_do_not_tell_apart_the_fastest_is_the_one_to_use() -> None:
-    alike = [
-        made_outcome("rns", three(0.778, 0.004), seconds=8.0),
-        made_outcome("saint", three(0.78, 0.003), seconds=9.0),
-    ]
+    rns, saint = three(0.778, 0.004), three(0.78, 0.003)
+    alike = [made_outcome("rns", rns, seconds=8.0), made_outcome("saint", saint, seconds=9.0)]
     said = conclude([*alike, made_outcome("full", three(0.7), seconds=1.0)])
     assert said.startswith("Use RNS")
     assert "GraphSAINT" in said

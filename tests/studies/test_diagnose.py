@@ -121,9 +121,7 @@ def test_curves_are_means_over_seeds_at_shares_of_the_training() -> None:
     def terms(r: float) -> ImplicitTerms:
         return ImplicitTerms(1.0, 1.0, 0.5, 0.1, R=r, grad_norm_sq=2.0, batches=4, nodes=1.0, targets=1.0)
 
-    first, second = (
-        [(epoch, terms(r)) for epoch, r in zip((0, 5, 10), values, strict=True)] for values in ((1, 3, 5), (3, 3, 7))
-    )
-    found = mean_terms([first, second])
+    runs = [[(epoch, terms(r)) for epoch, r in zip((0, 5, 10), own, strict=True)] for own in ((1, 3, 5), (3, 3, 7))]
+    found = mean_terms(runs)
     assert found["share"] == [0, 50, 100]
     assert found["R"] == [2.0, 3.0, 6.0]
