@@ -13,6 +13,7 @@ from handful.nn import parameter_count
 from handful.nn.network import Network
 from handful.runs import open_run
 from handful.shuffle.shards import is_sharded
+from handful.studies.grid import text_table
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
@@ -75,7 +76,7 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
         ]
         for run in summary.runs
     ]
-    return Table(heading, head, [[Cell(str(value)) for value in row] for row in rows])
+    return text_table(heading, head, ([str(value) for value in row] for row in rows))
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
@@ -125,11 +126,11 @@ def assessment_tables(found: Assessment, where: str) -> list[Table]:
     """All metrics, the classes one by one, what is taken for what, and the worst mistakes."""
     splits = list(next(iter(found.metrics.values())))
     measured = [
-        [Cell(METRICS[name].label()), *(Cell(METRICS[name].text(values[split])) for split in splits)]
+        [METRICS[name].label(), *(METRICS[name].text(values[split]) for split in splits)]
         for name, values in found.metrics.items()
     ]
     usual, chosen = (f" at threshold {t:.3g}" if found.kind == "binary" else "" for t in (0.5, found.threshold))
-    tables = [Table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
+    tables = [text_table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
     if found.classes:
         what = "label" if found.kind == "multilabel" else "class"
         tables.append(_records(f"By {what}{chosen}, {where}", what, "name", found.classes))
@@ -146,11 +147,8 @@ def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) ->
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "true", "predicted", "error")
     head = [name if name in plain else f"{spaced(name)} (%)" for name in names]
-    cells = [
-        [Cell(str(row[key])), *(Cell(_text(row[name]) if name in plain else _percent(row[name])) for name in names)]
-        for row in rows
-    ]
-    return Table(heading, [corner, *head], cells)
+    texts = ([_text(row[name]) if name in plain else _percent(row[name]) for name in names] for row in rows)
+    return text_table(heading, [corner, *head], ([str(row[key]), *own] for row, own in zip(rows, texts, strict=True)))
 
 
 def _text(value: Any) -> str:
@@ -171,8 +169,8 @@ def _confusions(found: Assessment, where: str) -> Table:
         return Table(f"Confusion matrix, {where}", ["is ↓ taken for →", *names], rows)
     pairs = [(n, i, j) for i, row in enumerate(found.confusion) for j, n in enumerate(row) if n and i != j]
     most = sorted(pairs, key=lambda pair: -pair[0])[:LISTED]
-    rows = [[Cell(names[i]), Cell(names[j]), Cell(f"{n:,}")] for n, i, j in most]
-    return Table(f"Most frequent confusions, {where}", ["is", "taken for", "nodes"], rows)
+    listed = ([names[i], names[j], f"{n:,}"] for n, i, j in most)
+    return text_table(f"Most frequent confusions, {where}", ["is", "taken for", "nodes"], listed)
 
 
 def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]:
@@ -209,6 +207,6 @@ def architecture(model: Network) -> Table:
         if own:
             shapes = ", ".join(f"{key} {' × '.join(map(str, weight.shape))}" for key, weight in own.items())
             count = sum(weight.numel() for weight in own.values())
-            rows.append([Cell(name), Cell(type(module).__name__), Cell(shapes), Cell(f"{count:,}")])
-    rows.append([Cell("all"), Cell(type(model).__name__), Cell(""), Cell(f"{parameter_count(model):,}")])
-    return Table("Architecture", ["module", "kind", "weights", "parameters"], rows)
+            rows.append([name, type(module).__name__, shapes, f"{count:,}"])
+    rows.append(["all", type(model).__name__, "", f"{parameter_count(model):,}"])
+    return text_table("Architecture", ["module", "kind", "weights", "parameters"], rows)

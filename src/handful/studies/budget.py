@@ -7,10 +7,10 @@ learning rate and dropout for all. They keep what a study compares, and make no 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from handful.errors import HandfulError, unknown
 from handful.experiment import Experiment
@@ -21,6 +21,7 @@ from handful.studies.jobs import Outcome, run_jobs
 from handful.studies.tuning import search
 from handful.vocabulary import PAPER_SEEDS
 
+T = TypeVar("T")
 BUDGETS = {"smoke": PAPER_SEEDS[:1], "laptop": PAPER_SEEDS[:3], "paper": PAPER_SEEDS}
 """How much a study may compute, and the seeds that this takes where nobody names others."""
 
@@ -71,6 +72,18 @@ class Request:
     def graph_or(self, paper: str) -> str:
         """The graph that was asked for, else debian, or ``paper`` under that budget."""
         return self.graph or (paper if self.budget == "paper" else "debian")
+
+    def experiment(self, **fields: Any) -> Experiment:
+        """An experiment on the graph that was asked for, else debian."""
+        here: dict[str, Any] = {"split": self.split, "root": self.root, "device": self.device, "seeds": self.seeds}
+        return Experiment(self.graph or "debian", **here, **fields)
+
+    def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
+        """Go through ``items``, and report which one is next."""
+        for done, item in enumerate(items):
+            self.report(done, len(items), word(item))
+            yield item
+        self.report(len(items), len(items), "done")
 
 
 def study_folder(name: str, graph: str | None, budget: str) -> Path:

@@ -213,17 +213,14 @@ def along_adam(request: Request) -> Finding:
 
     Every sampler along its own training: as many looks at the same shares of it, each over fresh batches.
     """
-    batches, total = ADAM_BATCHES[request.budget], len(SAMPLERS) * len(request.seeds)
+    batches, graph = ADAM_BATCHES[request.budget], request.graph_or("ogbn-arxiv")
     histories: dict[str, list[list[tuple[int, ImplicitTerms]]]] = {name: [] for name in SAMPLERS}
-    for seed in request.seeds:
-        for name in SAMPLERS:
-            request.report(sum(map(len, histories.values())), total, f"seed {seed}: {title(name)}")
-            own = benchmark(request, request.graph_or("ogbn-arxiv"), name, ADAM_SCALE)
-            watch = ImplicitWatch(max(1, own.settings.epochs // LOOKS), batches, seed)
-            data = own.load(seed)
-            own.fit(data, seed, [watch])
-            histories[name].append(watch.history)
-    request.report(total, total, "done")
+    for seed, name in request.each([(seed, name) for seed in request.seeds for name in SAMPLERS], "{0[1]}".format):
+        own = benchmark(request, graph, name, ADAM_SCALE)
+        watch = ImplicitWatch(max(1, own.settings.epochs // LOOKS), batches, seed)
+        data = own.load(seed)
+        own.fit(data, seed, [watch])
+        histories[name].append(watch.history)
     curves = {name: mean_terms(runs) for name, runs in histories.items()}
     colors = hues(list(curves))
     views = [

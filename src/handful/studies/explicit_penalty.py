@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.settings import Update
@@ -45,34 +44,20 @@ def run(request: Request) -> Finding:
     SGD without momentum or dropout on RNS batches: the regimes differ in their updates alone.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
-    base = Experiment(
-        request.graph or "debian",
-        split=request.split,
-        root=request.root,
-        sampler=RandomNodes(PARTS),
-        device=request.device,
-        hidden=hidden,
-        layers=2,
-        dropout=0.0,
-        residual=False,
-        optimizer="sgd",
-        epochs=epochs,
-        evaluate_every=max(1, epochs // 20),
-    )
+    model_options = {"hidden": hidden, "layers": 2, "dropout": 0.0, "residual": False}
+    how = {"sampler": RandomNodes(PARTS), "optimizer": "sgd", "epochs": epochs, "evaluate_every": max(1, epochs // 20)}
+    base = request.experiment(**model_options, **how)
     results: dict[str, list[dict[str, float]]] = {name: [] for name in REGIMES}
-    total = len(REGIMES) * len(request.seeds)
-    for seed in request.seeds:
+    for seed, name in request.each([(seed, name) for seed in request.seeds for name in REGIMES], "{0[1]}".format):
+        update, lr, strength = REGIMES[name]
         graph = base.load(seed).to(request.device)
-        for name, (update, lr, strength) in REGIMES.items():
-            request.report(sum(map(len, results.values())), total, f"seed {seed}: {name}")
-            model, last = base.make_model(graph, seed), _Last()
-            callbacks = [*([VariancePenalty(strength)] if strength else []), last]
-            how = base.with_(update=update, lr=lr).settings
-            run = fit(model, graph, base.sampler, how, seed=seed, device=request.device, callbacks=callbacks)
-            model.load_state_dict(last.weights)
-            terms = implicit_terms(model, graph, base.sampler, 4 * PARTS, seed)
-            results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
-    request.report(total, total, "done")
+        model, last = base.make_model(graph, seed), _Last()
+        callbacks = [*([VariancePenalty(strength)] if strength else []), last]
+        settings = base.with_(update=update, lr=lr).settings
+        run = fit(model, graph, base.sampler, settings, seed=seed, device=request.device, callbacks=callbacks)
+        model.load_state_dict(last.weights)
+        terms = implicit_terms(model, graph, base.sampler, 4 * PARTS, seed)
+        results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
     summary = {
         name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "R", "mean_loss")}
         for name, runs in results.items()

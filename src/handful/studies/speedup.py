@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, mean_of
+from handful.finding import Axis, Chart, Finding, Series, View, mean_of
 from handful.studies import presets
 from handful.studies.budget import Request, Scale, benchmark
-from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number
+from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number, text_table
 from handful.studies.presets import TARGETS
 from handful.studies.trained import mean_curve
 from handful.training.metrics import Metric
@@ -136,11 +136,8 @@ def speedup_study(request: Request) -> Finding:
         if paper:
             rows.append(["in the paper", *(_times(paper.get(key, nan)) for key in SPEEDUPS), ""])
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
-    table = Table(
-        f"{grid.graph} · RNS against full-graph training · {grid.setting}",
-        [*head, "seeds that reach it (full, RNS)"],
-        [[Cell(text) for text in row] for row in rows],
-    )
+    heading = f"{grid.graph} · RNS against full-graph training · {grid.setting}"
+    table = text_table(heading, [*head, "seeds that reach it (full, RNS)"], rows)
     payload = {
         "epoch_seconds": {m: float(np.mean([epoch_time(one) for one in histories(grid, m)])) for m in METHODS},
         "targets": [{**vars(s), "paper": paper} for s, paper in zip(found, papers, strict=True)],

@@ -20,7 +20,7 @@ from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
 from handful.studies.budget import SMOKE, Request, Scale, asked
-from handful.studies.grid import Entry, Grid
+from handful.studies.grid import Entry, Grid, text_table
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
@@ -208,7 +208,7 @@ def versus_tables(against: list[dict[str, Any]]) -> list[Table]:
     ]
     head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *told]
     heading = f"{title(OURS)} against each; by graph: paired t over seeds, Holm, {ALPHA:g}"
-    return [Table(heading, head, [[Cell(text) for text in row] for row in rows])] if rows else []
+    return [text_table(heading, head, rows)] if rows else []
 
 
 def cost_table(grid: Grid) -> Table:
