@@ -157,7 +157,7 @@ def _set_free(folder: Path) -> None:
 
 
 def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
-    done, word = 0, "compiling, not timed"
+    done, word = 0, "starting; compiling is not timed"
     for seed, run in _runs(job, folder).items():
         lines: list[dict[str, Any]] = []
         with suppress(RunError):  # what is wrong, the job itself will say
