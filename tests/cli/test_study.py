@@ -23,16 +23,17 @@ def test_studies_are_listed_and_refused(tmp_path: Path) -> None:
     assert {"backward-error", "bias-bound", "degree-law", "explicit-penalty"} <= {row["name"] for row in listed}
     assert all(row["shows"] for row in listed)
     assert "backward-error" in handful("study", "backwards-error").stderr
+    assert "handful structure" in handful("study", "structure").stderr
     wrong = handful("study", "backward-error", "--budget", "huge", "--out", tmp_path)
     assert wrong.code == 2
     assert "huge" in wrong.stderr
 
 
 def test_of_a_study_the_numbers_are_printed_and_written(npz: Path, tmp_path: Path) -> None:
-    result = handful("study", "structure", "--graph", npz, "--budget", "smoke", "--out", tmp_path / "s", "--json")
+    result = handful("study", "degree-law", "--graph", npz, "--budget", "smoke", "--out", tmp_path / "s", "--json")
     assert result.code == 0, result.stderr
-    assert json.loads((tmp_path / "s" / "structure.json").read_text()) == result.json
-    people = handful("study", "structure", "--graph", npz, "--budget", "smoke", "--out", tmp_path / "s")
+    assert json.loads((tmp_path / "s" / "degree-law.json").read_text()) == result.json
+    people = handful("study", "degree-law", "--graph", npz, "--budget", "smoke", "--out", tmp_path / "s")
     assert "report.html" in people.stdout
 
 
