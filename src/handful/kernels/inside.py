@@ -67,7 +67,9 @@ def _scatter(lo: int, hi: int, own: Any, cursor: Any, kept: Any, kept_target: An
 
 
 @kernel
-def _renumber(lo: int, hi: int, places: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any) -> None:
+def _renumber(
+    lo: int, hi: int, places: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any
+) -> None:
     for k in range(np.uint64(lo), np.uint64(hi)):
         e = k if places is None else np.uint64(places[k])
         out[0, k] = of_source[source[e]]
