@@ -1,8 +1,8 @@
 """By how much two right computations of one number may differ: bounds that follow from the arithmetic.
 
 With unit roundoff u, a sum of n terms in any order is off by at most n · u · Σ|terms| to first order (Higham, Accuracy
-and Stability of Numerical Algorithms, ch. 3–4). Every bound here is such a sum, times what later steps amplify it by; it
-is taken twice, once for each of the two computations.
+and Stability of Numerical Algorithms, ch. 3–4). Every bound here is such a sum, times what later steps amplify it by.
+It is taken twice, once for each of the two computations.
 """
 
 from __future__ import annotations

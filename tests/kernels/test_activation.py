@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import norm_bounds, size
 from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm
 
@@ -24,6 +23,7 @@ from handful.kernels.activation import (
 )
 from handful.kernels.activation_numba import BLOCK
 from handful.kernels.threads import get_threads, set_threads
+from rounding import norm_bounds, size
 
 SEED = 2**62 + 12345
 

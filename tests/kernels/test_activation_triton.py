@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import norm_bounds, size
 from torch import Tensor
 
 from handful.kernels import activation, dispatch
+from rounding import norm_bounds, size
 
 activation_triton = pytest.importorskip("handful.kernels.activation_triton")
 

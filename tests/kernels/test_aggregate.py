@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import assert_within, sum_bound
 from torch import Tensor
 
 from handful.kernels.aggregate import spmm, spmm_torch
 from handful.kernels.aggregate_numba import spmm as spmm_numba
 from handful.kernels.csr import coo_to_csr
 from handful.kernels.threads import get_threads, set_threads
+from rounding import assert_within, sum_bound
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import assert_within, sum_bound
 
 from handful.adjacency import Adjacency
 from handful.kernels import csr, dispatch
 from handful.kernels.aggregate_numba import spmm as spmm_numba
+from rounding import assert_within, sum_bound
 
 aggregate_triton = pytest.importorskip("handful.kernels.aggregate_triton")
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import attention_bounds, size
 from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.kernels import csr
 from handful.kernels.attention import attention, attention_torch
 from handful.kernels.threads import get_threads, set_threads
+from rounding import attention_bounds, size
 
 
 def rectangle(sources: int, targets: int, edges: int, seed: int = 0) -> Adjacency:

@@ -4,12 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import attention_bounds, size
 from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.kernels import csr, dispatch
 from handful.kernels.attention import attention
+from rounding import attention_bounds, size
 
 aggregate_triton = pytest.importorskip("handful.kernels.aggregate_triton")
 

@@ -4,13 +4,13 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rounding import assert_within, attention_bounds, sum_bound
 
 from handful.adjacency import Adjacency
 from handful.kernels.attention import attention_torch
 from handful.kernels.blocks import add_block, attend_block, by_blocks, softmax_rows
 from handful.kernels.csr import coo_to_csr
 from handful.kernels.threads import get_threads, set_threads
+from rounding import assert_within, attention_bounds, sum_bound
 
 
 def a_rectangle(rows: int, sources: int, edges: int, seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rounding import UNIT, assert_within, sum_bound
 from torch import Tensor
 
 from handful.kernels.linear import CHUNK, add_linear, linear, linear_torch
+from rounding import UNIT, assert_within, sum_bound
 
 
 def inputs(rows: int, dtype: torch.dtype, bias: bool = True) -> list[Tensor]:
