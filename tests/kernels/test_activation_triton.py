@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from handful.kernels import activation, dispatch
+from handful.kernels import activation, dispatch, hashing
 from rounding import norm_bounds, size
 
 activation_triton = pytest.importorskip("handful.kernels.activation_triton")
@@ -95,3 +95,21 @@ def test_the_variance_of_a_far_mean() -> None:
     # The mean is off by 100 u · 1000 = 6e-3 at most; a centred value, 0.01 or so, is not: its shift is taken out again.
     torch.testing.assert_close(mean, x.double().mean(0), rtol=100 * 2.0**-24, atol=0)
     torch.testing.assert_close(var, x.double().var(0, unbiased=False), rtol=100 * 2.0**-24, atol=0)
+
+
+triton = pytest.importorskip("triton")
+tl = triton.language
+bits = activation_triton.bits
+
+
+@triton.jit
+def _fill(seed, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    tl.store(out + rows[:, None] * COLUMNS + cols[None, :], bits(seed, rows, cols).to(tl.int64))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**31, 2**62 + 7, 2**63 + 99, 2**64 - 1])
+def test_the_bits_are_those_of_the_cpu(seed: int) -> None:
+    out = torch.empty(64, 32, dtype=torch.int64)
+    _fill[(1,)](activation_triton.seed_of(seed, out), out, 64, 32)
+    assert torch.equal(out, hashing.bits(seed, 64, 32))

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handful.kernels.csr import index_dtype
-from handful.kernels.prefetch import prefetch
 from handful.kernels.subgraph import AHEAD, unsigned
-from handful.kernels.threads import even_ranges, kernel, run
+from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
 """Up to how many parts the places of edges wait and not their ends, which take twice the memory."""
