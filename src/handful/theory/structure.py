@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from handful.graph import MASKS, Graph
-from handful.kernels.homophily import class_edges
+from handful.kernels.csr import class_edges
 from handful.kernels.traverse import components, sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
