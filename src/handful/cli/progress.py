@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Column
 
 from handful.cli.app import console, note
-from handful.studies.trained import told_of_labels
+from handful.studies.assessed import told_of_labels
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 

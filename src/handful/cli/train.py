@@ -88,7 +88,7 @@ def run(
     from handful import ranks
     from handful.cli.options import answer
     from handful.cli.progress import EpochProgress
-    from handful.studies.trained import summary_finding
+    from handful.studies.assessed import summary_finding
     from handful.training.callbacks import Checksums
 
     sums, how = Checksums(), {name: given[name] for name in ("memory", "graph_on") if name in given}
