@@ -34,7 +34,7 @@ def test_slopes_settle_which_coefficient_holds(parts: int) -> None:
     """Parts = 6 averages random orders and their reverses: exact to second order as well."""
     batches = list(RandomNodes(parts).epoch(tiny_graph(), 1, 0))
     losses, w = smooth_losses(batches, hidden=4, classes=3, seed=2)
-    found = backward_error(losses, w, [0.02 * 2.0**-k for k in range(3)])
+    found = backward_error(losses, w, [0.02 * 2.0**-k for k in range(4)])
     assert found.slopes["modified"] == pytest.approx(3, abs=0.1)
     assert found.slopes["unmodified"] == pytest.approx(2, abs=0.1)
     # With one batch there is nothing to choose: both coefficients are α/4.
