@@ -36,7 +36,7 @@ def history_chart(lines: Sequence[Line]) -> Chart:
             own = [(place, line[name]) for place, line in zip(places, lines, strict=True) if line["cpu"] == cpu]
             series.append(Series(cpu, [x for x, _ in own], [y for _, y in own], color=color))
         x = Axis(f"commits, {commits[0]} to {commits[-1]}", whole=True)
-        views.append(View(label, "line", x, Axis(label, zero=True), series))
+        views.append(View(label, "line", x, Axis(label.rpartition(": ")[2], zero=True), series))
     return Chart("history", "Speed and size, commit by commit", views, together=True)
 
 
