@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
-from handful.datasets import graphland
+from handful.datasets import prepared
 from handful.datasets.graphland import filled, normalised, one_hot, read_graphland
 from handful.datasets.registry import load
 from handful.errors import DatasetError, HandfulError
@@ -219,7 +220,10 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
 
 
 def test_without_network_the_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphland, "URL", "http://127.0.0.1:9")
+    def refuse(*_: object, **__: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr(prepared, "urlopen", refuse)
     with pytest.raises(DatasetError, match=r"put it at .*web-fraud/web-fraud\.zip"):
         load("web-fraud", root=tmp_path)
 

@@ -4,11 +4,12 @@ import gzip
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import numpy as np
 import pytest
 
-from handful.datasets import ogb
+from handful.datasets import prepared
 from handful.datasets.ogb import read_ogb
 from handful.datasets.registry import load, sources
 from handful.errors import DatasetError, HandfulError
@@ -114,7 +115,10 @@ def test_by_name_from_unpacked_files(tmp_path: Path, folder: str) -> None:
 
 
 def test_without_network_the_place_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ogb, "URL", "http://127.0.0.1:9")
+    def refuse(*_: object, **__: object) -> None:
+        raise URLError("no network")
+
+    monkeypatch.setattr(prepared, "urlopen", refuse)
     with pytest.raises(DatasetError, match=r"put it at .*ogbn-arxiv/arxiv\.zip"):
         load("ogbn-arxiv", root=tmp_path)
 
@@ -190,6 +194,7 @@ def test_broken_binary(tmp_path: Path) -> None:
         read_ogb(folder, "time", "g")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (SHARED / "ogbn_arxiv_partial").exists(), reason="the shared data are absent")
 def test_the_real_labels_and_split_of_arxiv(tmp_path: Path) -> None:
     folder = tmp_path / "ogbn_arxiv"

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import whole
-from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
-from handful.datasets.registry import Query, Source
+from handful.datasets.prepared import Archive, Built
+from handful.datasets.registry import Source
 from handful.datasets.schema import normal_scores
 from handful.datasets.splits import Masks
 from handful.datasets.tables import Rows, TableFile, read_matrix
@@ -40,26 +40,6 @@ TASKS: dict[str, dict[str, Any]] = {
     "regression": {"metric": "r2", "task": "regression"},
 }
 """What a task of GraphLand is to a ``Graph``."""
-
-
-def _load(query: Query) -> Graph:
-    """The data set of this name, converted at the first time."""
-    folder = query.home / query.name
-    return prepared(folder, partial(_build, folder), query.split)
-
-
-def _raw(folder: Path) -> Path | None:
-    """The folder with the raw files, where somebody has put them."""
-    places = (folder, folder / folder.name, folder / "raw" / folder.name)
-    return next((place for place in places if (place / "info.yaml").exists()), None)
-
-
-def _build(folder: Path) -> Built:
-    raw, name = _raw(folder), folder.name
-    if raw is not None:
-        return read_graphland(raw, name)
-    with unpacked(fetch(f"{URL}/{name}.zip", folder / f"{name}.zip")) as unzipped:
-        return read_graphland(unzipped, name)
 
 
 def read_graphland(folder: Path, name: str) -> Built:
@@ -152,24 +132,20 @@ def one_hot(values: np.ndarray) -> np.ndarray:
     return columns[:, 1:] if columns.shape[1] == 2 else columns
 
 
-def _on_disk(name: str, home: Path) -> bool:
-    folder = home / name
-    return is_prepared(folder) or (folder / f"{name}.zip").exists() or _raw(folder) is not None
-
-
 def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:
     """A data set; without classes it has a number to predict."""
+    published = Archive(name, f"{URL}/{name}.zip", "info.yaml", partial(read_graphland, name=name))
     return Source(
         name=name,
         description=description,
-        load=_load,
+        load=published.load,
         splits=SPLITS,
         task="regression" if classes is None else f"{classes} classes",
         metric="r2" if classes is None else "average_precision" if classes == 2 else "accuracy",
         nodes=nodes,
         edges=edges,
         classes=classes,
-        on_disk=partial(_on_disk, name),
+        on_disk=published.on_disk,
     )
 
 

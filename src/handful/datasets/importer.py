@@ -452,7 +452,7 @@ class _Ids:
         if self._table is not None:
             ids, last = values.to_numpy(), len(self._table) - 1
             inside = (ids >= self._low) & (ids < self._low + last)
-            return self._table[np.where(inside, ids - self._low, last)]  # type: ignore[no-any-return]
+            return self._table[np.where(inside, ids - self._low, last)]
         compute = arrow().compute
         places = compute.fill_null(compute.index_in(values, value_set=self.known), -1)
         return places.to_numpy().copy()  # type: ignore[no-any-return]

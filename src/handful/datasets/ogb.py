@@ -18,33 +18,14 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import ArrayFile, whole
-from handful.datasets.prepared import Built, fetch, is_prepared, prepared, unpacked
-from handful.datasets.registry import Query, Source
+from handful.datasets.prepared import Archive, Built
+from handful.datasets.registry import Source
 from handful.datasets.splits import Masks
 from handful.datasets.tables import TableFile, read_matrix
 from handful.errors import DatasetError, blaming
 from handful.graph import MASKS, Graph
 
 URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
-
-
-def _raw(home: Path, name: str, archive: str) -> Path | None:
-    """The folder with the raw files, where somebody has put them."""
-    places = (home / name, home / name.replace("-", "_"), home / name / archive)
-    return next((place for place in places if (place / "raw").is_dir()), None)
-
-
-def _load(archive: str, scheme: str, query: Query) -> Graph:
-    """The data set of this name, converted at the first time."""
-    return prepared(query.home / query.name, partial(_build, archive, scheme, query), "official")
-
-
-def _build(archive: str, scheme: str, query: Query) -> Built:
-    raw = _raw(query.home, query.name, archive)
-    if raw is not None:
-        return read_ogb(raw, scheme, query.name)
-    with unpacked(fetch(f"{URL}/{archive}.zip", query.home / query.name / f"{archive}.zip")) as folder:
-        return read_ogb(folder, scheme, query.name)
 
 
 def read_ogb(folder: Path, scheme: str, name: str) -> Built:
@@ -125,19 +106,15 @@ def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:
     return tuple(map(str, names)) if len(names) == classes else None
 
 
-def _on_disk(name: str, archive: str, home: Path) -> bool:
-    folder = home / name
-    return is_prepared(folder) or (folder / f"{archive}.zip").exists() or _raw(home, name, archive) is not None
-
-
 def _source(
     name: str, archive: str, scheme: str, nodes: int, edges: int, features: int, classes: int, description: str
 ) -> Source:
+    published = Archive(name, f"{URL}/{archive}.zip", "raw", partial(read_ogb, scheme=scheme, name=name))
     several = name == "ogbn-proteins"
     return Source(
         name=name,
         description=description,
-        load=partial(_load, archive, scheme),
+        load=published.load,
         splits=("official",),
         task=f"{classes} {'labels' if several else 'classes'}",
         metric="roc_auc" if several else "accuracy",
@@ -145,7 +122,7 @@ def _source(
         edges=edges,
         features=features,
         classes=classes,
-        on_disk=partial(_on_disk, name, archive),
+        on_disk=published.on_disk,
     )
 
 

@@ -19,6 +19,8 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from rich.console import Console
 from rich.progress import wrap_file
 
 from handful.budget import require_disk
+from handful.datasets.registry import Query
 from handful.datasets.splits import Masks
 from handful.errors import DatasetError, readable
 from handful.files import write_aside
@@ -128,7 +131,7 @@ def _download(url: str, part: Path) -> None:
         length = int(headers.get("Content-Length") or 0)
         require_disk(length, part, url)
         tag.write_text(headers.get("ETag") or headers.get("Last-Modified") or "")
-        shown = {"description": part.stem, "transient": True, "console": Console(stderr=True)}
+        shown: dict[str, Any] = {"description": part.stem, "transient": True, "console": Console(stderr=True)}
         with part.open("ab" if have else "wb") as file, wrap_file(response, length, **shown) as source:
             shutil.copyfileobj(source, file, BLOCK_BYTES)
     got, told = part.stat().st_size, told_md5(headers)
@@ -187,3 +190,44 @@ def unpacked(archive: Path) -> Iterator[Path]:
         yield tops[0] if len(tops) == 1 and tops[0].is_dir() else folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A data set that its authors publish as one zip.
+
+    Args:
+        name: of the data set, and of its folder.
+        url: of the zip.
+        marker: what the folder of the raw files holds.
+        read: makes the graph and its splits of that folder.
+    """
+
+    name: str
+    url: str
+    marker: str
+    read: Callable[[Path], Built]
+
+    def load(self, query: Query) -> Graph:
+        """The graph with the split that is asked for, converted at the first time."""
+        return prepared(query.home / self.name, partial(self._build, query.home), query.split)
+
+    def on_disk(self, home: Path) -> bool:
+        """Whether nothing need be downloaded."""
+        return is_prepared(home / self.name) or self._zip(home).exists() or self._raw(home) is not None
+
+    def _zip(self, home: Path) -> Path:
+        return home / self.name / self.url.rpartition("/")[2]
+
+    def _raw(self, home: Path) -> Path | None:
+        """The folder of the raw files, where somebody has put them."""
+        folder, stem = home / self.name, self._zip(home).stem
+        places = (folder, home / self.name.replace("-", "_"), folder / stem, folder / "raw" / stem)
+        return next((place for place in places if (place / self.marker).exists()), None)
+
+    def _build(self, home: Path) -> Built:
+        raw = self._raw(home)
+        if raw is not None:
+            return self.read(raw)
+        with unpacked(fetch(self.url, self._zip(home))) as folder:
+            return self.read(folder)

@@ -6,9 +6,9 @@ A source of graphs is a module of this package with a tuple ``SOURCES``, named i
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -233,12 +233,12 @@ def _converted(what: str, key: str, text: str, hint: Any) -> Any:
     try:
         if kind is bool:
             return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        if kind is int and not re.fullmatch(r"[+-]?[0-9_]+", text):  # such as 1e6
-            value = float(text)
-            if value != int(value) or abs(value) >= 2**53:
+        if kind is int:  # also one such as 1e6
+            value = Decimal(text)
+            if not abs(value) < 2**63 or value != value.to_integral_value():
                 raise ValueError
             return int(value)
         return kind(text)
-    except (ValueError, KeyError, OverflowError):
+    except (ValueError, KeyError, InvalidOperation):
         wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, kind.__name__)
         raise DatasetError(f"{what}: option {key} takes {wanted}, got '{text[:60]}'") from None

@@ -306,12 +306,11 @@ class Schema:
 
     def missing_row(self) -> np.ndarray:
         """The features, float32 ``(width,)``, of a node that no table describes."""
-        refused = [one.name for one in self.columns if one.kind not in ("category", "text") and not one.fill]
-        if refused:
-            raise DatasetError(f"a node without a row has no {_listed(refused)}, and missing values are refused")
-        pa = arrow()
+        pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
-        row: np.ndarray = self.encode(Rows(TableFile.open(table), table), Problems(), lambda text: None)[0]
+        row: np.ndarray = self.encode(Rows(TableFile.open(table), table), problems, lambda text: None)[0]
+        if problems.found:
+            raise DatasetError(f"a node cannot be added without a row: {problems.found[0]}")
         return row
 
     def label_fields(self, rows: Rows, say: Say) -> dict[str, Any]:
@@ -608,7 +607,8 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
 
 def _is_no_bit(values: np.ndarray) -> np.ndarray:
     """Where a number is neither 0 nor 1 nor missing."""
-    return ~np.isnan(values) & (values != 0) & (values != 1)
+    wrong: np.ndarray = ~np.isnan(values) & (values != 0) & (values != 1)
+    return wrong
 
 
 def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:

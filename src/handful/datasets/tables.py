@@ -202,8 +202,9 @@ class Rows:
         with reading(self.source.path):
             return as_text(self.column(name))
 
-    def refuse(self, wrong: np.ndarray, words: str, values: Any = None) -> None:
-        """Refuse the table if ``wrong`` is true of a row; ``words`` tell of the first, with its value for ``{}``."""
+    def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
+        """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; ``words`` tell of the first such row,
+        with its value for ``{}``."""
         at = np.flatnonzero(wrong)
         if len(at):
             told = words if values is None else words.replace("{}", str(values[at[0]]))
