@@ -174,7 +174,5 @@ def test_threads_are_set_when_they_are_given(count: int) -> None:
     try:
         assert params._use_threads(count) == count
         assert get_threads() == count
-        assert params._use_threads(None) is None
-        assert get_threads() == count
     finally:
         set_threads(before)

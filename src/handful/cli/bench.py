@@ -13,8 +13,6 @@ from handful.errors import HandfulError
 
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
-Nodes = Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)]
-Edges = Annotated[int, typer.Option(help="Its directed edges, about.", min=2)]
 SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
@@ -52,8 +50,8 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
 @p.command("threads", of=bench)
 def loader(
     given: p.Given,
-    nodes: Nodes = 2_450_000,
-    edges: Edges = 123_000_000,
+    nodes: Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)] = 2_450_000,
+    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=2)] = 123_000_000,
     parts: Annotated[str, typer.Option(help="Numbers of parts, separated by commas.")] = "10,50",
     rounds: Rounds = 3,
     seed: p.Seed = 42,
@@ -71,9 +69,7 @@ def memory(
     given: p.Given,
     graph: GraphOption = None,
     ways: Annotated[str | None, typer.Option(help="Some of the ways to train, separated by commas (else all).")] = None,
-    pyg_steps: Annotated[
-        int, typer.Option(help="How many parts PyG trains on; the rest is taken to last as long. 0 for all.", min=0)
-    ] = 0,
+    pyg_steps: Annotated[int, typer.Option(help="Parts that PyG trains on, for the time of all; 0: all.", min=0)] = 0,
     seed: p.Seed = 42,
 ) -> Answer:
     """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process.
@@ -99,9 +95,7 @@ def scale(
     features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
     train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
     rounds: Rounds = 3,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Where the graphs are put for the while (else for temporary files).")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where the graphs are put for the while.")] = None,
     seed: p.Seed = 42,
 ) -> Answer:
     """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.

@@ -16,15 +16,11 @@ if TYPE_CHECKING:
     from handful.datasets import Source
     from handful.finding import Table
 
-METRICS = {"accuracy": "accuracy", "average_precision": "AP", "roc_auc": "ROC AUC", "r2": "R²"}
-
 
 @command("root")
 def datasets(
     given: Given,
-    check: Annotated[
-        bool, typer.Option("--check", help="Measure what is on disk, and hold it and the paper's table to each other.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Hold data and the paper's table to each other.")] = False,
 ) -> Answer:
     """What can be loaded by name: size, task, metric, and whether it is on disk."""
     from handful.datasets import home, sources
@@ -34,11 +30,7 @@ def datasets(
     lines = ["Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."]
     if check:
         result["check"] = checked(place)
-        lines += [
-            "",
-            "Within the paper's table",
-            *(f"{one['dataset']}: {one['what']}" for one in result["check"]["paper"]),
-        ]
+        lines += [f"In the paper's table, {one['dataset']}: {one['what']}" for one in result["check"]["paper"]]
     return Answer(result, [listing(result), *([check_table(result["check"])] if check else [])], lines)
 
 
@@ -83,7 +75,7 @@ def listing(result: dict[str, Any]) -> Table:
     rows = []
     for data in result["datasets"]:
         size = (_short(data[key]) for key in ("nodes", "edges", "features", "classes"))
-        metric = "" if data["on_disk"] is None else METRICS[data["metric"]]
+        metric = "" if data["on_disk"] is None else spaced(data["metric"])
         rows.append((data["name"], *size, metric, ", ".join(data["splits"]), here[data["on_disk"]]))
     return text_table(f"data sets, kept in {result['home']}", head, rows)
 

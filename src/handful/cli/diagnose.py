@@ -18,10 +18,7 @@ def diagnose(
     samplers: p.Samplers = "rns,rns-hubs,neighbor,cluster,saint",
     batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="A run or a model.safetensors: measure at these weights, with their model."),
-    ] = None,
+    weights: Annotated[str | None, typer.Option(help="A run or model.safetensors: its model, at its weights.")] = None,
     step: Annotated[float | None, typer.Option(help="A learning rate: also tell the modified loss for it.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,

@@ -16,7 +16,6 @@ from handful.errors import HandfulError
 if TYPE_CHECKING:
     from handful.finding import Table
 
-PICTURE = Path("samplers.svg")
 Sources = Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)]
 Sweeps = Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)]
 
@@ -88,7 +87,9 @@ def structure(
 def picture(
     given: p.Given,
     graph: p.Graph,
-    path: Annotated[Path, typer.Option("--out", help="The picture to write: .svg, .png or .pdf.")] = PICTURE,
+    path: Annotated[Path, typer.Option("--out", help="The picture to write: .svg, .png or .pdf.")] = Path(
+        "samplers.svg"
+    ),
     seed: p.Seed = 0,
 ) -> Answer:
     """What each sampler makes of a small graph, or of a part of a large one: the paper's Figure 1."""

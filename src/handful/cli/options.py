@@ -56,11 +56,11 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     usual, _ = sort_options({}, [], base(of))
 
     def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        help = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
+        told = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
         for name, default in defaults.items():
             default = usual.get(name, default)
             row = {"name": name, "of": owner, "takes": in_words(hints[name]), "default": default}
-            row["help"] = help.get(name, "")
+            row["help"] = told.get(name, "")
             same = found.setdefault((name, written(default)), row)
             same["of"] += f", {owner}" if same is not row else ""
 
@@ -80,7 +80,7 @@ def in_words(hint: Any) -> str:
     ('a whole number', 'whole numbers', 'true or false')
     """
     known = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-    known[tuple[int, ...]] = "whole numbers"  # type: ignore[index]
+    known[tuple[int, ...]] = "whole numbers"
     kinds = [hint] if hint in known else [kind for kind in get_args(hint) if kind is not type(None)]
     return " or ".join(known.get(kind, str(kind)) for kind in kinds)
 
@@ -146,24 +146,24 @@ def sort_options(
     for name in named:
         if name in paired and named[name] != paired[name]:
             raise HandfulError(f"--{name} is {named[name]}, and --set {name} is {paired[name]}: give one of them")
-    fields = [*SETTING_NAMES, *model_defaults(given.get("model", MODEL))]
+    ours = [*SETTING_NAMES, *model_defaults(given.get("model", MODEL))]
     chosen: dict[str, Any] = {}
     found: dict[str, dict[str, Any]] = {name: {} for name in samplers}
     often = usual.get("evaluations")
-    usual = {name: value for name, value in usual.items() if name in (*fields, *known, "seeds")}
+    usual = {name: value for name, value in usual.items() if name in (*ours, *known, "seeds")}
     for name, value in {**usual, **named, **paired}.items():
         owner, _, option = name.rpartition(".")
         if owner in found:
             found[owner][option] = value
         elif name in known or (name in named and name in OF_SAMPLER):
             found[samplers[0]][name] = value
-        elif name in named or name in usual or name in fields:
+        elif name in named or name in usual or name in ours:
             chosen[name] = value
         elif owner:
             raise HandfulError(f"--set {name} is for '{owner}', which is not among the samplers {', '.join(samplers)}")
         else:
             hint = "" if known else "; that of a sampler is written as rns.parts"
-            raise HandfulError(unknown("setting or option", name, [*fields, *known]) + hint)
+            raise HandfulError(unknown("setting or option", name, [*ours, *known]) + hint)
     if often is not None:
         chosen.setdefault("evaluate_every", max(1, chosen.get("epochs", Settings.epochs) // often))
     return chosen, found

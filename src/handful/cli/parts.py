@@ -28,7 +28,6 @@ def parts(
 
     asked = with_split(experiment(graph, given, base("parts")))
     folder = given.get("out") or study_folder("parts", graph, "auto")
-    limit = as_bytes(given["memory"]) if "memory" in given else None
     with Bar("epochs") as bar:
-        found = chosen_parts(asked, folder, most, limit, bar.job)
+        found = chosen_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
     return answer(found, folder, f"runs: {folder}")

@@ -52,8 +52,7 @@ def tables(found: Plan) -> list[Table]:
         "model": f"{found.parameters:,} parameters",
         f"memory, m = {found.m}": f"{size(found.ram(chosen))} with the graph in memory, "
         f"{size(chosen.budget(shape, found.base))} out of core (--memory)",
-        "a step": f"{size(chosen.step_bytes)}, on a GPU {size(chosen.step_bytes + shape.total_bytes)} with the graph "
-        "there",
+        "a step": f"{size(chosen.step_bytes)}; {size(chosen.step_bytes + shape.total_bytes)} on a GPU, with the graph",
     }
     if found.epoch_seconds is not None and found.evaluation_seconds is not None:
         rows["an epoch"] = f"about {duration(found.epoch_seconds)}"

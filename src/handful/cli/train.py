@@ -17,7 +17,7 @@ from handful.settings import GraphOn
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Train in so many processes on this machine (else 1).", min=1),
-    "graph_on": p.option(str, p.EXECUTION, "Where the graph is: device, host, auto.", names=get_args(GraphOn)),
+    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Where the graph is: device, host or auto."),
     "resume": p.option(bool, p.RECORDS, "Go on with the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also tell tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also tell a checksum of all batches, to compare runs by.", "--checksums"),
@@ -102,12 +102,10 @@ def run(
         found.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
     shown = answer(found, folder, *batches, f"records: {folder}")
-    numbers = found.payload.get("assessment", {}).get("kind") == "regression"
-    what = "the numbers of the nodes" if numbers else "classes and probabilities of the nodes"
     again = f"handful compare {quote(asked.graph)}" + (f" --split {quote(given['split'])}" if "split" in given else "")
     then = [
         "next:",
-        f"  handful predict {quote(str(folder))} --out predictions.csv   {what}",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   what it says of the nodes",
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     ]
