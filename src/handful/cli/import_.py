@@ -14,10 +14,10 @@ from handful.cli import params as p
 from handful.cli.app import Answer, console, note
 
 
-def names(text: str) -> tuple[str, ...]:
+def split_names(text: str) -> tuple[str, ...]:
     """Columns that were separated by commas; a backslash makes a comma part of a name.
 
-    >>> names("a, b\\,c")
+    >>> split_names("a, b\\,c")
     ('a', 'b,c')
     """
     return tuple(re.sub(r"\\,", ",", name).strip() for name in re.split(r"(?<!\\),", text))
@@ -43,7 +43,7 @@ HANDLING = {
     "unknown": "Edges to ids that are in no row of the node table: error, skip or add.",
     "repeated": "Repeated edges as one: sum, mean, first or count (else weights are summed).",
 }
-OWN = {n: p.option(str, "Columns", help, check=names if n in SEVERAL else None) for n, help in COLUMNS.items()}
+OWN = {n: p.option(str, "Columns", help, check=split_names if n in SEVERAL else None) for n, help in COLUMNS.items()}
 OWN |= {name: p.option(str, "Handling", help) for name, help in HANDLING.items()}
 OWN["schema"] = p.option(Path, "Handling", "A run or a graph whose schema to encode by, instead of fitting one.")
 OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")

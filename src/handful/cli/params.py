@@ -49,7 +49,7 @@ DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
 # -- what values are --------------------------------------------------------------------------------------------------
 
 
-def known_graph(text: str) -> str:
+def check_graph(text: str) -> str:
     """Refuse what is neither the name of a data set nor a path."""
     name, colon, _ = text.partition("?")[0].partition(":")
     named = (f"{name}:…" if colon else name) in DATASETS
@@ -58,7 +58,7 @@ def known_graph(text: str) -> str:
     return text
 
 
-def known(kind: str, names: Iterable[str]) -> Check:
+def check_known(kind: str, names: Iterable[str]) -> Check:
     """A check that refuses what is none of ``names``, one or several separated by commas."""
 
     def check(text: str) -> str:
@@ -103,7 +103,7 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def integers(text: str, option: str) -> list[int]:
+def parse_integers(text: str, option: str) -> list[int]:
     """``"1,2,4"`` as a list of integers."""
     try:
         values = [int(part) for part in text.split(",") if part.strip()]
@@ -115,7 +115,7 @@ def integers(text: str, option: str) -> list[int]:
 
 
 def _seeds(text: str) -> tuple[int, ...]:
-    return tuple(integers(text, "--seeds"))
+    return tuple(parse_integers(text, "--seeds"))
 
 
 def _size(text: str) -> str:
@@ -169,7 +169,7 @@ def option(
 
 def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
     """An option that takes one of ``names``."""
-    return option(str, panel, help, check=known(what, names), autocompletion=_beginning(names))
+    return option(str, panel, help, check=check_known(what, names), autocompletion=_beginning(names))
 
 
 def _of_setting(name: str, hint: Any) -> Option:
@@ -216,9 +216,9 @@ OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "de
 """What every command takes that trains."""
 
 GRAPH_HELP = "A dataset name (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
-GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=known_graph, autocompletion=_beginning(DATASETS))
+GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=check_graph, autocompletion=_beginning(DATASETS))
 Graph = Annotated[str, GRAPH]
-KNOWN = known("sampler", METHODS)
+KNOWN = check_known("sampler", METHODS)
 Samplers = Annotated[str, typer.Option(help="Some, separated by commas.", callback=KNOWN, rich_help_panel=SAMPLER)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]

@@ -86,10 +86,10 @@ def predict(
     tables = [found.table(title)] if len(found) else []
     if not changed and other is not None and len(other):
         tables.append(other.table(f"{len(other):,} have another label, the most confident first"))
-    return Answer(result, tables, lines(result, found.spread is not None))
+    return Answer(result, tables, describe_result(result, found.spread is not None))
 
 
-def lines(result: dict[str, Any], several: bool) -> list[str]:
+def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     """The summary for people."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
     some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
