@@ -65,7 +65,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for k in range(rounds):
-        for name in works if k % 2 == 0 else reversed(works):
+        for name in list(works) if k % 2 == 0 else list(works)[::-1]:
             say(f"round {k + 1} of {rounds}: {name}…")
             seconds[name].append(works[name]())
     return Turns(seconds)
@@ -75,7 +75,8 @@ def seconds_of(work: Callable[[], object], device: torch.device | None = None) -
     """The seconds that ``work`` takes, until the GPU has done it if ``device`` is one."""
     from torch import cuda
 
-    finish = partial(cuda.synchronize, device) if device is not None and device.type == "cuda" else lambda: None
+    waits = device is not None and device.type == "cuda"
+    finish: Callable[[], None] = partial(cuda.synchronize, device) if waits else lambda: None
     finish()
     begin = perf_counter()
     work()

@@ -59,10 +59,8 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
         run()
     memory = {name: _extra_memory(run, graph) for name, run in ours.items()}
     turns, most = measure_by_turns({**ours, **pyg}, rounds, say), max(parts)
-    growth = {
-        f"{kind}_m{most}_over_m{FEW}": turns.ratio(f"{kind}_m{most}", f"{kind}_m{FEW}")
-        for kind in ("handful", "handful_csr")
-    }
+    kinds = ("handful", "handful_csr")
+    growth = {f"{kind}_m{most}_over_m{FEW}": turns.ratio(f"{kind}_m{most}", f"{kind}_m{FEW}") for kind in kinds}
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,

@@ -74,9 +74,7 @@ def pyg_epoch(experiment: Experiment, graph: Graph, csr: bool = False, most: int
     model = pyg_model(experiment, graph).train().to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=experiment.settings.lr)
     parts = experiment.sampler.options().get("parts", 1)
-    batches: Iterable[Any] = [data.to(device)]
-    if parts > 1:
-        batches = pyg.loader.RandomNodeLoader(data, parts, shuffle=True)
+    batches: Iterable[Any] = pyg.loader.RandomNodeLoader(data, parts, shuffle=True) if parts > 1 else [data.to(device)]
 
     def epoch() -> None:
         for drawn in islice(batches, most):

@@ -122,11 +122,15 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
 
 def measure_epoch(loop: Loop, watch: Watch) -> dict[str, float]:
     """One epoch: what it took, and the most anonymous memory that the process held."""
+
+    def epoch() -> None:
+        watch.begin()
+        train_epoch(loop)
+
     release()
-    before, cpu = disk_bytes(), time.process_time()
-    watch.begin()
-    seconds, peak = while_watched(partial(train_epoch, loop))
-    cpu = time.process_time() - cpu
+    before, start = disk_bytes(), time.process_time()
+    seconds, peak = while_watched(epoch)
+    cpu = time.process_time() - start
     traffic = {f"{name}_bytes": count - before[name] for name, count in disk_bytes().items()}
     return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak, **traffic, **watch.seconds}
 
