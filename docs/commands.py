@@ -8,7 +8,7 @@ from typing import Any
 from typer.main import get_command
 
 from handful import cli
-from handful.cli.options import list_options, written
+from handful.cli.options import format_value, list_options
 
 MARK = "<!-- commands -->"
 
@@ -28,7 +28,7 @@ def reference() -> str:
 def _names() -> str:
     """What ``--set`` takes: the table of ``handful options``."""
     rows = [
-        f"| `{row['name']}` | {row['of']} | {row['takes']} | `{written(row['default'])}` | {row['help']} |"
+        f"| `{row['name']}` | {row['of']} | {row['takes']} | `{format_value(row['default'])}` | {row['help']} |"
         for row in list_options()
     ]
     head = ["## Names for --set", "", "`--set name=value`, or `-s`; rare ones also work as `--name value`.", ""]

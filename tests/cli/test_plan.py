@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from handful import cli
 from handful.cli.app import app
-from handful.cli.plan import duration
+from handful.cli.plan import format_duration
 
 cli.import_commands(["plan"])
 PAPERS = "synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011"
@@ -32,4 +32,4 @@ def test_the_command() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.0312, "0.031 s"), (75, "75 s"), (1500, "25 min"), (9000, "2.5 h")])
 def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -19,7 +19,7 @@ def test_a_bar_counts_what_all_jobs_have_done() -> None:
         bar.job("full", 4, "seed 2, val 70.00")
         (task,) = bar.bar.tasks
         assert (task.completed, task.total, task.description) == (6, 10, "full: seed 2, val 70.00")
-        bar.job("rns parts=2", 1, 5)
+        bar.trial("rns parts=2", 1, 5)
         assert task.completed == 7
         bar.step("one more")
         assert (task.completed, task.description) == (8, "one more")

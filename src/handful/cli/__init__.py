@@ -28,7 +28,6 @@ SHARED = {"app", "params", "progress"}
 """Every other file beside this one is a command, and adds itself when imported; or holds several."""
 FILES = dict.fromkeys(("info", "structure", "picture", "shard"), "graphs") | {"import": "import_"}
 """Where a command is that has no file of its name."""
-REPORT = "Please open an issue of the project (see CONTRIBUTING.md) with what is in"
 
 
 def main() -> None:
@@ -107,14 +106,13 @@ def _confess(error: Exception) -> NoReturn:
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
     what = f"{type(error).__name__}: {error} is a mistake in handful {__version__}, not yours."
-    _say("bug:", f"{what} {REPORT} {file.name}")
+    _say("bug:", f"{what} Please open an issue of the project (see CONTRIBUTING.md) with what is in {file.name}")
     sys.exit(70)
 
 
 def _usage(error: typer.TyperException) -> str:
     """A command line that cannot be read, in one line: what is wrong, and what to do next."""
-    near = getattr(error, "possibilities", None)
-    if near:
+    if near := getattr(error, "possibilities", None):
         return f"{error.message}: did you mean {' or '.join(near)}?"
     said, place = error.format_message().rstrip("."), getattr(error, "ctx", None)
     return said if place is None or said.endswith("?") else f"{said}: see {place.command_path} -h"

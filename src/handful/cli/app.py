@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model-option": "set"}
 """Options by their earlier names, which still work."""
 
-app = typer.Typer(
-    name="handful",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "token_normalize_func": lambda name: RENAMED.get(name, name),
-    },
-)
+NAMES = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: RENAMED.get(name, name)}
+app = typer.Typer(name="handful", no_args_is_help=True, pretty_exceptions_enable=False, context_settings=NAMES)
 
 
 def _version(asked: bool) -> None:
@@ -38,9 +31,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def handful(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show it.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Train graph neural networks a handful of nodes at a time."""
 

@@ -13,8 +13,6 @@ from handful.errors import HandfulError
 
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
-Nodes = Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)]
-Edges = Annotated[int, typer.Option(help="Its directed edges, about.", min=2)]
 SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
@@ -22,9 +20,9 @@ SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
     """A training epoch against PyG's and against its matrix products alone: seconds, ratios, where the time goes."""
     from handful.bench.epoch import bench_epoch, epoch_table
-    from handful.cli.options import experiment
+    from handful.cli.options import make_experiment
 
-    asked = experiment(graph or "debian", given, seeds=(seed,))
+    asked = make_experiment(graph or "debian", given, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update)
     return Answer(result, [epoch_table(result)])
@@ -37,12 +35,12 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
     Without --graph, on a made-up one with 12M edges; on a toy where there is no GPU.
     """
     from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
-    from handful.cli.options import experiment
+    from handful.cli.options import make_experiment
     from handful.report.tables import markdown
 
     place = device_for_bench(given.get("device"))
     usual, made_up = (TOY_OPTIONS, TOY) if place == "cpu" else ({}, GRAPH)
-    asked = experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
+    asked = make_experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update, gpu=True)
     table = epoch_table(result)
@@ -52,8 +50,8 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
 @p.command("threads", of=bench)
 def loader(
     given: p.Given,
-    nodes: Nodes = 2_450_000,
-    edges: Edges = 123_000_000,
+    nodes: Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)] = 2_450_000,
+    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=2)] = 123_000_000,
     parts: Annotated[str, typer.Option(help="Numbers of parts, separated by commas.")] = "10,50",
     rounds: Rounds = 3,
     seed: p.Seed = 42,
@@ -62,7 +60,7 @@ def loader(
     from handful.bench.loader import bench_loader, describe_growth, loader_table
 
     with console.status("starting…") as status:
-        result = bench_loader(nodes, edges, p.integers(parts, "--parts"), rounds, seed, status.update)
+        result = bench_loader(nodes, edges, p.parse_integers(parts, "--parts"), rounds, seed, status.update)
     return Answer(result, [loader_table(result)], [describe_growth(result)])
 
 
@@ -71,9 +69,7 @@ def memory(
     given: p.Given,
     graph: GraphOption = None,
     ways: Annotated[str | None, typer.Option(help="Some of the ways to train, separated by commas (else all).")] = None,
-    pyg_steps: Annotated[
-        int, typer.Option(help="How many parts PyG trains on; the rest is taken to last as long. 0 for all.", min=0)
-    ] = 0,
+    pyg_steps: Annotated[int, typer.Option(help="Parts that PyG trains on, for the time of all; 0: all.", min=0)] = 0,
     seed: p.Seed = 42,
 ) -> Answer:
     """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process.
@@ -81,10 +77,10 @@ def memory(
     Else of GraphSAGE with 5 layers, LayerNorm and dropout 0.3, with 10 parts of a made-up graph of 12M edges.
     """
     from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
-    from handful.cli.options import experiment
+    from handful.cli.options import make_experiment
 
     usual = {"parts": 10, "layers": 5, "norm": "ln", "dropout": 0.3}
-    asked = experiment(graph or GRAPH, given, usual, seeds=(seed,))
+    asked = make_experiment(graph or GRAPH, given, usual, seeds=(seed,))
     chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
     with console.status("starting…") as status:
         result = bench_memory(asked, chosen, pyg_steps, status.update)
@@ -99,9 +95,7 @@ def scale(
     features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
     train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
     rounds: Rounds = 3,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Where the graphs are put for the while (else for temporary files).")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where the graphs are put for the while.")] = None,
     seed: p.Seed = 42,
 ) -> Answer:
     """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.
@@ -110,12 +104,12 @@ def scale(
     """
     from handful.bench.scale import bench_scale, scale_tables
     from handful.budget import as_bytes
-    from handful.cli.options import experiment
+    from handful.cli.options import make_experiment
 
     made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
     usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
-    sizes = p.integers(nodes, "--nodes")
-    asked = [experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
+    sizes = p.parse_integers(nodes, "--nodes")
+    asked = [make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
     with console.status("starting…") as status:
         result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
     return Answer(result, scale_tables(result))

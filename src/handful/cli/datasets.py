@@ -16,33 +16,28 @@ if TYPE_CHECKING:
     from handful.datasets import Source
     from handful.finding import Table
 
-METRICS = {"accuracy": "accuracy", "average_precision": "AP", "roc_auc": "ROC AUC", "r2": "R²"}
-
 
 @command("root")
 def datasets(
     given: Given,
-    check: Annotated[
-        bool, typer.Option("--check", help="Measure what is on disk, and hold it and the paper's table to each other.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Hold data and the paper's table to each other.")] = False,
 ) -> Answer:
     """What can be loaded by name: size, task, metric, and whether it is on disk."""
     from handful.datasets import home, sources
 
     place = home(given.get("root"))
-    result: dict[str, Any] = {"home": str(place), "datasets": [row(source, place) for source in sources().values()]}
+    result: dict[str, Any] = {
+        "home": str(place),
+        "datasets": [describe_source(source, place) for source in sources().values()],
+    }
     lines = ["Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."]
     if check:
-        result["check"] = checked(place)
-        lines += [
-            "",
-            "Within the paper's table",
-            *(f"{one['dataset']}: {one['what']}" for one in result["check"]["paper"]),
-        ]
-    return Answer(result, [listing(result), *([check_table(result["check"])] if check else [])], lines)
+        result["check"] = check_paper(place)
+        lines += [f"In the paper's table, {one['dataset']}: {one['what']}" for one in result["check"]["paper"]]
+    return Answer(result, [make_listing(result), *([make_check_table(result["check"])] if check else [])], lines)
 
 
-def row(source: Source, place: Path) -> dict[str, Any]:
+def describe_source(source: Source, place: Path) -> dict[str, Any]:
     """What is known of a source without loading it."""
     known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
     return {
@@ -54,7 +49,7 @@ def row(source: Source, place: Path) -> dict[str, Any]:
     }
 
 
-def checked(place: Path) -> dict[str, Any]:
+def check_paper(place: Path) -> dict[str, Any]:
     """The paper's rows against what is known or, where the data are on disk, measured; and against each other."""
     from handful.datasets import load, sources
     from handful.studies.paper_table import PAPER, compared, inconsistencies
@@ -76,19 +71,19 @@ def checked(place: Path) -> dict[str, Any]:
     return {"rows": rows, "paper": inconsistencies()}
 
 
-def listing(result: dict[str, Any]) -> Table:
+def make_listing(result: dict[str, Any]) -> Table:
     """The data sets for people."""
     head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
     here = {True: "yes", False: "no", None: ""}
     rows = []
     for data in result["datasets"]:
         size = (_short(data[key]) for key in ("nodes", "edges", "features", "classes"))
-        metric = "" if data["on_disk"] is None else METRICS[data["metric"]]
+        metric = "" if data["on_disk"] is None else spaced(data["metric"])
         rows.append((data["name"], *size, metric, ", ".join(data["splits"]), here[data["on_disk"]]))
     return text_table(f"data sets, kept in {result['home']}", head, rows)
 
 
-def check_table(check: dict[str, Any]) -> Table:
+def make_check_table(check: dict[str, Any]) -> Table:
     """Where a data set differs from the paper's table."""
     rows = []
     for data in check["rows"]:

@@ -16,7 +16,6 @@ from handful.errors import HandfulError
 if TYPE_CHECKING:
     from handful.finding import Table
 
-PICTURE = Path("samplers.svg")
 Sources = Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)]
 Sweeps = Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)]
 
@@ -29,10 +28,10 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
     found = statistics(data, sources, sweeps, seed).as_dict()
     result = {"graph": data.name, **found, "metric": data.metric}
-    return Answer(result, [info_table(result)])
+    return Answer(result, [make_info_table(result)])
 
 
-def info_table(result: dict[str, Any]) -> Table:
+def make_info_table(result: dict[str, Any]) -> Table:
     """The statistics for people."""
     split = result["split"]
     rows = {
@@ -70,25 +69,27 @@ def structure(
     seed: p.Seed = 42,
 ) -> Answer:
     """What sampling does to the graph as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
-    from handful.cli.options import answer
+    from handful.cli.options import make_answer
     from handful.cli.progress import Bar
     from handful.studies.structure import sampled_structure
     from handful.vocabulary import STRUCTURE
 
-    values = p.integers(parts, "--parts")
+    values = p.parse_integers(parts, "--parts")
     data = hf.load(graph, root=given.get("root"), seed=seed)
     with Bar("parts", epochs * sum(values)) as bar:
         found = sampled_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
     told = [name for name in STRUCTURE if name != "homophily"]
     rows = [{"m": row["m"], **{name: row[name] for name in told}} for row in found.payload["parts"]]
-    return answer(found, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
+    return make_answer(found, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
 
 
 @p.command("split", "root")
 def picture(
     given: p.Given,
     graph: p.Graph,
-    path: Annotated[Path, typer.Option("--out", help="The picture to write: .svg, .png or .pdf.")] = PICTURE,
+    path: Annotated[Path, typer.Option("--out", help="The picture to write: .svg, .png or .pdf.")] = Path(
+        "samplers.svg"
+    ),
     seed: p.Seed = 0,
 ) -> Answer:
     """What each sampler makes of a small graph, or of a part of a large one: the paper's Figure 1."""

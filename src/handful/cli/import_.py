@@ -13,6 +13,16 @@ import handful as hf
 from handful.cli import params as p
 from handful.cli.app import Answer, console, note
 
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Columns that were separated by commas; a backslash makes a comma part of a name.
+
+    >>> split_names("a, b\\,c")
+    ('a', 'b,c')
+    """
+    return tuple(re.sub(r"\\,", ",", name).strip() for name in re.split(r"(?<!\\),", text))
+
+
 COLUMNS = {
     "source": "The column of sources, if its name is not a usual one.",
     "target": "That of targets.",
@@ -33,7 +43,7 @@ HANDLING = {
     "unknown": "Edges to ids that are in no row of the node table: error, skip or add.",
     "repeated": "Repeated edges as one: sum, mean, first or count (else weights are summed).",
 }
-OWN = {name: p.option(str, "Columns", help) for name, help in COLUMNS.items()}
+OWN = {n: p.option(str, "Columns", help, check=split_names if n in SEVERAL else None) for n, help in COLUMNS.items()}
 OWN |= {name: p.option(str, "Handling", help) for name, help in HANDLING.items()}
 OWN["schema"] = p.option(Path, "Handling", "A run or a graph whose schema to encode by, instead of fitting one.")
 OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")
@@ -42,8 +52,10 @@ OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_au
 @p.command("memory", name="import", more=OWN)
 def import_graph(
     given: p.Given,
-    edges: Annotated[str, typer.Argument(help="An edge list (.csv, .tsv, .txt, .parquet), or any graph.")],
-    nodes: Annotated[Path | None, typer.Argument(help="A node table: id, label, features, perhaps a split.")] = None,
+    edges: Annotated[
+        str, typer.Argument(metavar="EDGES", help="An edge list (.csv, .tsv, .txt, .parquet), or any graph.")
+    ],
+    nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="A table: id, label, features, split.")] = None,
     to: Annotated[Path, typer.Option("--out", help="The folder to write.")] = Path("graph"),
     undirected: Annotated[bool, typer.Option("--undirected", help="Add the reverse of every edge.")] = False,
     split: Annotated[str, typer.Option(help="The split to draw if there is none: rh, rl, random:60/20/20 …")] = "rh",
@@ -60,11 +72,7 @@ def import_graph(
     from handful.runs import find_schema
 
     started = time.perf_counter()
-    named: dict[str, Any] = {
-        name.removesuffix("_column"): names(given[name]) if name in SEVERAL else given[name]
-        for name in COLUMNS
-        if name in given
-    }
+    named: dict[str, Any] = {name.removesuffix("_column"): given[name] for name in COLUMNS if name in given}
     how = Handling(undirected=undirected, **{name: given[name] for name in HANDLING if name in given})
     fields: dict[str, Any] = {"name": to.name, **({"metric": given["metric"]} if "metric" in given else {})}
     memory, found = given.get("memory"), find_schema(given["schema"]) if "schema" in given else None
@@ -102,12 +110,3 @@ def import_graph(
     then = f"handful train {to}" if graph.y is not None else f"handful predict RUN {to}, RUN trained on a like graph"
     shares = ", ".join(f"{name} {count:,}" for name, count in sizes.items()) or "none"
     return Answer(result, tables, [str(graph), f"split: {shares}", f"written to {to}; next: {then}"])
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Columns that were separated by commas; a backslash makes a comma part of a name.
-
-    >>> names("a, b\\,c")
-    ('a', 'b,c')
-    """
-    return tuple(re.sub(r"\\,", ",", name).strip() for name in re.split(r"(?<!\\),", text))

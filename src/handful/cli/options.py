@@ -42,7 +42,7 @@ def options(
     for owner, some in groupby(rows, lambda row: row["of"]):
         lines.append(f"of {owner}")
         for row in some:
-            lines.append(f"  {row['name']}={written(row['default'])}".ljust(32) + f"{row['takes']}: {row['help']}")
+            lines.append(f"  {row['name']}={format_value(row['default'])}".ljust(32) + f"{row['takes']}: {row['help']}")
     return Answer({"options": rows}, lines=lines)
 
 
@@ -53,15 +53,15 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     from handful.samplers import sampler_class, sampler_names
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    usual, _ = sort_options({}, [], base(of))
+    usual, _ = sort_options({}, [], read_defaults(of))
 
     def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        help = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
+        told = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
         for name, default in defaults.items():
             default = usual.get(name, default)
-            row = {"name": name, "of": owner, "takes": in_words(hints[name]), "default": default}
-            row["help"] = help.get(name, "")
-            same = found.setdefault((name, written(default)), row)
+            row = {"name": name, "of": owner, "takes": describe_type(hints[name]), "default": default}
+            row["help"] = told.get(name, "")
+            same = found.setdefault((name, format_value(default)), row)
             same["of"] += f", {owner}" if same is not row else ""
 
     add("settings", Settings, get_type_hints(Settings), vars(Settings()))
@@ -73,40 +73,40 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def in_words(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """The type of an option, for people.
 
-    >>> in_words(int | None), in_words(tuple[int, ...]), in_words(bool)
+    >>> describe_type(int | None), describe_type(tuple[int, ...]), describe_type(bool)
     ('a whole number', 'whole numbers', 'true or false')
     """
     known = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-    known[tuple[int, ...]] = "whole numbers"  # type: ignore[index]
+    known[tuple[int, ...]] = "whole numbers"
     kinds = [hint] if hint in known else [kind for kind in get_args(hint) if kind is not type(None)]
     return " or ".join(known.get(kind, str(kind)) for kind in kinds)
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as ``--set`` takes it.
 
-    >>> written((10, 5)), written(True), written(None), written(1e-3)
+    >>> format_value((10, 5)), format_value(True), format_value(None), format_value(1e-3)
     ('10,5', 'true', 'none', '0.001')
     """
     if isinstance(value, tuple):
-        return ",".join(map(written, value))
+        return ",".join(map(format_value, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def base(command: str) -> dict[str, Any]:
+def read_defaults(command: str) -> dict[str, Any]:
     """The defaults that a command has of its own; ``evaluations`` is how often it evaluates a run, unless told.
 
-    >>> base("tune")
+    >>> read_defaults("tune")
     {'evaluations': 20}
     """
     usual = dict(resolve_name(BASES[command])) if command in BASES else {}
     return {**usual, "evaluations": EVALUATIONS} if command in ("compare", "parts", "tune") else usual
 
 
-def experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
+def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
     """The experiment of a command with one sampler: its ``own`` parts, what was ``given``, what is ``usual``."""
     from handful.samplers import sampler_class
 
@@ -116,7 +116,7 @@ def experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None,
     return hf.Experiment(graph, **{**chosen, "sampler": hf.make_sampler(name, **found[name]), **own})
 
 
-def comparison(
+def make_comparison(
     graph: str, given: Given, samplers: str, usual: Mapping[str, Any], **own: Any
 ) -> tuple[hf.Experiment, dict[str, dict[str, Any]]]:
     """The experiment of a command with several samplers, and the options of each."""
@@ -146,24 +146,24 @@ def sort_options(
     for name in named:
         if name in paired and named[name] != paired[name]:
             raise HandfulError(f"--{name} is {named[name]}, and --set {name} is {paired[name]}: give one of them")
-    fields = [*SETTING_NAMES, *model_defaults(given.get("model", MODEL))]
+    ours = [*SETTING_NAMES, *model_defaults(given.get("model", MODEL))]
     chosen: dict[str, Any] = {}
     found: dict[str, dict[str, Any]] = {name: {} for name in samplers}
     often = usual.get("evaluations")
-    usual = {name: value for name, value in usual.items() if name in (*fields, *known, "seeds")}
+    usual = {name: value for name, value in usual.items() if name in (*ours, *known, "seeds")}
     for name, value in {**usual, **named, **paired}.items():
         owner, _, option = name.rpartition(".")
         if owner in found:
             found[owner][option] = value
         elif name in known or (name in named and name in OF_SAMPLER):
             found[samplers[0]][name] = value
-        elif name in named or name in usual or name in fields:
+        elif name in named or name in usual or name in ours:
             chosen[name] = value
         elif owner:
             raise HandfulError(f"--set {name} is for '{owner}', which is not among the samplers {', '.join(samplers)}")
         else:
             hint = "" if known else "; that of a sampler is written as rns.parts"
-            raise HandfulError(unknown("setting or option", name, [*fields, *known]) + hint)
+            raise HandfulError(unknown("setting or option", name, [*ours, *known]) + hint)
     if often is not None:
         chosen.setdefault("evaluate_every", max(1, chosen.get("epochs", Settings.epochs) // often))
     return chosen, found
@@ -177,7 +177,7 @@ def with_split(asked: hf.Experiment) -> hf.Experiment:
     return drawn
 
 
-def run_folder(out: Path | None, name: str) -> Path:
+def choose_folder(out: Path | None, name: str) -> Path:
     """``out``, or a new folder under ``runs/`` named by the time and by what runs."""
     tidy = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name or name).strip("-")
     folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{tidy}"
@@ -185,7 +185,7 @@ def run_folder(out: Path | None, name: str) -> Path:
     return folder
 
 
-def answer(found: Finding, folder: Path | None, *lines: str) -> Answer:
+def make_answer(found: Finding, folder: Path | None, *lines: str) -> Answer:
     """A finding as an answer; in ``folder``, if there is one, it is kept with its page and what it was made with."""
     from handful.report.page import write_finding
     from handful.training.record import environment

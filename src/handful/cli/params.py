@@ -14,12 +14,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+import handful as hf
 from handful.budget import as_bytes
 from handful.cli.app import Answer, app, emit
 from handful.errors import DatasetError, HandfulError, unknown
@@ -27,6 +29,10 @@ from handful.files import place
 from handful.settings import SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
+Option = tuple[Any, Any]
+"""Its type, and what typer is told of it."""
+Check = Callable[[Any], Any]
+"""What a value becomes, or an error that says what is wrong with it."""
 Given = dict[str, Any]
 """The shared options of a command that were given, by name."""
 BASES = {
@@ -43,7 +49,7 @@ DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
 # -- what values are --------------------------------------------------------------------------------------------------
 
 
-def known_graph(text: str) -> str:
+def check_graph(text: str) -> str:
     """Refuse what is neither the name of a data set nor a path."""
     name, colon, _ = text.partition("?")[0].partition(":")
     named = (f"{name}:…" if colon else name) in DATASETS
@@ -52,23 +58,22 @@ def known_graph(text: str) -> str:
     return text
 
 
-def known(names: Iterable[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
+def check_known(kind: str, names: Iterable[str]) -> Check:
     """A check that refuses what is none of ``names``, one or several separated by commas."""
 
-    def check(param: typer.CallbackParam, text: str | None) -> str | None:
-        for one in (text or "").split(","):
+    def check(text: str) -> str:
+        for one in text.split(","):
             # Where samplers are imported already, others may have been registered: whoever makes one knows them.
             if one.strip() and one.strip() not in names and "handful.samplers" not in sys.modules:
-                raise HandfulError(unknown(str(param.name).removesuffix("s").replace("_", " "), one.strip(), names))
+                raise HandfulError(unknown(kind, one.strip(), names))
         return text
 
     return check
 
 
-def check_setting(param: typer.CallbackParam, value: Any) -> Any:
-    """Refuse what the setting of this name does not take."""
-    if value is not None:
-        Settings(**{str(param.name): value})
+def check_setting(name: str, value: Any) -> Any:
+    """``value``, if the setting of this name takes it."""
+    Settings(**{name: value})
     return value
 
 
@@ -88,20 +93,17 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
-            raise HandfulError(
-                f"--set takes name=value, such as lr=0.01, got '{pair}': `handful options` lists all names"
-            )
+            raise HandfulError(f"--set takes name=value, got '{pair}': `handful options` lists all names")
         owner, dot, name = key.strip().rpartition(".")
         name = owner + dot + name.replace("-", "_")
         if name in found:
             raise HandfulError(f"option {name} is given twice: give it once")
-        found[name] = parse_value(text.strip())
-        if name in SETTING_NAMES:
-            Settings(**{name: found[name]})
+        value = parse_value(text.strip())
+        found[name] = check_setting(name, value) if name in SETTING_NAMES else value
     return found
 
 
-def integers(text: str, option: str) -> list[int]:
+def parse_integers(text: str, option: str) -> list[int]:
     """``"1,2,4"`` as a list of integers."""
     try:
         values = [int(part) for part in text.split(",") if part.strip()]
@@ -112,28 +114,21 @@ def integers(text: str, option: str) -> list[int]:
     return values
 
 
-def _value(text: str | None) -> Any:
-    return None if text is None else parse_value(text)
+def _seeds(text: str) -> tuple[int, ...]:
+    return tuple(parse_integers(text, "--seeds"))
 
 
-def _seeds(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else tuple(integers(text, "--seeds"))
-
-
-def _size(text: str | None) -> str | None:
-    if text is not None and as_bytes(text) < 2**20:  # less than any process holds
+def _size(text: str) -> str:
+    if as_bytes(text) < 2**20:  # less than any process holds
         raise HandfulError(f"--memory {text} is less than a process can hold: give a size with its unit, such as 8GiB")
     return text
 
 
-def _use_threads(threads: int | None) -> int | None:
-    if threads is not None:
-        from handful.kernels.threads import set_threads
-
-        most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
-        if threads > most:
-            raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
-        set_threads(threads)
+def _use_threads(threads: int) -> int:
+    most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
+    if threads > most:
+        raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
+    hf.set_threads(threads)
     return threads
 
 
@@ -156,7 +151,7 @@ def describe(thing: Any) -> dict[str, str]:
     'of sgdm alone'
     """
     block = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
-    found = {}
+    found: dict[str, str] = {}
     for names, text in re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {8}.*)*)", block, re.MULTILINE):
         sentence = re.split(r"(?<=\w)\. ", " ".join(text.replace("``", "").split()))[0].rstrip(".")
         found |= dict.fromkeys(names.split(", "), sentence)
@@ -164,31 +159,32 @@ def describe(thing: Any) -> dict[str, str]:
 
 
 def option(
-    kind: Any, panel: str | None = None, help: str = "", *flags: str, names: Iterable[str] = (), **more: Any
-) -> tuple[Any, Any]:
-    """The type of an option and what typer is told of it. One without ``help`` is not shown.
-
-    ``names`` are all that it takes, where typer knows them from here.
-    """
-    if names:
-        more |= {"callback": known(names), "autocompletion": _beginning(names)}
+    kind: Any, panel: str | None = None, help: str = "", *flags: str, check: Check | None = None, **more: Any
+) -> Option:
+    """An option that commands may share, with a ``check`` of what was given. One without ``help`` is not shown."""
+    if check is not None:
+        more["callback"] = lambda value: None if value is None else check(value)
     return kind | None, typer.Option(None, *flags, help=help, rich_help_panel=panel, hidden=not help, **more)
 
 
-def _of_setting(name: str, hint: Any) -> tuple[Any, Any]:
+def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
+    """An option that takes one of ``names``."""
+    return option(str, panel, help, check=check_known(what, names), autocompletion=_beginning(names))
+
+
+def _of_setting(name: str, hint: Any) -> Option:
     """The option of a setting; help shows those that people use first."""
     panel = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
     help = describe(Settings).get(name, "") if panel else ""
-    return option(kind, panel, help[:1].upper() + help[1:], callback=check_setting)
+    return option(kind, panel, help[:1].upper() + help[1:], check=partial(check_setting, name))
 
 
 HUBS_HELP = (
-    "Nodes of large in-degree in every part of rns: a share (0.05), a number (6), degree>=100, drawn=0.25 or auto"
+    "Nodes of large in-degree in every part of rns: a share (0.05), a number (6), degree>=9, drawn=0.25 or auto."
 )
-EXECUTOR_HELP = "Where runs take place: local, or ray for the cluster of $RAY_ADDRESS or of this machine (else local)."
 OF_MODEL = {
-    "model": option(str, MODEL, f"{', '.join(MODELS)} (else sage).", names=MODELS),
+    "model": choice("model", MODELS, MODEL, f"{', '.join(MODELS)} (else sage)."),
     "hidden": option(int, MODEL, "Width of the layers."),
     "layers": option(int, MODEL, "Number of layers."),
     "dropout": option(float, MODEL, "Share of activations that a training step drops."),
@@ -202,17 +198,17 @@ OPTIONS = {
     "split": option(str, DATA, "Which split of the graph, where it has several."),
     "root": option(str, DATA, "Where data sets are kept (else $HANDFUL_HOME, else the user's cache)."),
     **OF_MODEL,
-    "sampler": option(str, SAMPLER, f"Where batches come from: {', '.join(SAMPLERS)} (else rns).", names=SAMPLERS),
-    "parts": option(str, SAMPLER, "m, the number of parts of rns.", callback=_value),
-    "hubs": option(str, SAMPLER, HUBS_HELP, callback=_value),
+    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Where batches come from: {', '.join(SAMPLERS)} (else rns)."),
+    "parts": option(str, SAMPLER, "m, the number of parts of rns.", check=parse_value),
+    "hubs": option(str, SAMPLER, HUBS_HELP, check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", callback=_seeds),
+    "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", check=_seeds),
     "set": option(list[str], TRAINING, "Any other setting or option of model and sampler: name=value.", "--set", "-s"),
     "device": option(str, EXECUTION, "cpu, cuda, cuda:1; cuda:0,cuda:1 share the layers (else cpu)."),
-    "memory": option(str, EXECUTION, "What the process may hold, such as 8GiB; files take the rest.", callback=_size),
-    "threads": option(int, EXECUTION, "CPU threads for kernels and torch.", min=1, callback=_use_threads),
+    "memory": option(str, EXECUTION, "What the process may hold, such as 8GiB; files take the rest.", check=_size),
+    "threads": option(int, EXECUTION, "CPU threads for kernels and torch.", min=1, check=_use_threads),
     "jobs": option(int, EXECUTION, "Runs at a time (else 1; with ray all that fit); timings are fair with 1.", min=1),
-    "executor": option(str, EXECUTION, EXECUTOR_HELP, names=("local", "ray")),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "local, or ray: the cluster of $RAY_ADDRESS."),
     "out": option(Path, RECORDS, "Folder for the records (else one under runs/); what is done there is kept."),
 }
 """The options that commands share; help shows those that people use first, and `handful options` the others."""
@@ -220,14 +216,11 @@ OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "de
 """What every command takes that trains."""
 
 GRAPH_HELP = "A dataset name (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
-Graph = Annotated[
-    str,
-    typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=known_graph, autocompletion=_beginning(DATASETS)),
-]
-Samplers = Annotated[
-    str,
-    typer.Option(help="Which samplers, separated by commas.", callback=known(METHODS), rich_help_panel=SAMPLER),
-]
+GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=check_graph, autocompletion=_beginning(DATASETS))
+Graph = Annotated[str, GRAPH]
+KNOWN = check_known("sampler", METHODS)
+Samplers = Annotated[str, typer.Option(help="Some, separated by commas.", callback=KNOWN, rich_help_panel=SAMPLER)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
 
 
@@ -235,7 +228,7 @@ Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
 
 
 def command(
-    *names: str, of: typer.Typer = app, name: str | None = None, more: Mapping[str, tuple[Any, Any]] | None = None
+    *names: str, of: typer.Typer = app, name: str | None = None, more: Mapping[str, Option] | None = None
 ) -> Callable[[Callable[..., Answer | None]], Callable[..., Answer | None]]:
     """Make a function a command: its own parameters, the options of ``names`` and ``more``, and ``--json``.
 
@@ -247,10 +240,7 @@ def command(
         own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
         title = name or function.__name__
         shared = [_parameter(one, *made, base=title in BASES) for one, made in table.items()]
-        as_json = Annotated[
-            bool, typer.Option("--json", help="One JSON object on stdout, nothing else.", rich_help_panel=RECORDS)
-        ]
-        last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=as_json)
+        last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
         every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*own, *shared, last)]
 
         def run(as_json: bool, **values: Any) -> None:

@@ -21,14 +21,13 @@ def parts(
     With --memory, an m whose training holds more (of a GPU, if it runs there) is not taken.
     """
     from handful.budget import as_bytes
-    from handful.cli.options import answer, base, experiment, with_split
+    from handful.cli.options import make_answer, make_experiment, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.parts import chosen_parts
 
-    asked = with_split(experiment(graph, given, base("parts")))
+    asked = with_split(make_experiment(graph, given, read_defaults("parts")))
     folder = given.get("out") or study_folder("parts", graph, "auto")
-    limit = as_bytes(given["memory"]) if "memory" in given else None
     with Bar("epochs") as bar:
-        found = chosen_parts(asked, folder, most, limit, bar.job)
-    return answer(found, folder, f"runs: {folder}")
+        found = chosen_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
+    return make_answer(found, folder, f"runs: {folder}")

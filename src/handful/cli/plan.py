@@ -27,21 +27,21 @@ def plan(
     ogbn-papers100M.
     """
     from handful.budget import as_bytes
-    from handful.cli.options import experiment
+    from handful.cli.options import make_experiment
     from handful.plan import ARITHMETIC
     from handful.plan import plan as planned
 
-    asked = experiment(graph, given)
+    asked = make_experiment(graph, given)
     if asked.sampler.options().get("parts") == 1:
         asked = asked.with_(sampler="full")
     found = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)
-    lines = [in_words(found)]
+    lines = [describe_fit(found)]
     if found.shape.edges >= ARITHMETIC:
         lines.append("A graph of this size was not run here: these figures are arithmetic from a small one.")
-    return Answer(found.to_json(), tables(found), lines)
+    return Answer(found.to_json(), make_tables(found), lines)
 
 
-def tables(found: Plan) -> list[Table]:
+def make_tables(found: Plan) -> list[Table]:
     """The graph, the cost of the m that was asked for, and memory by m."""
     from handful.budget import in_words as size
 
@@ -52,14 +52,13 @@ def tables(found: Plan) -> list[Table]:
         "model": f"{found.parameters:,} parameters",
         f"memory, m = {found.m}": f"{size(found.ram(chosen))} with the graph in memory, "
         f"{size(chosen.budget(shape, found.base))} out of core (--memory)",
-        "a step": f"{size(chosen.step_bytes)}, on a GPU {size(chosen.step_bytes + shape.total_bytes)} with the graph "
-        "there",
+        "a step": f"{size(chosen.step_bytes)}; {size(chosen.step_bytes + shape.total_bytes)} on a GPU, with the graph",
     }
     if found.epoch_seconds is not None and found.evaluation_seconds is not None:
-        rows["an epoch"] = f"about {duration(found.epoch_seconds)}"
+        rows["an epoch"] = f"about {format_duration(found.epoch_seconds)}"
         if found.reading_seconds:
-            rows["an epoch"] += f", {duration(found.reading_seconds)} of it waiting for the disk"
-        rows["an exact evaluation"] = f"about {duration(found.evaluation_seconds)}"
+            rows["an epoch"] += f", {format_duration(found.reading_seconds)} of it waiting for the disk"
+        rows["an exact evaluation"] = f"about {format_duration(found.evaluation_seconds)}"
     if found.memory is not None or shape.folder is not None:
         rate = "" if found.disk_rate is None else f" (the disk gives {size(found.disk_rate)} per second)"
         rows["read per epoch"] = size(chosen.read(shape)) + rate
@@ -76,7 +75,7 @@ def tables(found: Plan) -> list[Table]:
     return [text_table(f"Plan for {shape.name}", ["", ""], rows.items()), text_table("Memory by m", head, by_m)]
 
 
-def in_words(found: Plan) -> str:
+def describe_fit(found: Plan) -> str:
     """Whether the m that was asked for fits, and which does."""
     from handful.budget import in_words as size
 
@@ -89,10 +88,10 @@ def in_words(found: Plan) -> str:
     return f"m = {found.m} does not fit into {where}; {other}."
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds for people.
 
-    >>> duration(0.0312), duration(75), duration(9000)
+    >>> format_duration(0.0312), format_duration(75), format_duration(9000)
     ('0.031 s', '75 s', '2.5 h')
     """
     if seconds < 600:

@@ -25,9 +25,11 @@ OWN = {
 @p.command("memory", "device", "threads", more=OWN)
 def predict(
     given: p.Given,
-    run: Annotated[Path, typer.Argument(help="The folder that `handful train` wrote.")],
-    graph: Annotated[str | None, typer.Argument(help="Another graph with the same columns (else the run's).")] = None,
-    table: Annotated[Path | None, typer.Argument(help="The node table, where GRAPH is an edge list.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
+    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="Another graph with the same columns.")] = None,
+    table: Annotated[
+        Path | None, typer.Argument(metavar="NODES", help="Its node table, if it is an edge list.")
+    ] = None,
 ) -> Answer:
     """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
     from handful.predict import chosen
@@ -64,8 +66,7 @@ def predict(
     if scratch is not None:
         forget(scratch)
     if graph is None and opened.own_splits:
-        seed = opened.seed
-        note(f"each seed has a split of its own; this one is of seed {seed}, and others trained on its test nodes")
+        note(f"each seed has its own split; this is that of seed {opened.seed}, and others trained on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}
     counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)} if found.of_classes else {}
     result: dict[str, Any] = {
@@ -85,14 +86,14 @@ def predict(
     tables = [found.table(title)] if len(found) else []
     if not changed and other is not None and len(other):
         tables.append(other.table(f"{len(other):,} have another label, the most confident first"))
-    return Answer(result, tables, lines(result, found.spread is not None))
+    return Answer(result, tables, describe_result(result, found.spread is not None))
 
 
-def lines(result: dict[str, Any], several: bool) -> list[str]:
+def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     """The summary for people."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
-    told = [f"predicted: {', '.join(f'{name} {count:,}' for count, name in top[:6])}{' …' if len(top) > 6 else ''}"]
-    told = told if top else []
+    some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
+    told = [f"predicted: {some}{' …' if len(top) > 6 else ''}"] if top else []
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"

@@ -22,12 +22,9 @@ class Bar:
     """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done."""
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
+        shown = Column(no_wrap=True, overflow="ellipsis", max_width=WORD)
         self.bar = Progress(
-            TextColumn(
-                "{task.description}",
-                markup=False,
-                table_column=Column(no_wrap=True, overflow="ellipsis", max_width=WORD),
-            ),
+            TextColumn("{task.description}", markup=False, table_column=shown),
             BarColumn(bar_width=10),
             TextColumn("{task.completed}/{task.total} " + unit, table_column=Column(no_wrap=True)),
             TimeElapsedColumn(),
@@ -54,8 +51,12 @@ class Bar:
         """One more is done."""
         self.bar.update(self.task, advance=1, description=word)
 
-    def job(self, name: str, done: int, word: object) -> None:
-        """How far one of several jobs or searches is: called by ``run_jobs`` and ``tune_samplers``."""
+    def trial(self, study: str, done: int, of: int) -> None:
+        """How far one of several searches is: the ``Report`` that ``tune_samplers`` calls."""
+        self.job(study, done, f"{of} trials")
+
+    def job(self, name: str, done: int, word: str) -> None:
+        """How far one of several jobs is: the ``Progress`` that ``run_jobs`` calls."""
         self.jobs[name] = done
         self.bar.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
@@ -70,8 +71,7 @@ class EpochProgress(Bar, Callback):
         self.said = False
 
     def on_start(self, loop: Loop) -> None:
-        words = "" if self.said else told_of_labels(loop.graph)
-        if words:
+        if not self.said and (words := told_of_labels(loop.graph)):
             note(words)
         self.said = True
         self.done = self.epochs * self.seeds.index(loop.seed)

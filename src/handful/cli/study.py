@@ -23,7 +23,7 @@ def study(
     name: Annotated[str | None, typer.Argument(help="Which study; without a name, all are listed.")] = None,
 ) -> Answer:
     """One of the experiments, as a table, a sentence and pictures; asked again, it goes on where it was."""
-    from handful.cli.options import answer, with_split
+    from handful.cli.options import make_answer, with_split
     from handful.cli.progress import Bar
     from handful.studies import Request, run_study, study_folder, study_names
 
@@ -38,4 +38,4 @@ def study(
         asked["split"] = with_split(hf.Experiment(graph, root=given.get("root"))).split
     with Bar("done", word=name) as bar:
         found = run_study(name, Request(**asked, report=bar.at))
-    return answer(found, folder)
+    return make_answer(found, folder)

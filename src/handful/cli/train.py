@@ -17,7 +17,7 @@ from handful.settings import GraphOn
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Train in so many processes on this machine (else 1).", min=1),
-    "graph_on": p.option(str, p.EXECUTION, "Where the graph is: device, host, auto.", names=get_args(GraphOn)),
+    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Where the graph is: device, host or auto."),
     "resume": p.option(bool, p.RECORDS, "Go on with the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also tell tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also tell a checksum of all batches, to compare runs by.", "--checksums"),
@@ -31,7 +31,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     `--parts auto` chooses m as `handful parts` does, or takes the smallest that fits into --memory.
     """
     from handful import ranks
-    from handful.cli.options import experiment, run_folder, with_split
+    from handful.cli.options import choose_folder, make_experiment, with_split
     from handful.training.record import refuse_run
     from handful.training.trackers import make_tracker
 
@@ -41,7 +41,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         raise HandfulError("--resume needs --out, the folder of the runs to go on with")
     if choose:
         given = {name: value for name, value in given.items() if name != "parts"}
-    asked = experiment(graph, given)
+    asked = make_experiment(graph, given)
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out is None:
@@ -51,7 +51,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         console.quiet = not leading
         with ranks.agreed():
             asked = with_split(asked)
-            folder = run_folder(out, f"{graph}-{asked.model}-{asked.sampler.name}")
+            folder = choose_folder(out, f"{graph}-{asked.model}-{asked.sampler.name}")
             if leading and not resume:
                 refuse_run(folder)
             trackers = [make_tracker(name, folder / name) for name in given.get("tracker", []) if leading]
@@ -86,7 +86,7 @@ def run(
 ) -> Answer | None:
     """Train, and put the finding into ``folder``; of several ranks the first alone has an answer."""
     from handful import ranks
-    from handful.cli.options import answer
+    from handful.cli.options import make_answer
     from handful.cli.progress import EpochProgress
     from handful.studies.assessed import summary_finding
     from handful.training.callbacks import Checksums
@@ -101,13 +101,11 @@ def run(
     if given.get("checksums"):
         found.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
-    shown = answer(found, folder, *batches, f"records: {folder}")
-    numbers = found.payload.get("assessment", {}).get("kind") == "regression"
-    what = "the numbers of the nodes" if numbers else "classes and probabilities of the nodes"
+    shown = make_answer(found, folder, *batches, f"records: {folder}")
     again = f"handful compare {quote(asked.graph)}" + (f" --split {quote(given['split'])}" if "split" in given else "")
     then = [
         "next:",
-        f"  handful predict {quote(str(folder))} --out predictions.csv   {what}",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   what it says of the nodes",
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     ]

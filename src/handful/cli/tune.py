@@ -32,7 +32,7 @@ def tune(
     Several of these commands may share one --storage, also from other machines; give all but one --no-final.
     `optuna-dashboard` opens it.
     """
-    from handful.cli.options import answer, base, experiment, with_split
+    from handful.cli.options import make_answer, make_experiment, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.executors import make_executor
@@ -45,44 +45,33 @@ def tune(
     for pair in given.get("set", []):
         name = pair.partition("=")[0]
         if name in SEARCHED or "=" not in pair or " " in name:
-            raise HandfulError(
-                f"--set {pair}: {', '.join(SEARCHED)} are searched, and a sampler is given by --sampling"
-            )
-    asked = with_split(experiment(graph, given, base("tune")))
-    space = [one for text in given.get("sampling", ["rns"]) for one in configurations(asked, text, given)]
+            raise HandfulError(f"--set {pair}: {', '.join(SEARCHED)} are searched; samplers are given by --sampling")
+    asked = with_split(make_experiment(graph, given, read_defaults("tune")))
+    space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
     executor, jobs = given.get("executor", "local"), given.get("jobs")
     runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
     with Bar("trials", trials * len(space)) as bar:
-        found = tune_samplers(
-            space,
-            where,
-            folder,
-            trials,
-            prune,
-            final,
-            lambda study, done, of: bar.job(study, done, f"{of} trials"),
-            bar.job,
-            runs,
-        )
-    return answer(found, folder, f"storage: {where}")
+        found = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
+    return make_answer(found, folder, f"storage: {where}")
 
 
-def configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
+def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
     """The experiments that one ``--sampling`` stands for."""
-    from handful.cli.options import EVALUATIONS
+    from handful.cli.options import EVALUATIONS, sort_options
     from handful.studies.tuning import paper_space, sampling_space
 
     if not text.strip():
         raise HandfulError("--sampling takes a sampler, such as rns or 'rns parts=4'")
     name, *pairs = text.split()
     if given.get("paper"):
-        whole = [one.with_(epochs=given.get("epochs", one.settings.epochs)) for one in paper_space(asked, name)]
-        own = [
-            one.with_(evaluate_every=given.get("evaluate_every", max(1, one.settings.epochs // EVALUATIONS)))
-            for one in whole
-        ]
+        how, _ = sort_options(given, [], {})
+        own = []
+        for one in paper_space(asked, name):
+            epochs = how.get("epochs", one.settings.epochs)
+            every = how.get("evaluate_every", max(1, epochs // EVALUATIONS))
+            own.append(one.with_(epochs=epochs, evaluate_every=every))
     else:
         own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]
     return [own[0].with_(sampler=hf.make_sampler(name, **p.parse_options(pairs)))] if pairs else own
