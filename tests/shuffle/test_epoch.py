@@ -77,7 +77,7 @@ def graphs(draw: st.DrawFn) -> hf.Graph:
     return graph.to_undirected() if draw(st.booleans()) else graph
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(graphs(), st.data())
 def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, min(9, graph.num_nodes)))

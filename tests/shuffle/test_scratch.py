@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from handful.budget import anonymous, as_bytes
@@ -21,7 +21,6 @@ from handful.shuffle.scratch import SLACK, Budget, Scratch
 PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 5)), max_size=20)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # it writes files
 @given(PIECES, st.lists(st.integers(0, 200), max_size=20))
 def test_pieces_come_back_in_order_whatever_was_spilled(pieces: list[tuple[str, int, int]], spills: list[int]) -> None:
     given: dict[tuple[str, int], list[list[int]]] = {}

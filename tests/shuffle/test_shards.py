@@ -21,7 +21,7 @@ from in_ranks import Launch, shared_launch
 __all__ = ["shared_launch"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(nodes=st.integers(1, 60), shards=st.integers(1, 12), degree=st.integers(1, 5))
 def test_every_shard_has_a_node_and_about_as_many_bytes(nodes: int, shards: int, degree: int) -> None:
     edges = torch.randint(nodes, (2, nodes * degree), generator=torch.Generator().manual_seed(nodes))

@@ -30,7 +30,7 @@ from handful.settings import GraphOn
 from handful.shuffle.epoch import shuffled
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
-from handful.training.cost import Loss, StepCost, free_gpu, needed_bytes, step_costs
+from handful.training.cost import Loss, StepCost, free_gpu, graph_bytes, needed_bytes, step_costs
 from handful.training.inference import evaluating, infer
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
@@ -185,9 +185,14 @@ def stays_on_host(
     if graph_on != "auto":
         return graph_on == "host"
     free = None if graph.device == device else free_gpu(device)
-    if free is None or (needed := needed_bytes(graph, model, sampler, loss)) <= free:
+    if free is None:
         return False
-    why = f"training with the graph on {device} takes about {in_words(needed)} there, and {in_words(free)} are free"
+    needed = graph_bytes(graph)
+    if needed <= free:  # else a trial of a step would tell nothing new
+        needed = needed_bytes(graph, model, sampler, loss)
+    if needed <= free:
+        return False
+    why = f"training with the graph on {device} takes at least {in_words(needed)} there, and {in_words(free)} are free"
     print(f"handful: {why}: the graph stays on the host", file=sys.stderr, flush=True)
     return True
 
