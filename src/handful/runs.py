@@ -216,7 +216,7 @@ class OpenedRun:
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
         picked = chosen(data, nodes)
-        how = {"device": device, "memory": memory, "scratch": scratch, "progress": progress}
+        how: dict[str, Any] = {"device": device, "memory": memory, "scratch": scratch, "progress": progress}
         found = predict(models, data, picked, **self.decision, **how)
         return replace(found, embeddings=self.embed(data)[picked]) if embeddings else found
 
