@@ -25,19 +25,17 @@ from handful.datasets import load
 from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.graph import MASKS, Graph
+from handful.graph import Graph
 from handful.kernels.subgraph import coded, cut
 from handful.nn.backbone import parameter_count
 from handful.samplers import FullGraph, RandomNodes
 from handful.samplers.induced import part_dtype
 from handful.samplers.random_node import dealing
-from handful.shuffle.epoch import part_bytes
-from handful.shuffle.read import NEAR
+from handful.shuffle.epoch import NEAR, part_bytes
 from handful.shuffle.scratch import SLACK
-from handful.training.cost import LiveBytes, StepCost, small_batch, step_costs, units
+from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_costs, units
 from handful.training.execution import depth_of_trimming, gather
 from handful.training.loop import Loop, evaluate
-from handful.training.memory import resting_ram
 from handful.trim import trim
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
@@ -159,21 +157,14 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """All figures as plain values; bytes and seconds."""
-        shape = {name: getattr(self.shape, name) for name in ("name", "nodes", "edges", "features", "outputs", "train")}
-        shape |= {"judged": self.shape.judged, "bytes": self.shape.total_bytes, "known": self.shape.known}
+        of_graph = ("name", "nodes", "edges", "features", "outputs", "train", "judged", "known")
+        same: tuple[str, ...] = ("memory", "available", "processes", "parameters", "sent_replicated", "sent_sharded")
+        same += ("epoch_seconds", "reading_seconds", "evaluation_seconds")
         return {
-            "graph": shape,
+            "graph": {name: getattr(self.shape, name) for name in of_graph} | {"bytes": self.shape.total_bytes},
             "parts": self.m,
-            "parameters": self.parameters,
-            "epoch_seconds": self.epoch_seconds,
-            "reading_seconds": self.reading_seconds,
-            "evaluation_seconds": self.evaluation_seconds,
+            **{name: getattr(self, name) for name in same},
             "disk_bytes_per_second": self.disk_rate,
-            "memory": self.memory,
-            "available": self.available,
-            "processes": self.processes,
-            "sent_replicated": self.sent_replicated,
-            "sent_sharded": self.sent_sharded,
             "smallest_parts": self.smallest,
             "arithmetic": self.shape.edges >= ARITHMETIC,
             "by_parts": [
@@ -224,24 +215,15 @@ def plan(
     small = small_graph(shape)
     scale = shape.nodes / small.num_nodes
     here = experiment.with_(graph="synthetic", split=None, task=None, metric=None, positive=None, class_weight="none")
-    held = small_bytes(small)
+    held = graph_bytes(small)
     loop = here.begin(small, seed=here.seeds[0])
     with LiveBytes() as counted:
         evaluate(loop)
     wanted = sorted({m, *(PARTS if isinstance(experiment.sampler, RandomNodes) else ())})
     parts = tuple(part_of(loop, shape, k, scale) for k in wanted if k <= small.num_nodes)
-    found = Plan(
-        shape,
-        m,
-        parts,
-        anonymous() - held,
-        resting_ram() - held,
-        int(scale * counted.peak),
-        free_memory() or 1 << 62,
-        memory,
-        processes,
-        parameter_count(loop.model),
-    )
+    base, resident, evaluation = anonymous() - held, resting_ram() - held, int(scale * counted.peak)
+    free, parameters = free_memory() or 1 << 62, parameter_count(loop.model)
+    found = Plan(shape, m, parts, base, resident, evaluation, free, memory, processes, parameters)
     return with_seconds(found, loop, scale) if timed else found
 
 
@@ -272,12 +254,6 @@ def small_graph(shape: Shape, share: float = 1.0) -> Graph:
     val = min(1 - train, 0.5 * shape.judged / shape.nodes)
     name = f"synthetic?nodes={n}&degree={degree:.4f}&features={shape.features}&classes={classes}{half}"
     return load(f"{name}&train={train:.6f}&val={val:.6f}")
-
-
-def small_bytes(graph: Graph) -> int:
-    """What the arrays of a graph take."""
-    arrays = (getattr(graph, name) for name in ("indptr", "indices", "x", "y", *MASKS))
-    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:

@@ -214,12 +214,12 @@ def _reduce(values: Tensor, how: Any) -> Tensor:
 
 def add_up(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return total(torch.tensor(values, dtype=torch.float64)).tolist()  # type: ignore[no-any-return]
+    return total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    return _reduce(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()  # type: ignore[no-any-return]
+    return _reduce(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 
 def broadcast(value: Any) -> Any:

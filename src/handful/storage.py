@@ -380,7 +380,9 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
             raise KeyError("arrays")
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
-        raise DatasetError(f"{path / HEADER} is not the header of a saved graph: save the graph again") from None
+        raise DatasetError(
+            f"{path / HEADER} is not the header of a saved graph or of a shard: write it again"
+        ) from None
     return header  # type: ignore[no-any-return]
 
 

@@ -1,7 +1,8 @@
-"""What a step takes, foretold from small trials, against what was seen."""
+"""What a step takes, foretold from small trials, against what was seen; and peaks, of what was held since a reset."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,7 +10,19 @@ from torch_geometric.nn import GraphSAGE
 
 import handful as hf
 from graphs import make_graph
-from handful.training.cost import LiveBytes, needed_bytes, small_batch, step_cost, tensors, units
+from handful.training.cost import (
+    _CLEAR,
+    LiveBytes,
+    needed_bytes,
+    peak_gpu,
+    peak_ram,
+    reset_peak_memory,
+    resting_ram,
+    small_batch,
+    step_cost,
+    tensors,
+    units,
+)
 from handful.training.execution import gather
 from handful.training.loop import batch_loss
 
@@ -55,3 +68,39 @@ def test_a_device_with_the_graph_needs_a_step_and_the_graph(make: type) -> None:
     (batch,) = hf.FullGraph().epoch(graph, 0, 0)
     most = seen(model.train(), batch)
     assert most < needed_bytes(graph, model, hf.FullGraph(), batch_loss) < 2 * most
+
+
+# -- measured ---------------------------------------------------------------------------------------------------------
+
+
+SIZE = 256 << 20
+
+
+def can_reset() -> bool:
+    try:
+        _CLEAR.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not can_reset(), reason="this system cannot reset the peak of a process")
+def test_the_peak_is_that_since_the_reset() -> None:
+    before = resting_ram()
+    block = np.ones(SIZE, np.uint8)
+    assert peak_ram() - before >= 0.9 * SIZE
+    assert block[0] == 1
+    del block
+    assert peak_ram() - before >= 0.9 * SIZE  # it was there at some time
+    reset_peak_memory(torch.device("cpu"))
+    assert peak_ram() - before < 0.5 * SIZE
+
+
+def test_without_the_systems_file_it_is_the_peak_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = peak_ram()
+    monkeypatch.setattr("handful.training.cost.read_sizes", dict)
+    assert peak_ram() >= 0.9 * here
+
+
+def test_a_cpu_has_no_memory_of_a_gpu() -> None:
+    assert peak_gpu(torch.device("cpu")) is None

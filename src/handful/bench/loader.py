@@ -22,7 +22,7 @@ from handful.finding import Cell, Table
 from handful.graph import Graph
 from handful.kernels.neighbors import sample
 from handful.samplers import RandomNodes
-from handful.training.memory import peak_ram, resting_ram
+from handful.training.cost import peak_ram, resting_ram
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -19,8 +19,8 @@ from handful.finding import Cell, Table
 from handful.graph import Graph
 from handful.kernels.threads import get_threads, set_threads
 from handful.samplers import FullGraph, RandomNodes
+from handful.training.cost import peak_ram, resting_ram
 from handful.training.loop import train_epoch
-from handful.training.memory import peak_ram, resting_ram
 
 WAYS = {
     "pyg_full": "PyG, full graph",

@@ -25,7 +25,7 @@ from handful.nn.backbone import Stack
 from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
 from handful.shuffle.epoch import sample_of
-from handful.shuffle.shards import ShardedGraph, all_rows
+from handful.shuffle.shards import ShardedGraph
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
 """``count``, ``source`` and ``value`` of a part, as ``Cut.of`` gives them."""
@@ -68,21 +68,17 @@ def send(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> l
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
     cuts = [cut(graph.begin + lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
     kinds: tuple[Any, ...] = (np.int32, indices.dtype, np.float32)
-    leaving: list[list[list[np.ndarray]]] = [[[], [], []] for _ in parts]
-    lengths = []
-    for to, theirs in enumerate(parts):
-        told = np.zeros((len(theirs), 3), np.int64)
-        for j, p in enumerate(theirs):
-            for i, array in enumerate(subgraph.joined([piece.of(p) for piece in cuts], indices, values)):
-                leaving[to][i].append(array.astype(kinds[i], copy=False))
-                told[j, i] = len(array)
-        lengths.append(torch.from_numpy(told))
+    leaving, lengths = [], []
+    for theirs in parts:
+        kept = [subgraph.joined([piece.of(p) for piece in cuts], indices, values) for p in theirs]
+        lengths.append(torch.tensor([[len(array) for array in one] for one in kept], dtype=torch.int64).view(-1, 3))
+        arrays = ([np.empty(0, kind), *(one[i] for one in kept)] for i, kind in enumerate(kinds))
+        leaving.append([np.concatenate(some, dtype=some[0].dtype) for some in arrays])
     del cuts
     found = [lengths.numpy() for lengths in ranks.exchange(lengths)]
     arrived = []
-    for i, kind in enumerate(kinds):
-        out = [torch.from_numpy(np.concatenate([np.empty(0, kind), *leaving[to][i]])) for to in range(len(parts))]
-        got = [one.numpy() for one in ranks.exchange(out)]
+    for i in range(len(kinds)):
+        got = [one.numpy() for one in ranks.exchange([torch.from_numpy(out[i]) for out in leaving])]
         # What each rank sent, cut into parts; then part by part what all sent, in their order.
         pieces = [np.split(one, np.cumsum(told[:, i])[:-1]) for one, told in zip(got, found, strict=True)]
         arrived.append([np.concatenate(of_part) for of_part in zip(*pieces, strict=True)])
@@ -135,9 +131,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     check_model(model)
     assert isinstance(model, Stack)
     assert graph.x is not None
-    degree = own_rows(graph, 0, len(graph.x), graph.num_nodes).loop
-    weight = graph.indptr.diff().float() if graph.edge_weight is None else _row_sums(graph)
-    degree = degree + weight
+    degree = own_rows(graph, 0, len(graph.x)).own_degree_with_loops
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
     h = chunks.map_rows(model.embed, graph.x)
     for i in range(model.depth):
@@ -155,7 +149,7 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
 def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Tensor], Adjacency]]:
     """The rank's rows ``lo`` to ``hi`` and their sources, rows first; and their edges, once all degrees are known."""
     first, last = graph.begin + lo, graph.begin + hi
-    rows = own_rows(graph, lo, hi, graph.num_nodes)
+    rows = own_rows(graph, lo, hi)
     sources = rows.indices.numpy()
     inside = (sources >= first) & (sources < last)
     others = np.unique(sources[~inside])
@@ -171,29 +165,9 @@ def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Ten
     return nodes, adjacency
 
 
-def own_rows(graph: ShardedGraph, lo: int, hi: int, sources: int) -> Adjacency:
+def own_rows(graph: ShardedGraph, lo: int, hi: int) -> Adjacency:
     """The rank's rows ``lo`` to ``hi`` over all nodes."""
     begin, end = int(graph.indptr[lo]), int(graph.indptr[hi])
     weight = None if graph.edge_weight is None else graph.edge_weight[begin:end]
     edges = graph.indptr[lo : hi + 1] - begin, graph.indices[begin:end]
-    return Adjacency(*edges, sources, weight, has_loops=graph.has_loops, offset=graph.begin + lo)
-
-
-def _row_sums(graph: ShardedGraph) -> Tensor:
-    """The weights of every row added up, in the order and type in which ``Adjacency`` adds them."""
-    assert graph.edge_weight is not None
-    row = torch.repeat_interleave(torch.arange(len(graph.indptr) - 1), graph.indptr.diff())
-    return torch.zeros(len(graph.indptr) - 1).index_add(0, row, graph.edge_weight)
-
-
-def outputs_of_all(graph: ShardedGraph, outputs: Tensor) -> Tensor:
-    """``(judged, outputs)``: what all ranks found for the validation and test nodes, ascending.
-
-    Args:
-        graph: of which this rank has its shard.
-        outputs: what this rank found for its own nodes.
-    """
-    assert graph.val_mask is not None
-    assert graph.test_mask is not None
-    own = slice(graph.begin, graph.begin + len(outputs))
-    return all_rows(outputs[graph.val_mask[own] | graph.test_mask[own]])
+    return Adjacency(*edges, graph.num_nodes, weight, has_loops=graph.has_loops, offset=graph.begin + lo)

@@ -153,16 +153,12 @@ class Scratch:
         return Written(offset, piece.shape, piece.dtype)
 
     def _read(self, name: str, piece: Written) -> np.ndarray:
-        out = np.empty(piece.shape, piece.dtype)
-        file = self._files[name]
+        file, count = self._files[name], math.prod(piece.shape)
         file.seek(piece.offset)
-        left = out.data.cast("B") if out.size else memoryview(b"")
-        while left:
-            got = file.readinto(left)  # type: ignore[attr-defined]
-            if not got:
-                raise HandfulError(f"a scratch file in {self.folder} was cut short: run it again")
-            left = left[got:]
-        return out
+        out = np.fromfile(file, piece.dtype, count)
+        if len(out) < count:
+            raise HandfulError(f"a scratch file in {self.folder} was cut short: run it again")
+        return out.reshape(piece.shape)
 
     def _done(self, name: str) -> None:
         """One piece less waits in the file of ``name``; an empty file is given back."""

@@ -15,8 +15,8 @@ from handful.training.record import RunFolder, load_tensors, save_tensors
 if TYPE_CHECKING:
     from handful.training.loop import Loop
 
-COUNTERS = ("epoch", "steps", "skipped", "stale", "stopped", "diverged", "best_val", "best_test", "best_epoch")
-COUNTERS += ("seconds", "train_seconds")
+COUNTERS: tuple[str, ...] = ("epoch", "steps", "skipped", "stale", "stopped", "diverged", "seconds", "train_seconds")
+COUNTERS += ("best_val", "best_test", "best_epoch")
 """The plain fields of a loop that an epoch changes."""
 
 

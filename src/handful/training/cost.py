@@ -1,14 +1,19 @@
-"""How many bytes training takes: the one answer for budgets, plans and places.
+"""How many bytes training takes: the one answer for budgets, plans and places, and what was measured of it.
 
-What a step takes is found out by running a copy of the model on a small batch of the same shape.
+What a step takes is found out by running a copy of the model on a small batch of the same shape. What was measured is
+the peak of the training itself, not of what came before it in the same process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +21,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from handful.batch import Batch, Sample
-from handful.graph import Graph
+from handful.budget import read_sizes
+from handful.graph import MASKS, Graph
+from handful.kernels.memory import release
 from handful.nn.backbone import Stack
 from handful.samplers.base import Sampler
 
@@ -27,6 +34,7 @@ MARGIN = 4 / 3
 KEPT_BY_EVALUATION = 3
 """How many numbers exact evaluation holds for every node and unit of width: what enters a layer, what leaves it, and
 what a chunk needs between them."""
+_CLEAR = Path("/proc/self/clear_refs")
 DEALT = 64
 """How many bytes for every node the parts of an epoch take on a device, beside their edges."""
 
@@ -155,14 +163,18 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -
     >>> one > 2 * eight
     True
     """
-    arrays = (graph.indptr, graph.indices, graph.x, graph.y, graph.edge_weight, graph.train_mask)
-    held = sum(array.nbytes for array in arrays if array is not None)
     sample = next((one for one in sampler.sample(graph, seed=0, epoch=0) if len(one.targets)), None)
     step = 0 if sample is None else step_cost(model, graph, sample, loss)(sample)
     width = max((p.shape[0] for p in model.parameters() if p.ndim == 2), default=0)
     evaluation = 4 * KEPT_BY_EVALUATION * graph.num_nodes * width
     dealt = DEALT * graph.num_nodes + int(sampler.share(graph) * graph.indices.nbytes)
-    return held + dealt + max(step, evaluation)
+    return graph_bytes(graph) + dealt + max(step, evaluation)
+
+
+def graph_bytes(graph: Graph) -> int:
+    """What the arrays of a graph take."""
+    arrays = (getattr(graph, name) for name in ("indptr", "indices", "edge_weight", "x", "y", *MASKS))
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
@@ -203,3 +215,49 @@ def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:
     x = torch.zeros(nodes, graph.num_features, dtype=graph.x.dtype)
     y = torch.zeros(len(judged), *graph.y.shape[1:], dtype=graph.y.dtype)
     return Batch(torch.arange(nodes), tuple(layers), judged, x=x, y=y)
+
+
+# -- measured ---------------------------------------------------------------------------------------------------------
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start measuring anew. Where the system cannot (outside Linux), the peak is that of the whole process."""
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def resting_ram() -> int:
+    """The resident size with nothing kept that is not in use, in bytes; the peak is measured from here on."""
+    gc.collect()
+    release()
+    reset_peak_memory(torch.device("cpu"))
+    return peak_ram()
+
+
+def peak_ram() -> int:
+    """The largest resident size since the last reset, in bytes."""
+    if peak := read_sizes().get("VmHWM"):
+        return peak
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # not on Windows
+
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def free_gpu(device: torch.device) -> int | None:
+    """The bytes that torch may still take on this device; ``None`` without a GPU."""
+    if device.type != "cuda":
+        return None
+    held, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + held - used
+
+
+def peak_gpu(device: torch.device) -> int | None:
+    """The largest memory that torch held on this device since the last reset, in bytes; ``None`` without a GPU."""
+    return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else None

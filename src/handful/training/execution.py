@@ -28,11 +28,10 @@ from handful.samplers.ahead import ahead
 from handful.samplers.base import Sampler
 from handful.settings import GraphOn
 from handful.shuffle.epoch import shuffled
-from handful.shuffle.over_ranks import outputs_of_all, shard_batches
-from handful.shuffle.shards import ShardedGraph
-from handful.training.cost import Loss, StepCost, needed_bytes, step_costs
+from handful.shuffle.over_ranks import shard_batches
+from handful.shuffle.shards import ShardedGraph, all_rows
+from handful.training.cost import Loss, StepCost, free_gpu, needed_bytes, step_costs
 from handful.training.inference import evaluating, infer
-from handful.training.memory import free_gpu
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
 
@@ -125,7 +124,9 @@ class OverShards:
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
         """As ``InMemory``; every rank infers its own nodes, exactly, and has the outputs of all."""
-        return judged_nodes(self.graph), outputs_of_all(self.graph, infer(loop.model, self.graph))
+        nodes, own = judged_nodes(self.graph), infer(loop.model, self.graph)
+        begin, end = self.graph.begin, self.graph.begin + len(own)
+        return nodes, all_rows(own[nodes[(nodes >= begin) & (nodes < end)] - begin])
 
 
 Execution = InMemory | OverShards

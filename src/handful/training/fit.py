@@ -29,11 +29,10 @@ from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
-from handful.training.cost import Loss
+from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
-from handful.training.memory import peak_gpu, peak_ram
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
 from handful.training.record import (
@@ -318,12 +317,12 @@ def place(
     """The graph where it stays while ``model`` trains on ``devices``, and how the run is executed."""
     if len(devices) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
-    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
-    graph = graph.to("cpu" if stays else devices[0])
     if isinstance(graph, ShardedGraph):
         if memory is not None:
             raise HandfulError("memory is for a graph in one place, and this one is in shards: leave it out")
-        return graph, OverShards(graph)
+        return graph.to(devices[0]), OverShards(graph)  # a shard stays on the CPU, and refuses other devices
+    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
+    graph = graph.to("cpu" if stays else devices[0])
     if memory is not None:
         return graph, within(memory, sampler, {graph.device, *devices})
     return graph, InMemory(devices[0] if stays else None)

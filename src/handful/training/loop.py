@@ -27,10 +27,10 @@ from handful.settings import Precision, Settings
 from handful.signals import Deferred, deferred
 from handful.training.callbacks import Callback
 from handful.training.checkpoint import save_checkpoint
+from handful.training.cost import reset_peak_memory
 from handful.training.execution import Execution, InMemory
 from handful.training.group import Group
 from handful.training.loss import NodeLosses, node_loss, node_losses
-from handful.training.memory import reset_peak_memory
 from handful.training.metrics import METRICS, Metric
 from handful.training.module import logits_of, seed_step
 from handful.training.record import RunFolder

@@ -104,6 +104,23 @@ class Run:
         return html_table("Run", rows | ({} if self.dir is None else {"folder": self.dir}))
 
 
+@contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; the lock goes with the process, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        name = holder.read_text() if holder.exists() else "another"
+        raise RunError(f"{folder} is in use by process {name}: wait for it, or use another folder") from None
+    try:
+        holder.write_text(str(os.getpid()))
+        yield
+    finally:
+        lock.release()
+
+
 class RunFolder:
     """The files of one run. Only one process at a time may hold it; see ``held``."""
 
@@ -118,21 +135,11 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this process; the lock goes with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock, holder = FileLock(self.path / "lock"), self.path / "lock.pid"
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            name = holder.read_text() if holder.exists() else "another"
-            raise RunError(f"{self.path} is in use by process {name}: wait for it, or use another folder") from None
-        try:
-            holder.write_text(str(os.getpid()))
-            for left in self.path.glob(".*.part"):  # by a process that was killed while it wrote
+        """Hold the folder for this process, and remove what a killed one has left half-written."""
+        with hold(self.path):
+            for left in self.path.glob(".*.part"):
                 left.unlink(missing_ok=True)
             yield
-        finally:
-            lock.release()
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""

@@ -105,7 +105,8 @@ class WandB(Tracker):
         self.folder.mkdir(parents=True, exist_ok=True)
         mode = os.environ.get("WANDB_MODE", "offline")
         project = os.environ.get("WANDB_PROJECT", "handful")
-        which = {"name": name, "id": self.kept_id(name, epoch), "resume": "allow"}
+        kept = self.kept_id(name, epoch)
+        which = {"name": name} if kept is None else {"name": name, "id": kept, "resume": "allow"}
         self.run = self.library.init(project=project, dir=self.folder, config=config, mode=mode, **which)
         self.keep_id(name, self.run.id)
 
