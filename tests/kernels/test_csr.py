@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.kernels import csr
+from handful.kernels.csr import class_edges
 
 
 @st.composite
@@ -113,3 +114,17 @@ def test_the_transpose_in_plain_torch_is_the_same() -> None:
         mine = csr.transpose_torch(torch.from_numpy(indptr), torch.from_numpy(indices), cols)
         for tensor, array in zip(mine, csr.transpose(indptr, indices, cols, with_order=True), strict=True):
             assert np.array_equal(tensor.numpy(), array)
+
+
+@given(st.integers(1, 12), st.integers(0, 40), st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None)
+def test_edges_by_class_against_a_count_over_the_edge_list(n: int, m: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, cols = rng.integers(0, n, (2, m))
+    y = rng.integers(-1, 3, n)
+    indptr, indices, _ = csr.coo_to_csr(rows, cols, n, n)
+    known = (y[rows] >= 0) & (y[cols] >= 0)
+    inside, ends = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    class_edges(indptr, indices, y, inside, ends)
+    assert ends.tolist() == [(known & (y[rows] == k)).sum() for k in range(3)]
+    assert inside.tolist() == [(known & (y[rows] == k) & (y[cols] == k)).sum() for k in range(3)]

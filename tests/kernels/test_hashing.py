@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from handful.kernels import hashing
+from handful.kernels.hashing import below, mix, uniform_torch
 from handful.kernels.threads import get_threads, set_threads
 from handful.random import derived_seed
 
@@ -124,3 +125,24 @@ def test_threshold_drops_the_share_p(p: float) -> None:
 def test_threshold_at_the_ends() -> None:
     assert hashing.threshold(0.0) == 0
     assert hashing.threshold(1.0) == 2**32 - 1
+
+
+def test_mix_is_splitmix64() -> None:
+    """The published first outputs of SplitMix64 for seed 0: its state is the golden ratio times the call's number."""
+    assert [int(mix(0, k)) for k in (1, 2, 3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+def test_uniform_is_uniform_and_the_same_in_torch() -> None:
+    for key in (0, 12345, 2**63 + 11):
+        counters = np.concatenate([np.arange(20_000), [2**31 + 5, 2**40]])
+        values = np.array([hashing.uniform(np.uint64(key), c) for c in counters])
+        assert values.min() >= 0
+        assert values.max() < 1
+        histogram = np.histogram(values, 20, (0, 1))[0]
+        assert ((histogram - 1000) ** 2 / 1000).sum() < 50  # chi square, 19 degrees of freedom
+        assert np.array_equal(values, uniform_torch(key, torch.from_numpy(counters)).numpy())
+
+
+def test_below_reaches_every_value_and_no_other() -> None:
+    for bound in (1, 2, 3, 7):
+        assert {below(9, k, bound) for k in range(500)} == set(range(bound))

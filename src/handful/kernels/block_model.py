@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.buckets import sort_rows
-from handful.kernels.counter import below, mix, uniform
+from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
 Array = np.ndarray

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.counter import mix
+from handful.kernels.hashing import mix
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
 
 Array = np.ndarray

@@ -193,3 +193,16 @@ def row_of_edge(indptr: IntArray) -> IntArray:
     out = np.empty(int(indptr[-1]), np.int64)
     _expand(indptr, out)
     return out
+
+
+@kernel
+def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> None:
+    """Count the edges of a CSR by the class of their target: in ``inside`` those that join two nodes of the class, in
+    ``ends`` all that join two known labels."""
+    for v in range(indptr.shape[0] - 1):
+        if y[v] < 0:
+            continue
+        for e in range(indptr[v], indptr[v + 1]):
+            other = y[indices[e]]
+            ends[y[v]] += other >= 0
+            inside[y[v]] += other == y[v]

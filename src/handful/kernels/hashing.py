@@ -2,6 +2,9 @@
 
 A row's 64-bit key is the splitmix64 finaliser of seed and row; a column mixes the two halves of the key with its number
 through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be computed alone.
+
+``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread may draw any of them in
+any order. ``mix`` is the output function of SplitMix64; torch has the same numbers in ``uniform_torch``.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ MIX32 = (0x7FEB352D, 0x846CA68B)
 
 _GOLDEN, _MIX_A, _MIX_B = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
 _WEYL, _MIX32_A, _MIX32_B = np.uint32(WEYL), np.uint32(MIX32[0]), np.uint32(MIX32[1])
+_UNIT = 2.0**-53
 
 
 @kernel
@@ -141,3 +145,27 @@ def threshold(p: float) -> int:
 def scale(p: float) -> float:
     """What a kept element is multiplied by; nothing is kept where p is 1."""
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
+
+
+@kernel
+def mix(key: int, counter: int) -> Any:
+    """64 random bits for this key and counter; they serve as a key in turn."""
+    return mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
+
+
+@kernel
+def uniform(key: int, counter: int) -> float:
+    """A float64 in [0, 1)."""
+    return float(mix(key, counter) >> np.uint64(11)) * _UNIT
+
+
+@kernel
+def below(key: int, counter: int, bound: int) -> int:
+    """An integer in [0, bound)."""
+    return int(uniform(key, counter) * bound)
+
+
+def uniform_torch(key: int, counter: Tensor) -> Tensor:
+    """``uniform`` for every counter (int64); float64."""
+    bits = mix64_torch(counter * signed(GOLDEN) + signed(key))
+    return shift(bits, 11).to(torch.float64) * _UNIT

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.counter import below, mix, uniform
+from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.neighbors import slot
 from handful.kernels.threads import even_ranges, kernel, run
 

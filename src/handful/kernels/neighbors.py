@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.counter import below, mix
-from handful.kernels.hashing import GOLDEN
+from handful.kernels.hashing import GOLDEN, below, mix
 from handful.kernels.threads import kernel
 
 

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.kernels.aggregate import result_dtype, spmm
-from handful.kernels.dispatch import backend
+from handful.kernels.dispatch import backend, twin_gradients
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.threads import even_ranges
-from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
 PIECES = 32

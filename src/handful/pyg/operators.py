@@ -18,8 +18,8 @@ from torch import Tensor
 from handful.errors import HandfulError
 from handful.kernels.csr import row_of_edge
 from handful.kernels.hop import NODE, TREE
-from handful.kernels.node2vec import walks
 from handful.kernels.threads import get_threads
+from handful.kernels.walks import walk
 from handful.pyg.sampling import Relation, Sampled, Strategy, induced, layered, sample
 
 EdgeType = tuple[str, str, str]
@@ -325,7 +325,7 @@ def subgraph(
 
 
 def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
-    """``(seeds, walk_length + 1)``: node2vec's walks; see ``handful.kernels.node2vec.walks``.
+    """``(seeds, walk_length + 1)``: node2vec's walks; see ``handful.kernels.walks.walk``.
 
     >>> random_walk(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2]), torch.tensor([0]), 3)
     tensor([[0, 1, 2, 2]])
@@ -335,7 +335,7 @@ def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: 
     if walk_length < 0:
         raise OperatorError(f"a walk has 0 steps or more, got {walk_length}")
     arrays = _rowptr(rowptr, seed.dtype), _ints("col", col, seed.dtype), _seeds(seed, len(rowptr) - 1)
-    return _tensor(_checked(walks, *arrays, walk_length, p, q, _key()), seed.dtype)
+    return _tensor(_checked(walk, *arrays, walk_length, _key(), p, q), seed.dtype)
 
 
 def metis(

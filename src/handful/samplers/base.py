@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from operator import index
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
 
 import numpy as np
 from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, make_batch
-from handful.errors import SamplerError, unknown
+from handful.errors import HandfulError, SamplerError, unknown
 from handful.graph import Graph
+from handful.kernels.threads import get_threads, run
+from handful.settings import checked
 
 
 class Deal(NamedTuple):
@@ -172,3 +175,58 @@ def make_sampler(name: str, **options: Any) -> Sampler:
             why = unknown("option", option, known) if known else f"it has no options, got '{option}'"
             raise SamplerError(f"sampler '{name}': {why}")
     return cls(**options)
+
+
+T = TypeVar("T")
+
+
+def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
+    """``nodes`` in pieces of ``size``; the last one is what is left.
+
+    >>> [chunk.tolist() for chunk in in_chunks(np.arange(5), 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    return [nodes[lo : lo + size] for lo in range(0, len(nodes), size)]
+
+
+def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
+    """``draw(step)`` for every step in order, as many steps at once as there are threads.
+
+    >>> list(in_order(lambda step: step * step, 4))
+    [0, 1, 4, 9]
+    """
+    threads = get_threads()
+    for lo in range(0, steps, threads):
+        yield from run(lambda step, _: draw(step), [(k, k + 1) for k in range(lo, min(lo + threads, steps))])
+
+
+def take_types(sampler: Any) -> None:
+    """Give the options of a sampler the plain types that they are declared with, or refuse them."""
+    for name, hint in get_type_hints(type(sampler)).items():
+        if hint in (bool, int, float, int | None, float | None) and name in sampler.__dataclass_fields__:
+            try:
+                object.__setattr__(sampler, name, checked(name, getattr(sampler, name), hint))
+            except HandfulError as error:
+                raise SamplerError(f"sampler '{sampler.name}': {error}") from None
+
+
+def at_least(least: int, **options: Any) -> None:
+    """Refuse an option that is not a whole number from ``least`` on."""
+    for name, value in options.items():
+        try:
+            enough = least <= index(value) < 2**31
+        except TypeError:
+            enough = False
+        if not enough:
+            raise SamplerError(f"{name} must be a whole number, at least {least}, got {value!r:.60}")
+
+
+def whole_numbers(name: str, values: int | Iterable[Any]) -> tuple[int, ...]:
+    """One whole number, or several in whatever sequence they come, as a tuple."""
+    try:
+        numbers = tuple(index(v) for v in (values if isinstance(values, Iterable) else (values,)))
+    except TypeError:
+        numbers = ()
+    if not numbers or not all(abs(number) < 2**31 for number in numbers):
+        raise SamplerError(f"{name} takes whole numbers, one for each hop, got {values!r:.60}")
+    return numbers

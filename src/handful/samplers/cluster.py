@@ -21,9 +21,8 @@ from handful.errors import SamplerError
 from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, register
+from handful.samplers.base import Deal, Sampler, at_least, register, take_types
 from handful.samplers.induced import induced_parts, part_dtype
-from handful.samplers.options import at_least, take_types
 
 _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 

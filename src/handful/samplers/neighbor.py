@@ -15,9 +15,7 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.neighbors import Neighborhood, sample
 from handful.random import derived_seed, generator
-from handful.samplers.base import Sampler, register
-from handful.samplers.chunks import in_chunks, in_order
-from handful.samplers.options import at_least, take_types, whole_numbers
+from handful.samplers.base import Sampler, at_least, in_chunks, in_order, register, take_types, whole_numbers
 from handful.trim import trim
 
 

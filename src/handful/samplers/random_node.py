@@ -13,13 +13,12 @@ from handful.adjacency import Adjacency
 from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.kernels.deal import counts, of_rank
 from handful.kernels.dispatch import backend
+from handful.kernels.subgraph import counts, of_rank
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, register
+from handful.samplers.base import Deal, Sampler, at_least, register, take_types
 from handful.samplers.hubs import Hubs, checked_hubs, expected_share, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
-from handful.samplers.options import at_least, take_types
 
 
 @register("rns")

@@ -17,9 +17,8 @@ from handful.kernels.csr import row_of_edge
 from handful.kernels.subgraph import induced
 from handful.kernels.walks import walk
 from handful.random import derived_seed, generator
-from handful.samplers.base import Sampler, register
+from handful.samplers.base import Sampler, at_least, register, take_types
 from handful.samplers.induced import induced_adjacency
-from handful.samplers.options import at_least, take_types
 
 MOST_VISITS = 1 << 28
 """Of one step, which keeps them all."""

@@ -29,7 +29,7 @@ from handful.errors import HandfulError
 from handful.graph import Graph
 from handful.kernels import memory
 from handful.kernels.csr import index_dtype
-from handful.kernels.rows import put_rows
+from handful.kernels.gather import put_rows
 from handful.kernels.subgraph import BLOCK, Codes, coded, cut, grouped, members, part_csr, row_blocks
 from handful.samplers.ahead import run_ahead
 from handful.samplers.base import Deal

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from handful.graph import MASKS, Graph
-from handful.kernels.homophily import class_edges
+from handful.kernels.csr import class_edges
 from handful.random import generator
 from handful.theory.structure import part_structure
 

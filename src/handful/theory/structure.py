@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.graph import Graph
-from handful.kernels.homophily import same_label_edges
+from handful.kernels.csr import class_edges
 from handful.kernels.traverse import components, sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
@@ -52,8 +52,9 @@ def edge_homophily(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None
     """
     if y is None:
         return float("nan")
-    same, known = same_label_edges(indptr, indices, y)
-    return same / known if known else float("nan")
+    inside, known = (np.zeros(int(y.max(initial=-1)) + 1, np.int64) for _ in range(2))
+    class_edges(indptr, indices, y, inside, known)
+    return float(inside.sum() / known.sum()) if known.any() else float("nan")
 
 
 def part_structure(
