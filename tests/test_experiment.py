@@ -91,7 +91,7 @@ def experiments(draw: st.DrawFn, model: str, sampler: str) -> hf.Experiment:
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(data=st.data())
 @pytest.mark.parametrize(
     ("model", "sampler"),
