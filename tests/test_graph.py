@@ -51,7 +51,7 @@ def dense_of(graph: Graph, values: torch.Tensor | None = None) -> np.ndarray:
 # -- making ---------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists())
 def test_the_csr_holds_every_edge_with_its_weight(case: tuple[int, np.ndarray, np.ndarray]) -> None:
     n, edges, weights = case
@@ -66,7 +66,7 @@ def test_the_csr_holds_every_edge_with_its_weight(case: tuple[int, np.ndarray, n
     assert (graph.num_nodes, graph.num_edges) == (n, edges.shape[1])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists())
 def test_undirected_is_found_out(case: tuple[int, np.ndarray, np.ndarray]) -> None:
     n, edges, _ = case
@@ -74,7 +74,7 @@ def test_undirected_is_found_out(case: tuple[int, np.ndarray, np.ndarray]) -> No
     assert Graph.from_edge_index(edges, n).undirected == bool((matrix == matrix.T).all())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists())
 def test_simplifying(case: tuple[int, np.ndarray, np.ndarray]) -> None:
     n, edges, weights = case
@@ -93,7 +93,7 @@ def test_simplifying(case: tuple[int, np.ndarray, np.ndarray]) -> None:
         assert torch.equal(checked.indices, simple.indices)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists(), st.booleans())
 def test_to_undirected(case: tuple[int, np.ndarray, np.ndarray], weighted: bool) -> None:
     n, edges, weights = case

@@ -77,7 +77,7 @@ class _NodeEstimator:
             **(dict(self.settings or {}) | given),
         )
         self.runs_, self.sampler_ = asked.run(graph=graph).runs, asked.sampler
-        self.models_ = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
+        self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
         self.kind_ = graph.kind
@@ -229,7 +229,8 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:
             raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
-        return class_names(graph)[graph.y.numpy()]
+        names: np.ndarray = class_names(graph)[graph.y.numpy()]
+        return names
 
 
 class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -453,8 +453,9 @@ class Graph:
 
     def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, weight: Tensor | None, undirected: Any) -> Graph:
         """The same nodes with other edges, which are known to be right."""
-        edges = {"indptr": torch.from_numpy(indptr), "indices": torch.from_numpy(indices), "edge_weight": weight}
-        return replace(self, **edges, undirected=undirected).to(self.device)
+        topology = torch.from_numpy(indptr), torch.from_numpy(indices)
+        out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=undirected)
+        return out.to(self.device)
 
     def to_undirected(self) -> Graph:
         """The graph with the reverse of every edge added, and repeated edges merged.

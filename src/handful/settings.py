@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
+from operator import index
 from types import UnionType
 from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
@@ -102,20 +103,20 @@ def checked(name: str, value: Any, hint: Any) -> Any:
 
 
 def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """One whole number or several, as a tuple; several may be a text, separated by commas."""
-    given = value.split(",") if isinstance(value, str) else [value] if isinstance(value, Integral) else value
+    """One whole number, or several in whatever sequence or text with commas they come, as a tuple."""
     with suppress(TypeError, ValueError):
-        if isinstance(given, Sequence) and not any(isinstance(one, bool | float) for one in given):
-            numbers = tuple(int(one) for one in given)
-            if numbers and all(abs(number) < 2**31 for number in numbers):
-                return numbers
+        given = [int(one) for one in value.split(",")] if isinstance(value, str) else value
+        numbers = tuple(index(one) for one in (given if isinstance(given, Iterable) else (given,)))
+        if numbers and all(abs(number) < 2**31 for number in numbers):
+            return numbers
     raise HandfulError(f"{name} must be whole numbers, one for each hop, got {value!r:.60}")
 
 
-def check_fields(record: Any) -> None:
-    """Give the fields of a frozen dataclass the plain types that they are declared with, or refuse them."""
-    for name, hint in get_type_hints(type(record), include_extras=True).items():
-        object.__setattr__(record, name, checked(name, getattr(record, name), hint))
+def check_fields(record: Any, without: tuple[str, ...] = ()) -> None:
+    """Give the fields of a frozen dataclass, but for some, the plain types that they declare, or refuse them."""
+    hints = get_type_hints(type(record), include_extras=True)
+    for name in (f.name for f in fields(record) if f.name not in without):
+        object.__setattr__(record, name, checked(name, getattr(record, name), hints[name]))
 
 
 @dataclass(frozen=True)

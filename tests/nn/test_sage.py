@@ -17,16 +17,16 @@ from small import dense, dense_mean
 
 def operands(adj: Adjacency) -> tuple[Tensor, ...]:
     gen = torch.Generator().manual_seed(0)
-    shapes = ((adj.num_sources, 4), (3, 4), (3, 4), (3,))
+    shapes = ((adj.num_sources, 3), (2, 3), (2, 3), (2,))
     return tuple(torch.randn(s, dtype=torch.float64, generator=gen, requires_grad=True) for s in shapes)
 
 
 @pytest.fixture(params=["square", "directed", "weighted", "rectangle"])
 def adj(request: pytest.FixtureRequest) -> Adjacency:
     kind = request.param
-    graph = make_graph(12, degree=2, undirected=kind != "directed", weighted=kind == "weighted")
+    graph = make_graph(8, degree=2, undirected=kind != "directed", weighted=kind == "weighted")
     whole = full_adjacency(graph)
-    return whole if kind != "rectangle" else whole.rows(3, 8)
+    return whole if kind != "rectangle" else whole.rows(3, 7)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -44,7 +44,7 @@ def test_a_lean_convolution_is_the_plain_one(adj: Adjacency) -> None:
     """Its input comes in pieces, here of a product, and gets its gradient piece by piece."""
     h, *weights = operands(adj)
     adj = replace(adj, offset=0)
-    below = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    below = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
     plain = convolution(h.detach() @ below, *weights, adj, False)
     lean = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)
     torch.testing.assert_close(lean, plain)

@@ -335,7 +335,7 @@ def test_a_part_without_training_nodes_has_no_targets(graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"parts": 0}, "parts must be a whole number, at least 1"),
+        ({"parts": 0}, "parts must lie in"),
         ({"parts": 4.0}, "parts must be a whole number, got 4.0"),
         ({"fraction": 0.0}, "fraction must lie in"),
         ({"fraction": 1.5}, "fraction must lie in"),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from operator import index
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -17,7 +16,9 @@ from handful.batch import Batch, Sample, make_batch
 from handful.errors import HandfulError, SamplerError, unknown
 from handful.graph import Graph
 from handful.kernels.threads import get_threads, run
-from handful.settings import checked
+from handful.settings import Range, check_fields
+
+Size = Annotated[int, Range(1, 2**31 - 1)]
 
 
 class Deal(NamedTuple):
@@ -200,33 +201,9 @@ def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
         yield from run(lambda step, _: draw(step), [(k, k + 1) for k in range(lo, min(lo + threads, steps))])
 
 
-def take_types(sampler: Any) -> None:
-    """Give the options of a sampler the plain types that they are declared with, or refuse them."""
-    for name, hint in get_type_hints(type(sampler)).items():
-        if hint in (bool, int, float, int | None, float | None) and name in sampler.__dataclass_fields__:
-            try:
-                object.__setattr__(sampler, name, checked(name, getattr(sampler, name), hint))
-            except HandfulError as error:
-                raise SamplerError(f"sampler '{sampler.name}': {error}") from None
-
-
-def at_least(least: int, **options: Any) -> None:
-    """Refuse an option that is not a whole number from ``least`` on."""
-    for name, value in options.items():
-        try:
-            enough = least <= index(value) < 2**31
-        except TypeError:
-            enough = False
-        if not enough:
-            raise SamplerError(f"{name} must be a whole number, at least {least}, got {value!r:.60}")
-
-
-def whole_numbers(name: str, values: int | Iterable[Any]) -> tuple[int, ...]:
-    """One whole number, or several in whatever sequence they come, as a tuple."""
+def check_options(sampler: Sampler, without: tuple[str, ...] = ()) -> None:
+    """Give the options of a sampler, but for some, the plain types that they are declared with, or refuse them."""
     try:
-        numbers = tuple(index(v) for v in (values if isinstance(values, Iterable) else (values,)))
-    except TypeError:
-        numbers = ()
-    if not numbers or not all(abs(number) < 2**31 for number in numbers):
-        raise SamplerError(f"{name} takes whole numbers, one for each hop, got {values!r:.60}")
-    return numbers
+        check_fields(sampler, without)
+    except HandfulError as error:
+        raise SamplerError(f"sampler '{sampler.name}': {error}") from None

@@ -21,7 +21,7 @@ from handful.errors import SamplerError
 from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, at_least, register, take_types
+from handful.samplers.base import Deal, Sampler, Size, check_options, register
 from handful.samplers.induced import induced_parts, part_dtype
 
 _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
@@ -46,12 +46,11 @@ class Clusters(Sampler):
     100
     """
 
-    clusters: int = 200
-    per_batch: int = 20
+    clusters: Size = 200
+    per_batch: Size = 20
 
     def __post_init__(self) -> None:
-        take_types(self)
-        at_least(1, clusters=self.clusters, per_batch=self.per_batch)
+        check_options(self)
         if self.per_batch > self.clusters:
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -16,9 +17,10 @@ from handful.graph import Graph
 from handful.kernels.dispatch import backend
 from handful.kernels.subgraph import counts, of_rank
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, at_least, register, take_types
+from handful.samplers.base import Deal, Sampler, Size, check_options, register
 from handful.samplers.hubs import Hubs, checked_hubs, expected_share, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
+from handful.settings import Range
 
 
 @register("rns")
@@ -49,18 +51,15 @@ class RandomNodes(Sampler):
     [41, 40, 39]
     """
 
-    parts: int = 4
+    parts: Size = 4
     drop_last: bool = False
     stratify: bool = False
-    fraction: float | None = None
+    fraction: Annotated[float, Range(0, 1, open_low=True)] | None = None
     hubs: Hubs | None = None
 
     def __post_init__(self) -> None:
-        take_types(self)
-        at_least(1, parts=self.parts)
+        check_options(self, without=("hubs",))
         object.__setattr__(self, "hubs", checked_hubs(self.hubs))
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise SamplerError(f"fraction must lie in (0, 1], got {self.fraction}")
         if self.fraction is not None and (self.drop_last or self.stratify):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
 
