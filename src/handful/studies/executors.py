@@ -23,6 +23,8 @@ from handful.kernels.threads import get_threads
 
 EXECUTORS = ("local", "ray")
 ERRORS = "stderr.txt"
+DIVERGED = 3
+"""The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
 RETRIES = 3
 """How often Ray starts a job again whose machine was lost."""
 LOST_SECONDS = 60.0
