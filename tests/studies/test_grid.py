@@ -45,6 +45,8 @@ def test_the_least_error_is_the_best() -> None:
     table = grid(FOUR, metric="mae").crossed("T", "", best_in="column")
     assert [[cell.rank for cell in row[1:]] for row in table.rows] == [[1, 2], [2, 1]]
     assert table.rows[1][1].text == "0.6 ± 0"
+    broken = grid({("full", ""): [0.5], ("rns", ""): [0.6], ("saint", ""): None}, metric="mae")
+    assert broken.ranks(broken.entries) == {"full-": 1, "rns-": 2, "saint-": 0}
 
 
 def test_what_failed_or_is_not_there() -> None:

@@ -121,7 +121,7 @@ SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
-    """The scale for this budget, which is not ``paper``."""
+    """The scale for this budget."""
     return SMOKE if request.budget == "smoke" else laptop
 
 

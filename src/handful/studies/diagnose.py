@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -182,12 +183,10 @@ def implicit(request: Request) -> Finding:
     """
     amount = AMOUNT.get(request.budget) or presets.protocol("fig:implicit_reg_all_metrics")
     experiments = [benchmark(request, request.graph_or("ogbn-arxiv"), name, SCALE) for name in SAMPLERS]
-    total, done = amount["seeds"] * len(SAMPLERS), 0
+    total, done = amount["seeds"] * len(SAMPLERS), count(1)
 
     def report(sampler: Sampler) -> None:
-        nonlocal done
-        done += 1
-        request.report(done, total, title(sampler.name))
+        request.report(next(done), total, title(sampler.name))
 
     request.report(0, total, title(SAMPLERS[0]))
     samplers = [experiment.sampler for experiment in experiments]

@@ -174,23 +174,20 @@ class Grid:
         """1 and 2 for the best two of some jobs."""
         if not measure.ranked:
             return {}
-        known = [job for job in jobs if mean_of(self.value(job, measure.key)) is not None]
-        highest = measure.of_metric and bool(known) and self.outcomes[known[0]].metric.higher_is_better
-        return dict(
-            zip(known, best_two([mean_of(self.value(job, measure.key)) for job in known], highest), strict=True)
-        )
+        values = {job: mean_of(self.value(job, measure.key)) for job in jobs}
+        highest = measure.of_metric and all(self.outcomes[job].metric.higher_is_better for job in values)
+        return dict(zip(values, best_two(list(values.values()), highest), strict=True))
 
     def cell(self, job: str | None, measure: Measure = TEST, rank: int = 0) -> Cell:
         """One entry of a table."""
         if job is None:
             return Cell("")
-        value, metric = self.value(job, measure.key), self.outcomes[job].metric
+        value = self.value(job, measure.key)
         if value is None:
             return Cell("failed" if measure.of_metric else "")
         if measure.of_metric:
-            return Cell(metric.text(value), rank)
-        mean = mean_of(value)
-        return Cell("–" if mean is None else measure.text(mean), rank)
+            return Cell(self.outcomes[job].metric.text(value), rank)
+        return Cell("–" if (mean := mean_of(value)) is None else measure.text(mean), rank)
 
     def crossed(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
         """The test metric of all rows by all columns, the best of each row or column marked.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +162,8 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
         with suppress(RunError):  # what is wrong, the job itself will say
             lines = run.lines()
         if lines:
-            done += int(lines[-1]["epoch"])
-            word, val = f"seed {seed}", lines[-1]["val"]
-            with suppress(RunError):
-                metric = METRICS[read_config(run.config)["data"]["metric"]]
-                word += f", val {metric.text(nan if val is None else val)}"
+            done, val = done + int(lines[-1]["epoch"]), lines[-1]["val"]
+            word = f"seed {seed}" if val is None else f"seed {seed}, val {val:.4g}"
     return done, word
 
 

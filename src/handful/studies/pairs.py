@@ -71,7 +71,7 @@ def graphland(request: Request) -> Finding:
             f"{name} {split.upper()}",
             method,
             paper=paper_number("tab:graphland_rns", name, split, method),
-            facts={"dataset": name, "split": split, "method": method},
+            facts={"dataset": name, "metric": sources()[name].metric, "split": split, "method": method},
         )
         for name in known
         for split in SPLITS

@@ -132,8 +132,7 @@ def batch_size(request: Request) -> Finding:
 
     One model, one budget of epochs, so that all samplers of a column take about as many steps too.
     """
-    scale = BATCH_SCALE if request.budget == "paper" else scaled(request, BATCH_SCALE)
-    base = asked(request, small(request.graph or "debian", "full", scale))
+    base = asked(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
     data = base.load(request.seeds[0])
     sizes = {count: f"{len(data.train_nodes) / count:,.0f} targets" for count in STEPS[request.budget]}
     entries = {}

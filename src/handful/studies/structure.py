@@ -70,13 +70,11 @@ def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph:
 def conclude(rows: Sequence[dict[str, Any]]) -> str:
     """How far the graph falls apart between the smallest and the largest m."""
     ends = (min(rows, key=lambda row: row["m"]), max(rows, key=lambda row: row["m"]))
-    share, degree = (
-        [f"{row[name]['mean'] / (row['nodes']['mean'] if per else 1):{form}}" for row in ends]
-        for name, per, form in (("largest_component", True, ".0%"), ("average_degree", False, ".2g"))
-    )
+    (m, most), degree = (row["m"] for row in ends), [row["average_degree"]["mean"] for row in ends]
+    share = [row["largest_component"]["mean"] / row["nodes"]["mean"] for row in ends]
     return (
-        f"From m = {ends[0]['m']} to {ends[1]['m']} the average degree goes from {degree[0]} to {degree[1]}, and the "
-        f"largest component from {share[0]} to {share[1]} of the nodes of a part."
+        f"From m = {m} to {most} the average degree goes from {degree[0]:.2g} to {degree[1]:.2g}, and the largest "
+        f"component from {share[0]:.0%} to {share[1]:.0%} of the nodes of a part."
     )
 
 

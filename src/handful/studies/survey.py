@@ -109,7 +109,7 @@ def planned(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         known = {"name": case.label, "graph": case.graph, "split": case.split, "nodes": graph.num_nodes}
         for method, sampler in samplers_for(graph, scale.layers).items():
             job = asked(request, Experiment(case.graph, split=case.split, sampler=sampler, **how))
-            facts = {**known, "edges": graph.num_edges, "method": method}
+            facts = {**known, "edges": graph.num_edges, "metric": graph.metric, "method": method}
             stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
             entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts=facts)
     if not entries:

@@ -179,6 +179,7 @@ COSTS = {
     "prepare_seconds": ("Prepared (s)", "{:.1f}"),
     "epoch_seconds": ("Seconds per epoch", "{:.2f}"),
 }
+"""Fields of ``Run`` by the head and the form of their column."""
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:

@@ -30,9 +30,8 @@ from handful.graph import Graph
 from handful.random import derived_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.executors import Executor, Job, Local
+from handful.studies.executors import DIVERGED, Executor, Job, Local
 from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
-from handful.studies.worker import DIVERGED
 from handful.training import Callback, Loop
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_json, write_config

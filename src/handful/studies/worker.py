@@ -19,11 +19,10 @@ from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.kernels.threads import set_threads
 from handful.samplers import make_sampler
+from handful.studies.executors import DIVERGED
 from handful.training import Callback, Loop
 from handful.training.record import read_config
 
-DIVERGED = 3
-"""The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
 FEW = 64
 """Nodes of the graph that ``warm_up`` trains on."""
 SMALL: dict[str, dict[str, Any]] = {
