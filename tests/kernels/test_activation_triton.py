@@ -112,4 +112,4 @@ def _fill(seed, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore
 def test_the_bits_are_those_of_the_cpu(seed: int) -> None:
     out = torch.empty(64, 32, dtype=torch.int64)
     _fill[(1,)](activation_triton.seed_of(seed, out), out, 64, 32)
-    assert torch.equal(out, hashing.bits(seed, 64, 32))
+    assert torch.equal(out, hashing.bits_torch(seed, 64, 32, "cpu").long() & 0xFFFFFFFF)

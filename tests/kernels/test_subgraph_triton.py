@@ -28,7 +28,7 @@ def same(ours: tuple[torch.Tensor, ...], theirs: tuple[np.ndarray, ...]) -> None
         assert mine.numpy().dtype == expected.dtype
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     degrees=DEGREES, m=st.integers(1, 4), with_edges=st.booleans(), with_hubs=st.booleans(),
     kind=st.sampled_from([np.uint8, np.uint16, np.int32]), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000),
@@ -52,7 +52,7 @@ def test_the_parts_are_those_of_the_cpu(
         same(ours[: 3 + with_edges], expected[: 3 + with_edges])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(degrees=DEGREES, with_edges=st.booleans(), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000))
 def test_some_nodes_induce_what_they_do_on_the_cpu(degrees: list[int], with_edges: bool, chunk: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -280,7 +280,7 @@ def mix64(z):
 
 @triton.jit
 def bits(seed, rows, cols):
-    """uint32 ``(rows, cols)``: the random bits of ``hashing.bits``; ``seed`` points to an int64."""
+    """uint32 ``(rows, cols)``: the random bits of ``hashing.column_bits``; ``seed`` points to an int64."""
     start = mix64(tl.load(seed).to(tl.uint64, bitcast=True))
     key = mix64(start + (rows.to(tl.uint64) + 1) * _GOLDEN)
     low, high = key.to(tl.uint32)[:, None], (key >> 32).to(tl.uint32)[:, None]

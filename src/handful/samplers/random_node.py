@@ -81,13 +81,9 @@ class RandomNodes(Sampler):
         for nodes, adjacency, *_ in self._blocks(graph, seed, epoch):
             yield nodes, adjacency
 
-    def blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int]]:
-        """As ``subgraphs``, and how many of the nodes are the block's own: they come first, helpers after them."""
-        for nodes, adjacency, own, _ in self._blocks(graph, seed, epoch):
-            yield nodes, adjacency, own
-
     def _blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int, int | None]]:
-        """As ``blocks``, and how many of its own are training nodes, where a device would have to be asked for that."""
+        """Of every part its nodes, its edges, how many of the nodes are its own, which come before its helpers, and how
+        many of these are training nodes, where a device would have to be asked for that."""
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return
