@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # The files of these tests alone: to look for the marker in all of them is to import all of them.
 TRITON = $$(grep -rl --include='test_*.py' 'mark\.triton' tests)
 
-.PHONY: setup demo test test-all test-browser fuzz docs wheel lint types format clean
+.PHONY: setup demo test test-all test-browser fuzz bench bench-against docs wheel lint types format clean
 
 setup: $(STAMP)
 
@@ -37,9 +37,9 @@ test: lint types
 	$(BIN)/pytest $(TRITON) -m 'triton and not slow' -n auto --maxprocesses 4 --dist worksteal
 
 test-all: lint types
-	$(BIN)/python -c 'import lightning, mkdocs, wandb' 2>/dev/null || $(INSTALL) -e '.[slow]'
-	$(BIN)/pytest -m ""
-	$(BIN)/pytest $(TRITON) -m triton
+	$(BIN)/python -c 'import lightning, mkdocs, mlflow, ray, wandb' 2>/dev/null || $(INSTALL) -e '.[slow]'
+	$(BIN)/pytest -m "" --hypothesis-profile search -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/pytest $(TRITON) -m triton --hypothesis-profile search -n auto --maxprocesses 4 --dist worksteal
 
 test-browser: setup
 	command -v chromium >/dev/null || apt-get install -y chromium
@@ -51,6 +51,18 @@ docs: setup
 
 fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases 10000
+
+# Paired measurements, one line per commit in benchmarks/history.jsonl.
+bench: setup
+	$(BIN)/python -m benchmarks.record
+
+# `make bench-against 783d0cf` or `make bench-against COMMIT=783d0cf`: the word after the goal is no goal of its own.
+ifeq (bench-against,$(firstword $(MAKECMDGOALS)))
+COMMIT ?= $(word 2,$(MAKECMDGOALS))
+$(eval $(word 2,$(MAKECMDGOALS)):;@:)
+endif
+bench-against: setup
+	$(BIN)/python -m benchmarks.against $(COMMIT)
 
 # The wheel, installed as a user would and used away from the checkout: nothing of it may be missing.
 wheel: setup

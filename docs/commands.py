@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from typer.main import get_command
 
 from handful import cli
+from handful.cli.options import format_value, list_options
 
 MARK = "<!-- commands -->"
 
@@ -21,11 +20,19 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def reference() -> str:
     """All commands in Markdown: what each does, its arguments and options."""
-    for module in iter_modules(cli.__path__):
-        import_module(f"handful.cli.{module.name}")
-    return "\n".join(
-        _section("handful", name, command) for name, command in sorted(get_command(cli.app).commands.items())
-    )
+    cli.import_commands([])
+    sections = [_section("handful", name, command) for name, command in sorted(get_command(cli.app).commands.items())]
+    return "\n".join([*sections, _names()])
+
+
+def _names() -> str:
+    """What ``--set`` takes: the table of ``handful options``."""
+    rows = [
+        f"| `{row['name']}` | {row['of']} | {row['takes']} | `{format_value(row['default'])}` | {row['help']} |"
+        for row in list_options()
+    ]
+    head = ["## Names for --set", "", "`--set name=value`, or `-s`; rare ones also work as `--name value`.", ""]
+    return "\n".join([*head, "| name | of | takes | default | |", "|---|---|---|---|---|", *rows, ""])
 
 
 def _section(path: str, name: str, command: Any) -> str:

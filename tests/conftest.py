@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from graphs import make_graph
 from handful import Graph
@@ -15,6 +16,12 @@ from handful.kernels import linear, memory
 TRITON = "triton"
 """The marker of tests that run Triton's kernels in its interpreter. They have a process of their own."""
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+# No deadline in either: the first example of a kernel compiles it. `make test` draws the same examples every time;
+# `make test-all` searches with new ones.
+settings.register_profile("search", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", settings.get_profile("search"), derandomize=True, database=None)
+settings.load_profile("gate")
 
 
 def pytest_configure(config: pytest.Config) -> None:

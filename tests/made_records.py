@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points
-from handful.report.page import write_finding
 from handful.vocabulary import METHODS, PARTS, STRUCTURE, TERMS, hues, title
 
 SAMPLERS = list(METHODS)
@@ -191,10 +189,3 @@ def findings() -> list[Finding]:
         ),
         Finding("datasets", "The data sets", tables=[table("Sizes")], failed=("web-fraud: not here",)),
     ]
-
-
-def write_everything(folder: Path) -> Path:
-    """A folder with every finding."""
-    for finding in findings():
-        write_finding(finding, folder / finding.name)
-    return folder

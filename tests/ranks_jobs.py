@@ -199,14 +199,14 @@ def talk(folder: Path) -> dict[str, Any]:
     sent = [torch.arange(2 * (me + to), dtype=torch.int32).view(-1, 2) + 100 * me for to in range(size)]
     half = torch.full((2, 3), float(me)).bfloat16()
     with ranks.alone():
-        by_itself = (ranks.rank(), ranks.size(), ranks.gathered(me))
+        by_itself = (ranks.rank(), ranks.size(), ranks.gather(me))
     found = {
-        "told": ranks.told({"rank": me, "none": None}),
-        "tensors": ranks.told_tensors({"half": half, "empty": torch.zeros(0, 2), "one": torch.tensor(me)}),
-        "gathered": ranks.gathered([me, "é"]),
-        "summed": ranks.summed(1.0, me),
+        "told": ranks.broadcast({"rank": me, "none": None}),
+        "tensors": ranks.broadcast_tensors({"half": half, "empty": torch.zeros(0, 2), "one": torch.tensor(me)}),
+        "gathered": ranks.gather([me, "é"]),
+        "summed": ranks.add_up(1.0, me),
         "largest": ranks.largest(me, -me),
-        "exchanged": ranks.exchanged(sent),
+        "exchanged": ranks.exchange(sent),
         "alone": by_itself,
     }
     ranks.PIECE = whole

@@ -85,6 +85,29 @@ def test_the_mean_divides_by_the_sum_of_the_weights(kind: str, weighted: bool) -
     torch.testing.assert_close(adj.mean(x), a @ x / total[:, None], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_with_loops_and_its_gradient_are_the_dense_ones(kind: str, weighted: bool) -> None:
+    adj = make(kind, weighted)
+    x = torch.randn(adj.num_sources, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    a = dense(adj)
+    loops = torch.arange(adj.num_targets)
+    a[loops, loops] += (a[loops, loops] == 0).double()
+    matrix = a / a.sum(1, keepdim=True)
+    # Scales are float32: the division and its sum of at most 4 weights round to 5·2⁻²⁴ of each term.
+    close = {"rtol": 0.0, "atol": 5 * 2**-24 * float((matrix @ x.abs()).max())}
+    mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, expected = adj.mean_with_loops(mine), matrix @ theirs
+    torch.testing.assert_close(out, expected, **close)
+    slope = torch.arange(out.numel(), dtype=torch.float64).view_as(out) / out.numel()
+    (grad,) = torch.autograd.grad(out, mine, slope)
+    (expected_grad,) = torch.autograd.grad(expected, theirs, slope)
+    torch.testing.assert_close(grad, expected_grad, rtol=0.0, atol=5 * 2**-24 * float(matrix.sum(0).max()))
+    if adj.num_targets == adj.num_sources:  # by chunks, as exact inference goes
+        chunks = torch.cat([adj.rows(0, 2).mean_with_loops(x), adj.rows(2, 5).mean_with_loops(x)])
+        torch.testing.assert_close(chunks, expected, **close)
+
+
 def test_the_mean_of_weights_that_sum_to_0_is_0() -> None:
     adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([0, 1, 0]), 2, weight=torch.tensor([0.0, 0.0, 5.0]))
     assert adj.mean(torch.tensor([[1.0], [3.0]])).tolist() == [[0.0], [1.0]]

@@ -53,7 +53,7 @@ def _sorted_weights(graph: Graph) -> np.ndarray:
     return weight[np.lexsort((weight, *graph.edge_index.numpy()))]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(graphs())
 def test_round_trips_of_the_topology(graph: Graph) -> None:
     assert_same_topology(graph, from_pyg(to_pyg(graph)))

@@ -45,16 +45,10 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
     commands = hook("commands")
     text = commands.on_page_markdown("before <!-- commands --> after")
-    for path in Path(cli.__file__).parent.glob("[a-z]*.py"):
-        name = path.stem.rstrip("_")
-        if path.stem not in cli.SHARED:
-            assert re.search(rf"^## handful {name}\b", text, re.MULTILINE), name
-    for part in (
-        "## handful bench loader",
-        "`--epochs`",
-        "handful train GRAPH [OPTIONS]",
-        "`--residual`, `--no-residual`",
-    ):
+    files = {path.stem for path in Path(cli.__file__).parent.glob("[a-z]*.py")} - cli.SHARED
+    for name in {*files, *cli.FILES} - set(cli.FILES.values()):
+        assert re.search(rf"^## handful {name}\b", text, re.MULTILINE), name
+    for part in ("## handful bench loader", "`--epochs`", "handful train GRAPH [OPTIONS]", "| `residual` |"):
         assert part in text
     assert commands.on_page_markdown("see [commands](a.md)") == "see [commands](a.md)"
 

@@ -40,7 +40,7 @@ def graph() -> hf.Graph:
 
 def test_it_is_an_experiment(graph: hf.Graph) -> None:
     classifier = hf.NodeClassifier(**SMALL, seeds=(3, 4)).fit(graph)  # type: ignore[arg-type]
-    asked = hf.Experiment("memory", **SMALL, seeds=(3, 4))  # type: ignore[arg-type]
+    asked = hf.Experiment(**SMALL, seeds=(3, 4))  # type: ignore[arg-type]
     models = [asked.make_model(graph, seed) for seed in asked.seeds]
     for seed, model in zip(asked.seeds, models, strict=True):
         hf.fit(model, graph, asked.sampler, asked.settings, seed=seed)

@@ -51,7 +51,7 @@ def dense_of(graph: Graph, values: torch.Tensor | None = None) -> np.ndarray:
 # -- making ---------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists())
 def test_the_csr_holds_every_edge_with_its_weight(case: tuple[int, np.ndarray, np.ndarray]) -> None:
     n, edges, weights = case
@@ -66,7 +66,7 @@ def test_the_csr_holds_every_edge_with_its_weight(case: tuple[int, np.ndarray, n
     assert (graph.num_nodes, graph.num_edges) == (n, edges.shape[1])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists())
 def test_undirected_is_found_out(case: tuple[int, np.ndarray, np.ndarray]) -> None:
     n, edges, _ = case
@@ -74,7 +74,7 @@ def test_undirected_is_found_out(case: tuple[int, np.ndarray, np.ndarray]) -> No
     assert Graph.from_edge_index(edges, n).undirected == bool((matrix == matrix.T).all())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists())
 def test_simplifying(case: tuple[int, np.ndarray, np.ndarray]) -> None:
     n, edges, weights = case
@@ -93,7 +93,7 @@ def test_simplifying(case: tuple[int, np.ndarray, np.ndarray]) -> None:
         assert torch.equal(checked.indices, simple.indices)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(edge_lists(), st.booleans())
 def test_to_undirected(case: tuple[int, np.ndarray, np.ndarray], weighted: bool) -> None:
     n, edges, weights = case
@@ -259,8 +259,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"train_mask": [0, -1]}, r"train_mask\[1\] is node -1"),
     ({"edge_weight": np.ones(3)}, "edge_weight has 3 values for 4 edges"),
     ({"edge_weight": np.ones((4, 2))}, r"edge_weight must have shape \(4,\)"),
-    ({"edge_weight": [1, 2, np.inf, 1]}, "edge_weight.* is not finite"),
-    ({"edge_weight": [1, 2, -3, 1]}, "edge_weight.* is -3: a weight is how much an edge counts, 0 or more"),
+    ({"edge_weight": [1, 2, np.inf, 1]}, "edge_weight.* is inf"),
+    ({"edge_weight": [1, 2, -3, 1]}, "edge_weight.* is -3: a weight is a finite number, 0 or more"),
     ({"metric": "g1"}, "metric 'g1' is not one for two classes: choose from accuracy"),
     ({"metric": "roc_auc", "num_classes": 3}, "metric 'roc_auc' is not one for 3 classes"),
     ({"metric": "r2"}, "metric 'r2' is not one for two classes"),

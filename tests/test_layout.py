@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts import script
+
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "handful"
 EXEMPT = ("__init__.py", "__main__.py")
@@ -18,3 +20,11 @@ def test_every_module_has_a_test_file_of_its_name(module: Path) -> None:
     wanted = TESTS / module.parent / f"test_{module.stem.removesuffix('_numba').rstrip('_')}.py"
     assert wanted.exists(), f"tests/{wanted.relative_to(TESTS)} is missing"
     assert "def test_" in wanted.read_text(encoding="utf-8"), f"tests/{wanted.relative_to(TESTS)} has no test"
+
+
+def test_the_package_is_no_larger_than_it_may_be() -> None:
+    """To raise a limit is a deliberate line in ``pyproject.toml``."""
+    size = script("size")
+    found, allowed = size.measure(SOURCE), size.limits()
+    assert found.lines <= allowed.lines, f"{found.lines} lines of code: [tool.handful.size] allows {allowed.lines}"
+    assert found.modules <= allowed.modules, f"{found.modules} modules: [tool.handful.size] allows {allowed.modules}"

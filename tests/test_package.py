@@ -56,3 +56,19 @@ def test_help_does_not_wait_for_torch() -> None:
     code = "import sys; sys.argv[1:] = ['--help']\nimport handful.cli\n"
     code += "try: handful.cli.main()\nexcept SystemExit: sys.exit('torch' in sys.modules or 'numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_a_library_user_needs_no_package_of_commands_and_reports() -> None:
+    """Load, train, save, infer and predict where these cannot be imported."""
+    absent = ("jinja2", "typer", "rich", "vl_convert", "optuna", "networkx", "sklearn", "pyarrow", "torch_geometric")
+    code = f"""import sys; sys.modules.update(dict.fromkeys({absent}))
+import tempfile, handful as hf
+with tempfile.TemporaryDirectory() as folder:
+    graph = hf.open_graph(hf.save(hf.load("synthetic?nodes=60&degree=4"), folder + "/graph"))
+    small = {{"hidden": 4, "layers": 2, "epochs": 1}}
+    hf.fit("sage", graph, hf.RandomNodes(2), epochs=1)
+    hf.Experiment(folder + "/graph", **small, seeds=(1,)).run(folder + "/run")
+    hf.open_run(folder + "/run").predict()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -27,10 +27,10 @@ def free_port() -> int:
 def test_one_process_is_all_there_is_unless_others_were_started() -> None:
     with ranks.joined():
         assert (ranks.rank(), ranks.size(), ranks.launched()) == (0, 1, 1)
-        assert ranks.told({"a": 1}) == {"a": 1}
-        assert ranks.gathered(2) == [2]
-        assert ranks.summed(1.5, 2.0) == ranks.largest(1.5, 2.0) == [1.5, 2.0]
-        assert torch.equal(ranks.exchanged([torch.arange(3)])[0], torch.arange(3))
+        assert ranks.broadcast({"a": 1}) == {"a": 1}
+        assert ranks.gather(2) == [2]
+        assert ranks.add_up(1.5, 2.0) == ranks.largest(1.5, 2.0) == [1.5, 2.0]
+        assert torch.equal(ranks.exchange([torch.arange(3)])[0], torch.arange(3))
         assert ranks.share(7) == (0, 7)
         with pytest.raises(HandfulError, match="mine"), ranks.agreed():
             raise HandfulError("mine")

@@ -60,7 +60,7 @@ def test_numbers_become_plain_ones() -> None:
         ({"lr": "0.1"}, "lr must be a finite number, got '0.1'"),
         ({"clip": 0.0}, "clip must be above 0"),
         ({"clip": float("inf")}, "clip must be a finite number"),
-        ({"weight_decay": -0.1}, "weight_decay must not be negative"),
+        ({"weight_decay": -0.1}, "weight_decay must be at least 0"),
         ({"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
         ({"update": "batch"}, "update must be step or epoch, got 'batch'"),
         ({"precision": "fp16"}, "precision must be fp32 or bf16"),

@@ -20,7 +20,7 @@ from triton.compiler import ASTSource
 from triton.runtime import JITFunction
 
 from handful.adjacency import Adjacency
-from handful.kernels import activation, aggregate_triton, gather_triton, reach_triton, subgraph_triton
+from handful.kernels import activation, aggregate_triton, subgraph_triton
 from handful.kernels.attention import attention
 from handful.kernels.dispatch import use
 
@@ -86,16 +86,16 @@ def main(names: list[str]) -> None:
                 attention(adj, x.view(2, 2, 48), x[:, :2], x[:, 2:4]),
             ):
                 out.sum().backward()
-        gather_triton.gather(x.detach(), torch.tensor([1]))
+        aggregate_triton.gather(x.detach(), torch.tensor([1]))
     part, hub = torch.zeros(2, dtype=torch.uint8), torch.tensor([1])
     for weighted, hubs in ((False, None), (True, None), (True, hub), (False, torch.tensor([0, 1]))):
         list(subgraph_triton.parts(indptr, indices, part, 2, weighted, hubs))
     subgraph_triton.induced(indptr, indices, hub)
-    reach_triton.spread(indptr, indices, torch.zeros(2, dtype=torch.int32), 2)
+    subgraph_triton.spread(indptr, indices, torch.zeros(2, dtype=torch.int32), 2)
     long = torch.tensor([0, len(indices)])  # a graph of one node: what is 1 is compiled as a constant
     aggregate_triton.spmm(long, indices, None, None, None, torch.zeros(1, 96))
     list(subgraph_triton.parts(long, indices, part[:1], 1, False, None))
-    reach_triton.spread(long, indices, torch.zeros(1, dtype=torch.int32), 1)
+    subgraph_triton.spread(long, indices, torch.zeros(1, dtype=torch.int32), 1)
     print(json.dumps({"kernels": sorted(kernels), "compiled": compiled}))
 
 

@@ -217,10 +217,7 @@ class Adjacency:
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])
         """
-        if self.normalized:
-            return None
-        total = self.row_weight
-        return torch.where(total > 0, 1.0 / total, 0.0)
+        return None if self.normalized else inverse(self.row_weight)
 
     @property
     def row_weight(self) -> Tensor:
@@ -254,15 +251,22 @@ class Adjacency:
     def mean_with_loops(self, x: Tensor) -> Tensor:
         """``mean`` where every target that lacks a self-loop has one, of weight 1; the weighted sum if normalised.
 
+        Without loops in the graph it is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
+
         >>> Adjacency(torch.tensor([0, 1, 1]), torch.tensor([1]), 2).mean_with_loops(torch.tensor([[1.0], [3.0]]))
         tensor([[2.],
                 [3.]])
         """
         if self.normalized:
             return self.matmul(x)
-        scale = 1.0 / (self.degree.to(torch.float32) + self.loop)
+        scale = self.mean_scale_with_loops
         out = self.matmul(x, left=scale)
         return out + (scale * self.loop).to(out.dtype)[:, None] * self.own(x)
+
+    @cached_property
+    def mean_scale_with_loops(self) -> Tensor:
+        """float32 ``(targets,)``, one over the degree with loops, and 0 where that is 0."""
+        return inverse(self.own_degree_with_loops)
 
     @cached_property
     def loop(self) -> Tensor:
@@ -299,9 +303,7 @@ class Adjacency:
     @property
     def own_degree_with_loops(self) -> Tensor:
         """The same for the targets alone, float32 ``(targets,)``."""
-        if self.weight is None or backend(self.device) != "numba":
-            return self.row_weight + self.loop
-        return self.loop.index_add(0, self.edge_index[1], self.weight.to(torch.float32))
+        return self.row_weight + self.loop
 
     @cached_property
     def gcn_scale(self) -> Tensor:
@@ -343,6 +345,15 @@ class Adjacency:
         own_scale = self.own(self.gcn_scale)
         out = self.matmul(x, left=own_scale, right=self.gcn_scale)
         return out + (self.loop * own_scale * own_scale).to(out.dtype)[:, None] * self.own(x)
+
+
+def inverse(total: Tensor) -> Tensor:
+    """1/d, and 0 where d is not positive.
+
+    >>> inverse(torch.tensor([4.0, 0.0]))
+    tensor([0.2500, 0.0000])
+    """
+    return torch.where(total > 0, 1.0 / total, 0.0)
 
 
 def inverse_root(degree: Tensor) -> Tensor:

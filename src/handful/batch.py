@@ -13,7 +13,7 @@ from handful.adjacency import Adjacency
 from handful.errors import SamplerError
 from handful.graph import Graph, fingerprint
 from handful.kernels.gather import gather
-from handful.kernels.transfer import sender
+from handful.kernels.memory import sender
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -49,12 +49,12 @@ def in_words(count: float) -> str:
 
 def anonymous() -> int:
     """The anonymous memory of this process in bytes; 0 where the system does not tell."""
-    return _told(_STATUS).get("RssAnon", 0)
+    return read_sizes().get("RssAnon", 0)
 
 
 def free_memory() -> int | None:
     """The bytes that this process may still take; ``None`` where the system does not tell."""
-    held, found = _told(_STATUS), [free for name, free in _told(_SYSTEM).items() if name == "MemAvailable"]
+    held, found = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
     with suppress(ImportError):  # Windows has no such limits.
         import resource
 
@@ -65,7 +65,7 @@ def free_memory() -> int | None:
     return min(found, default=None)
 
 
-def _told(path: Path) -> dict[str, int]:
+def read_sizes(path: Path = _STATUS) -> dict[str, int]:
     """The lines ``Name: 123 kB`` of a file of the kernel, in bytes; nothing where there is no such file."""
     text = path.read_text() if path.exists() else ""
     return {name: 1024 * int(count) for name, count in re.findall(r"(\w+):\s+(\d+) kB", text)}

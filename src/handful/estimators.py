@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 
 from handful.convert import from_pyg
 from handful.datasets.files import read_graph
@@ -17,21 +16,22 @@ from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph
-from handful.predict import all_values
+from handful.predict import predict
 from handful.samplers import Sampler
-from handful.training.fit import SEED, fit
-from handful.training.inference import embed, infer
+from handful.training.fit import SEED
+from handful.training.inference import embed
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+    from sklearn.metrics import accuracy_score, r2_score
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise HandfulError("the estimators need scikit-learn: pip install 'handful[sklearn]'") from None
 
 
-class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
-    """What classifier and regressor share: parameters, what they take for a graph, and training."""
+class _NodeEstimator:
+    """What classifier and regressor share: parameters, what they take for a graph, training and scores."""
 
     def __init__(
         self,
@@ -64,12 +64,11 @@ class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
         self.seeds = seeds
         self.device = device
 
-    def _experiment(self) -> Experiment:
-        """The experiment that the parameters describe; parameters that are ``None`` have their usual defaults."""
+    def _train(self, graph: Graph) -> Self:
+        """Train one model for each seed; parameters that are ``None`` have the defaults of ``Experiment``."""
         named = ("hidden", "layers", "dropout", "epochs", "lr", "weight_decay")
         given = {name: value for name in named if (value := getattr(self, name)) is not None}
-        return Experiment(
-            "memory",
+        asked = Experiment(
             model=self.model,
             options=self.options,
             sampler=self.sampler,
@@ -77,27 +76,32 @@ class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
             device=self.device,
             **(dict(self.settings or {}) | given),
         )
-
-    def _train(self, graph: Graph) -> None:
-        asked = self._experiment()
-        self.models_, self.runs_, self.sampler_ = [], [], asked.sampler
-        for seed in asked.seeds:
-            model = asked.make_model(graph, seed)
-            run = fit(model, graph, asked.sampler, asked.settings, seed=seed, device=asked.device)
-            self.models_.append(model.to("cpu").eval())
-            self.runs_.append(run)
+        self.runs_, self.sampler_ = asked.run(graph=graph).runs, asked.sampler
+        self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
         self.kind_ = graph.kind
         self.n_iter_ = max(run.epochs for run in self.runs_)
+        return self
+
+    def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, Any]:
+        """The graph that ``X`` is, and ``y``; rows of an array become nodes without edges."""
+        graph = as_graph(X)
+        if graph is not None:
+            return graph, y
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        array, y = validate_data(self, X, y, dtype=np.float32, **checks)
+        if is_classifier(self):
+            check_classification_targets(y)
+        return without_edges(array), y
 
     def _to_predict(self, X: Any) -> Graph:
         check_is_fitted(self)
         schema = getattr(self, "schema_", None)
         graph = as_graph(X, schema)
         if graph is None:
-            array = validate_data(self, X, reset=False, dtype=np.float32)
-            graph = without_edges(array)
+            graph = without_edges(validate_data(self, X, reset=False, dtype=np.float32))
         if schema is not None and (graph.schema is None or schema.differences(Schema.from_json(graph.schema))):
             raise HandfulError(f"graph '{graph.name}' was not encoded as the one that was fitted: give its tables")
         if graph.num_features != self.n_features_in_:
@@ -107,10 +111,26 @@ class _NodeEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return graph
 
-    def _mean(self, graph: Graph) -> np.ndarray:
+    def _mean(self, X: Any) -> np.ndarray:
         """The mean over the seeds of probabilities, or of numbers."""
-        found = [all_values(infer(model, graph, sampler=self.sampler_), self.kind_) for model in self.models_]
-        return torch.stack(found).mean(0).numpy()
+        graph = self._to_predict(X)
+        nodes = np.arange(graph.num_nodes)
+        return predict(self.models_, graph, nodes, kind=self.kind_, sampler=self.sampler_).values
+
+    def _labels(self, graph: Graph) -> np.ndarray:
+        """The labels that ``graph`` has, as ``predict`` gives them."""
+        raise NotImplementedError
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The accuracy, or R², on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
+        if y is not None:
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        graph = self._to_predict(X)
+        labels = self._labels(graph)
+        test = graph.test_mask is not None and bool(graph.test_mask.any())
+        judged = (graph.test_mask if test else graph.labelled).numpy()  # type: ignore[union-attr]
+        measure = accuracy_score if is_classifier(self) else r2_score
+        return float(measure(labels[judged], self.predict(graph)[judged]))  # type: ignore[attr-defined]
 
     def embed(self, X: Any) -> np.ndarray:
         """float32 ``(N, width)``: what the last layer of the first seed's model gets of every node."""
@@ -154,7 +174,7 @@ def relabelled(graph: Graph, **labels: Any) -> Graph:
     return fresh.replace(**{name: getattr(graph, name) & fresh.labelled for name in MASKS})
 
 
-class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
+class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A node classifier with the interface of scikit-learn.
 
     ``X`` is a ``Graph``, a PyG ``Data``, the path of a graph or of a folder of tables, a pair of tables (edges, nodes),
@@ -181,54 +201,39 @@ class NodeClassifier(ClassifierMixin, _NodeEstimator):  # type: ignore[misc]
 
         A label that is ``None`` or NaN is unknown.
         """
-        graph = as_graph(X)
-        if graph is None:
-            if y is None:
-                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-            array, y = validate_data(self, X, y, dtype=np.float32)
-            check_classification_targets(y)
-            graph = without_edges(array)
+        graph, y = self._to_train(X, y)
         if y is not None:
             self.classes_, codes = _encoded(y, graph.num_nodes)
             names = {"num_classes": len(self.classes_), "class_names": None}
             graph = relabelled(graph, y=codes, task="classification", **names)
-        elif graph.y is None:
-            raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
         else:
-            self.classes_ = np.array(graph.class_names or range(graph.num_classes or 0))
+            self._labels(graph)
+            self.classes_ = class_names(graph)
         if len(self.classes_) < 2:
             raise ValueError(f"the labels have one class, {self.classes_.tolist()}: a classifier needs two")
         if graph.train_mask is None:
             assert graph.y is not None
             shares = (1 - self.validation, self.validation, 0.0)
             graph = graph.replace(**stratified_split(graph.y, shares, int(self.seeds[0])))
-        self._train(graph)
-        return self
+        return self._train(graph)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
-        return self._mean(self._to_predict(X))[:, : len(self.classes_)]
+        return self._mean(X)[:, : len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
         """``(N,)``: the most probable class of every node."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]  # type: ignore[no-any-return]
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
-        if y is not None:
-            return float(super().score(X, y, sample_weight))
-        graph = self._to_predict(X)
+    def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:
             raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
-        test = graph.test_mask is not None and bool(graph.test_mask.any())
-        judged = (graph.test_mask if test else graph.y >= 0).numpy()  # type: ignore[union-attr]
-        names = np.array(graph.class_names or range(graph.num_classes or 0))
-        right = self.predict(graph)[judged] == names[graph.y.numpy()[judged]]
-        return float(right.mean())
+        names: np.ndarray = class_names(graph)[graph.y.numpy()]
+        return names
 
 
-class NodeRegressor(RegressorMixin, _NodeEstimator):  # type: ignore[misc]
+class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor for nodes with the interface of scikit-learn; what it takes is what ``NodeClassifier`` takes.
 
     >>> import handful as hf
@@ -243,38 +248,30 @@ class NodeRegressor(RegressorMixin, _NodeEstimator):  # type: ignore[misc]
 
         A number that is NaN is unknown.
         """
-        graph = as_graph(X)
-        if graph is None:
-            if y is None:
-                raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-            array, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True, ensure_min_samples=2)
-            graph = without_edges(array)
+        graph, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
             graph = relabelled(graph, y=np.asarray(y, np.float32), task="regression")
-        elif graph.kind != "regression":
-            raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
+        else:
+            self._labels(graph)
         if graph.train_mask is None:
             shares = (1 - self.validation, self.validation, 0.0)
             graph = graph.replace(**random_split(graph.num_nodes, shares, int(self.seeds[0]), graph.labelled))
-        self._train(graph)
-        return self
+        return self._train(graph)
 
     def predict(self, X: Any) -> np.ndarray:
         """float32 ``(N,)``: the mean over the seeds of the number of every node."""
-        numbers: np.ndarray = self._mean(self._to_predict(X))[:, 0]
+        numbers: np.ndarray = self._mean(X)[:, 0]
         return numbers
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R² on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
-        if y is not None:
-            return float(super().score(X, y, sample_weight))
-        graph = self._to_predict(X)
+    def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None or graph.kind != "regression":
             raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
-        test = graph.test_mask is not None and bool(graph.test_mask.any())
-        judged = (graph.test_mask if test else graph.labelled).numpy()  # type: ignore[union-attr]
-        number, true = self.predict(graph)[judged], graph.y.numpy()[judged]
-        return float(1 - ((number - true) ** 2).sum() / ((true - true.mean()) ** 2).sum())
+        return graph.y.numpy()
+
+
+def class_names(graph: Graph) -> np.ndarray:
+    """The names of the classes, or their numbers where they have none."""
+    return np.array(graph.class_names or range(graph.num_classes or 0))
 
 
 def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:

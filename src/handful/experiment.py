@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypedDict, Unpack, get_type_hints
+from typing import Any, Self, TypedDict, Unpack
 
 import torch
 
@@ -19,19 +19,19 @@ from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import sealed, write_json
 from handful.graph import Graph
-from handful.nn import make_model, model_options, parameter_count
-from handful.nn.activation import Norm
+from handful.nn import MODELS, make_model, model_options, parameter_count
+from handful.nn.backbone import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
-from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, checked, varied
+from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, varied
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
+from handful.training.execution import GRAPH_ON
+from handful.training.fit import adapt_sampler, judged, seeded_model
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
-from handful.training.fit import fitted, judged, seeded_model
 from handful.training.loop import Loop
-from handful.training.placement import GRAPH_ON
 from handful.training.record import Run, RunFolder, begun, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 
@@ -75,7 +75,7 @@ class Experiment:
     experiments are equal if and only if they are the same run, and ``config.json`` of a run folder is its experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``.
+        graph: the name of a data set, or the path of a graph; see ``handful.load``. Left out where ``run`` gets one.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
         options: the model's options; they may be given by name instead, as ``hidden=64``.
@@ -110,7 +110,7 @@ class Experiment:
 
     def __init__(
         self,
-        graph: str | Path,
+        graph: str | Path = "",
         *,
         split: str | None = None,
         root: str | Path | None = None,
@@ -123,7 +123,10 @@ class Experiment:
         **fields: Unpack[Fields],
     ) -> None:
         if isinstance(graph, Graph):
-            raise HandfulError("an experiment names its graph: write handful.save(graph, path), and give it the path")
+            raise HandfulError(
+                "an experiment names its graph: write handful.save(graph, path), and give it the path; "
+                "or leave the graph out, and give it to run(graph=graph)"
+            )
         device = str(device) if isinstance(device, torch.device) else device
         wanted: dict[str, tuple[Any, Any, str]] = {
             "graph": (graph, str | Path, "a name or a path"),
@@ -136,7 +139,7 @@ class Experiment:
             "device": (device, str, "a name such as cpu or cuda:0"),
         }
         for name, (value, kind, words) in wanted.items():
-            if not isinstance(value, kind) or value == "":
+            if not isinstance(value, kind) or (value == "" and name != "graph"):
                 raise HandfulError(f"{name} takes {words}, got {value!r}")
         how = {name: value for name, value in fields.items() if name in SETTING_NAMES}
         what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
@@ -144,15 +147,16 @@ class Experiment:
             if name not in ModelFields.__annotations__:
                 known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
                 raise HandfulError(unknown("part, setting or option of the model", name, known))
+        complete = model_options(model, {**(options or {}), **what})
+        network = MODELS[model]
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler
-        complete, source = _complete(model, {**(options or {}), **what}, source)
         values = {
             "graph": str(graph),
             "split": split,
             "root": None if root is None else str(root),
             "model": model,
             "options": MappingProxyType(complete),
-            "sampler": source,
+            "sampler": adapt_sampler(source, network, network.hops(complete)),
             "settings": varied(settings, how),
             "seeds": _seeds(seeds),
             "device": device,
@@ -221,12 +225,14 @@ class Experiment:
 
     def load(self, seed: int) -> Graph:
         """The graph with its task, metric and positive class, and the split of ``seed`` where the split is drawn."""
+        if not self.graph:
+            raise HandfulError("this experiment names no graph: name one, or give it to run(graph=graph)")
         graph = load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
         return judged(graph, self.settings)
 
     def with_split(self) -> Self:
         """The same; where the graph is a file without a split and none is named, with one to draw for each seed."""
-        if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in sources():
+        if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self
         if is_sharded(self.graph):  # has one, and only all ranks together can open it
             return self
@@ -258,6 +264,7 @@ class Experiment:
         *,
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
+        graph: Graph | None = None,
         memory: int | str | None = None,
         graph_on: GraphOn = GRAPH_ON,
     ) -> Summary:
@@ -267,6 +274,7 @@ class Experiment:
             out: the folder; nothing is written without one. Of several ranks, the first alone writes it.
             resume: go on with what is in ``out``. An experiment that differs in any field is refused.
             callbacks: see ``Callback``.
+            graph: a graph with a split, in memory, in place of the one that the experiment names.
             memory: a budget, as for ``handful.fit``. It says how to run and not what: it is no part of the experiment,
                 and a run may be resumed with another.
             graph_on: as for ``handful.fit``.
@@ -287,9 +295,9 @@ class Experiment:
                     stack.enter_context(begun(folder, self.to_json()))
             for seed in self.seeds:
                 with ranks.agreed():
-                    graph = self.load(seed)
+                    data = self.load(seed) if graph is None else judged(graph.require_training(), self.settings)
                 run = self.fit(
-                    graph,
+                    data,
                     seed,
                     callbacks,
                     graph_on=graph_on,
@@ -300,7 +308,7 @@ class Experiment:
                 )
                 # A folder has the models: none needs to stay in memory while others train.
                 runs.append(run if out is None else replace(run, model=None))
-        summary = Summary(self, graph.name, runs)
+        summary = Summary(self, data.name, runs)
         if folder is not None:
             with RunFolder(folder).written("the summary"):
                 write_json(folder / SUMMARY, sealed(summary.to_json()))
@@ -352,17 +360,6 @@ class Summary:
             },
             "runs": [{name: getattr(run, name) for name in (*kept, *measured)} for run in self.runs],
         }
-
-
-def _complete(model: str, given: Mapping[str, Any], sampler: Sampler) -> tuple[dict[str, Any], Sampler]:
-    """All options of ``model``, and ``sampler`` as it trains it. A value that the model cannot take, and a sampler that
-    cannot train it, are told at once, by a model without memory."""
-    options = model_options(model, given)
-    for name, kind in get_type_hints(ModelFields).items():
-        if name in options and kind in (bool, int, float):
-            options[name] = checked(name, options[name], kind)
-    with torch.device("meta"):
-        return options, fitted(sampler, make_model(model, 1, 1, **options))
 
 
 def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -127,11 +127,6 @@ class Chart:
     views: list[View]
     together: bool = False
 
-    def drawable(self) -> Chart | None:
-        """The chart without views that have nothing to draw; ``None`` if that leaves none."""
-        views = [view for view in self.views if view.drawable]
-        return Chart(self.name, self.title, views, self.together) if views else None
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -142,7 +137,7 @@ class Finding:
         title: of the whole.
         words: what it means, in a sentence or two.
         tables: the first is the main one.
-        charts: pictures, as data.
+        charts: pictures, as data; views without a number to draw are left out.
         payload: the numbers, for machines.
         facts: how it was made, by name.
         details: tables on how it was made, such as what differs between configurations.
@@ -162,8 +157,8 @@ class Finding:
     failed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kept = [kept for chart in self.charts if (kept := chart.drawable()) is not None]
-        object.__setattr__(self, "charts", kept)
+        shown = [replace(chart, views=[view for view in chart.views if view.drawable]) for chart in self.charts]
+        object.__setattr__(self, "charts", [chart for chart in shown if chart.views])
 
     def to_json(self) -> dict[str, Any]:
         """All but the payload, which has a file of its own; what is not a number is null."""

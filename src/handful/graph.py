@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
+from itertools import combinations
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal, get_args
 
@@ -448,8 +449,13 @@ class Graph:
             weight = torch.zeros(len(indices)).index_add_(0, group, weight.cpu())
             if merge == "mean":
                 weight /= torch.bincount(group, minlength=len(indices))
+        return self._with_edges(indptr, indices, weight, undirected=self.undirected)
+
+    def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, weight: Tensor | None, undirected: Any) -> Graph:
+        """The same nodes with other edges, which are known to be right."""
         topology = torch.from_numpy(indptr), torch.from_numpy(indices)
-        return replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, checked=True).to(self.device)
+        out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=undirected)
+        return out.to(self.device)
 
     def to_undirected(self) -> Graph:
         """The graph with the reverse of every edge added, and repeated edges merged.
@@ -476,9 +482,7 @@ class Graph:
             # Of three and more values the sum depends on their order, which the two directions do not share.
             reverse = torch.from_numpy(csr.transpose(merged_indptr, merged, self.num_nodes, True)[2])
             weight = (weight + weight[reverse]) / 2
-        topology = torch.from_numpy(merged_indptr), torch.from_numpy(merged)
-        out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=True, checked=True)
-        return out.to(self.device)
+        return self._with_edges(merged_indptr, merged, weight, undirected=True)
 
     # -- training -----------------------------------------------------------------------------------------------
 
@@ -546,7 +550,8 @@ def _tensor(value: Any, name: str) -> Tensor:
     """An array or tensor of real numbers as a plain tensor; what torch has no type for, in the nearest that it has."""
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
-            raise GraphError(f"{name} must be real numbers in a plain tensor, got {_kind(value)}")
+            got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
+            raise GraphError(f"{name} must be real numbers in a plain tensor, got {got}")
         return value.detach()
     try:
         array = np.asarray(value)
@@ -560,11 +565,6 @@ def _tensor(value: Any, name: str) -> Tensor:
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)
     return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C"]))
-
-
-def _kind(tensor: Tensor) -> str:
-    kinds = {"a sparse one": tensor.layout is not torch.strided, "one without values": tensor.is_meta}
-    return next((words for words, so in kinds.items() if so), str(tensor.dtype))
 
 
 def _check_size(num_nodes: Any, edges: np.ndarray, fields: dict[str, Any]) -> None:
@@ -629,12 +629,6 @@ def _check_plain(graph: Graph) -> None:
         raise GraphError(f"num_classes must be a whole number from 0 on, got {classes!r}")
 
 
-def _check_classes(classes: int, n: int) -> None:
-    """Refuse more classes than a model could have outputs for."""
-    if classes > max(n, MOST_CLASSES):
-        raise GraphError(f"{classes:,} classes are too many for {n:,} nodes: number the classes from 0 without gaps")
-
-
 def _checked_topology(graph: Graph) -> tuple[Tensor, Tensor]:
     indptr, indices = _tensor(graph.indptr, "indptr"), _tensor(graph.indices, "indices")
     for name, array in (("indptr", indptr), ("indices", indices)):
@@ -687,22 +681,25 @@ def _checked_weight(weight: Tensor, edges: int) -> Tensor:
     if weight.shape != (edges,):
         raise GraphError(f"edge_weight must have shape ({edges},), one value per edge, got {tuple(weight.shape)}")
     weight = weight.to(torch.float32).contiguous()
-    if not bool(torch.isfinite(weight).all()):
-        raise GraphError(f"edge_weight[{int((~torch.isfinite(weight)).nonzero()[0])}] is not finite")
-    if bool((weight < 0).any()):
-        at = int((weight < 0).nonzero()[0])
-        raise GraphError(f"edge_weight[{at}] is {float(weight[at]):g}: a weight is how much an edge counts, 0 or more")
+    if (at := _first(~((weight >= 0) & weight.isfinite()))) is not None:
+        raise GraphError(f"edge_weight[{at}] is {float(weight[at]):g}: a weight is a finite number, 0 or more")
     return weight
+
+
+def _first(wrong: Tensor) -> int | None:
+    """The first place that is true of a vector; ``None`` where none is."""
+    places = wrong.nonzero()
+    return int(places[0]) if len(places) else None
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
     """Whole numbers as int64, if each is one that int64, and as a float also float64, has exactly."""
+    wide = torch.zeros(0, dtype=torch.bool)
     if values.is_floating_point():
         wide = ~(values.to(torch.float64).abs() < 2**53)
-    else:
-        wide = values.to(torch.int64) < 0 if values.dtype == torch.uint64 else torch.zeros(0, dtype=torch.bool)
-    if bool(wide.any()):
-        at = int(wide.nonzero()[0])
+    elif values.dtype == torch.uint64:
+        wide = values.to(torch.int64) < 0
+    if (at := _first(wide)) is not None:
         raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is no number of a class or node")
     return values.to(torch.int64).contiguous()
 
@@ -755,10 +752,9 @@ def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
         y = torch.where(y.isnan(), -1, y)
     y = _as_int64(y, "y")
     classes = graph.num_classes if graph.num_classes is not None else (int(y.max()) + 1 if n else 0)
-    _check_classes(classes, n)
-    bad = ((y < -1) | (y >= classes)).nonzero()
-    if len(bad):
-        at = int(bad[0])
+    if classes > max(n, MOST_CLASSES):
+        raise GraphError(f"{classes:,} classes are too many for {n:,} nodes: number the classes from 0 without gaps")
+    if (at := _first((y < -1) | (y >= classes))) is not None:
         raise GraphError(
             f"y[{at}] is {int(y[at])}: labels run from 0 to {classes - 1}, or are -1 where unknown; "
             "give task='regression' if they are numbers to predict"
@@ -811,28 +807,24 @@ def _checked_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
     return {"metric": metric, "positive": positive}
 
 
-def _checked_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor | None]:
+def _checked_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor]:
     given = {name: mask for name in MASKS if (mask := getattr(graph, name)) is not None}
     if not given:
         return {}
-    out: dict[str, Tensor | None] = {}
+    device = graph.indptr.device if isinstance(graph.indptr, Tensor) else None
+    out: dict[str, Tensor] = {}
     for name in MASKS:
         mask = _as_mask(_tensor(given[name], name), n, name) if name in given else torch.zeros(n, dtype=torch.bool)
-        out[name] = mask.to(graph.indptr.device) if isinstance(graph.indptr, Tensor) else mask
-    for a, b in (("train_mask", "val_mask"), ("train_mask", "test_mask"), ("val_mask", "test_mask")):
-        both = (out[a] & out[b]).nonzero()  # type: ignore[operator]
-        if len(both):
-            raise GraphError(f"{a} and {b} overlap in {len(both)} nodes, the first being {int(both[0])}")
-    train = out["train_mask"]
-    assert train is not None
-    if not bool(train.any()):
+        out[name] = mask.to(device)
+    for a, b in combinations(MASKS, 2):
+        if (at := _first(both := out[a] & out[b])) is not None:
+            raise GraphError(f"{a} and {b} overlap in {int(both.sum())} nodes, the first being {at}")
+    if not bool(out["train_mask"].any()):
         raise GraphError("train_mask is empty: there is no node to train on")
-    if y is not None:
-        for name, mask in out.items():
-            unlabelled = (mask & ~is_label(y)).nonzero()  # type: ignore[operator]
-            if len(unlabelled):
-                unknown = "NaN" if y.is_floating_point() else "-1"
-                raise GraphError(f"node {int(unlabelled[0])} is in {name} but has no label (y is {unknown})")
+    for name, mask in out.items():
+        if y is not None and (at := _first(mask & ~is_label(y))) is not None:
+            unknown = "NaN" if y.is_floating_point() else "-1"
+            raise GraphError(f"node {at} is in {name} but has no label (y is {unknown})")
     return out
 
 

@@ -34,7 +34,7 @@ class Bar:
 
     def __init__(self, total: int, unit: str, stream: TextIO | None = None) -> None:
         self.total, self.unit, self.stream = total, unit, stream or sys.stderr
-        self.display: Any = None
+        self.begun = False
         self.drawn = 0.0
         self.line = ""
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
@@ -52,10 +52,8 @@ class Bar:
         if self.in_notebook:
             notebook: Any = import_module("IPython.display")
             shown = notebook.HTML(f'<progress value="{self.done}" max="{self.total}"></progress> {escape(self.line)}')
-            if self.display is None:
-                self.display = notebook.display(shown, display_id=True)
-            else:
-                self.display.update(shown)
+            notebook.display(shown, display_id=f"handful-{id(self)}", update=self.begun)
+            self.begun = True
         elif self.stream.isatty():
             full = round(20 * self.done / max(1, self.total))
             self.stream.write(f"\r{'━' * full}{' ' * (20 - full)} {self.line}"[:80] + "\x1b[K")

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,17 @@ from handful.datasets import load
 from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.graph import MASKS, Graph
+from handful.graph import Graph
 from handful.kernels.subgraph import coded, cut
 from handful.nn.backbone import parameter_count
 from handful.samplers import FullGraph, RandomNodes
 from handful.samplers.induced import part_dtype
 from handful.samplers.random_node import dealing
-from handful.shuffle.budget import SLACK
-from handful.shuffle.epoch import batch_bytes, part_bytes
-from handful.shuffle.read import NEAR
-from handful.training.cost import LiveBytes, StepCost, small_batch, step_costs, units
-from handful.training.gather import depth_of_trimming, gathered
-from handful.training.loop import Loop, evaluate, loss_of
-from handful.training.memory import resting_ram
+from handful.shuffle.epoch import NEAR, part_bytes
+from handful.shuffle.scratch import SLACK
+from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_costs, units
+from handful.training.execution import depth_of_trimming, gather
+from handful.training.loop import Loop, evaluate
 from handful.trim import trim
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
@@ -160,21 +157,14 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """All figures as plain values; bytes and seconds."""
-        shape = {name: getattr(self.shape, name) for name in ("name", "nodes", "edges", "features", "outputs", "train")}
-        shape |= {"judged": self.shape.judged, "bytes": self.shape.total_bytes, "known": self.shape.known}
+        of_graph = ("name", "nodes", "edges", "features", "outputs", "train", "judged", "known")
+        same: tuple[str, ...] = ("memory", "available", "processes", "parameters", "sent_replicated", "sent_sharded")
+        same += ("epoch_seconds", "reading_seconds", "evaluation_seconds")
         return {
-            "graph": shape,
+            "graph": {name: getattr(self.shape, name) for name in of_graph} | {"bytes": self.shape.total_bytes},
             "parts": self.m,
-            "parameters": self.parameters,
-            "epoch_seconds": self.epoch_seconds,
-            "reading_seconds": self.reading_seconds,
-            "evaluation_seconds": self.evaluation_seconds,
+            **{name: getattr(self, name) for name in same},
             "disk_bytes_per_second": self.disk_rate,
-            "memory": self.memory,
-            "available": self.available,
-            "processes": self.processes,
-            "sent_replicated": self.sent_replicated,
-            "sent_sharded": self.sent_sharded,
             "smallest_parts": self.smallest,
             "arithmetic": self.shape.edges >= ARITHMETIC,
             "by_parts": [
@@ -225,24 +215,15 @@ def plan(
     small = small_graph(shape)
     scale = shape.nodes / small.num_nodes
     here = experiment.with_(graph="synthetic", split=None, task=None, metric=None, positive=None, class_weight="none")
-    held = small_bytes(small)
+    held = graph_bytes(small)
     loop = here.begin(small, seed=here.seeds[0])
     with LiveBytes() as counted:
         evaluate(loop)
     wanted = sorted({m, *(PARTS if isinstance(experiment.sampler, RandomNodes) else ())})
     parts = tuple(part_of(loop, shape, k, scale) for k in wanted if k <= small.num_nodes)
-    found = Plan(
-        shape,
-        m,
-        parts,
-        anonymous() - held,
-        resting_ram() - held,
-        int(scale * counted.peak),
-        free_memory() or 1 << 62,
-        memory,
-        processes,
-        parameter_count(loop.model),
-    )
+    base, resident, evaluation = anonymous() - held, resting_ram() - held, int(scale * counted.peak)
+    free, parameters = free_memory() or 1 << 62, parameter_count(loop.model)
+    found = Plan(shape, m, parts, base, resident, evaluation, free, memory, processes, parameters)
     return with_seconds(found, loop, scale) if timed else found
 
 
@@ -275,12 +256,6 @@ def small_graph(shape: Shape, share: float = 1.0) -> Graph:
     return load(f"{name}&train={train:.6f}&val={val:.6f}")
 
 
-def small_bytes(graph: Graph) -> int:
-    """What the arrays of a graph take."""
-    arrays = (getattr(graph, name) for name in ("indptr", "indices", "x", "y", *MASKS))
-    return sum(array.nbytes for array in arrays if array is not None)
-
-
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
     """What a part takes when the graph is dealt into ``m``."""
     graph = loop.graph
@@ -294,10 +269,9 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
             sample = trim(sample, depth)
         needed += sample.num_nodes
         if costs is None and len(sample.targets):
-            costs = step_costs(loop.model, graph, sample, partial(loss_of, loop), scale)
+            costs = step_costs(loop.model, graph, sample, loop.loss_on, scale)
         if costs is not None:
-            own = batch_bytes(graph, sample)
-            steps = (int(cost.fixed + scale * (cost(sample) - cost.fixed + own)) for cost in costs)
+            steps = (cost(sample, scale) for cost in costs)
             sizes.append((*steps, part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)))
         if len(sizes) == 2:  # parts are alike
             needed = int(needed / looked * m)
@@ -319,7 +293,7 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
 
     def batches(graph: Graph) -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
-        return list(gathered(graph, samples, loop.model, loop.settings.trim))
+        return list(gather(graph, samples, loop.model, loop.settings.trim))
 
     def making(graph: Graph) -> float:
         cutting = cut_seconds(graph.num_nodes, found.m) * graph.num_edges if passes else 0.0
@@ -336,7 +310,7 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
     loop.model.lean = found.chosen.lean(found.memory, found.base)  # type: ignore[assignment]
-    step = fastest(lambda: loss_of(loop, loop.model, batch).backward())  # type: ignore[no-untyped-call]
+    step = fastest(lambda: loop.loss_on(loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown
     judged = fastest(lambda: evaluate(loop))

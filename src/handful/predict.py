@@ -16,7 +16,7 @@ from handful.errors import HandfulError
 from handful.files import write_aside
 from handful.finding import Cell, Table
 from handful.graph import MASKS, Graph, Kind
-from handful.nn.parallel import usable_device
+from handful.nn.network import usable_device
 from handful.samplers import FullGraph, Sampler
 from handful.training.inference import infer
 from handful.training.metrics import probabilities

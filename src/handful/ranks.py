@@ -172,7 +172,7 @@ def agreed() -> Iterator[None]:
         mine = error
     if size() == 1:
         return
-    told = gathered(None if mine is None or isinstance(mine, ToldElsewhere) else str(mine))
+    told = gather(None if mine is None or isinstance(mine, ToldElsewhere) else str(mine))
     failed = [other for other, words in enumerate(told) if words is not None]
     if mine is not None and (failed[0] == rank() or isinstance(mine, ToldElsewhere)):
         raise mine
@@ -202,66 +202,52 @@ def _first_line(error: BaseException) -> str:
 
 def total(values: Tensor) -> Tensor:
     """``values``, which become their sum over all ranks, in place."""
+    return _reduce(values, dist.ReduceOp.SUM)
+
+
+def _reduce(values: Tensor, how: Any) -> Tensor:
     if size() > 1 and values.numel():
         with _talking():
-            dist.all_reduce(values)
+            dist.all_reduce(values, how)
     return values
 
 
-def summed(*values: float) -> list[float]:
+def add_up(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
+    return total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    if size() == 1:
-        return list(values)
-    found = torch.tensor(values, dtype=torch.float64)
-    with _talking():
-        dist.all_reduce(found, dist.ReduceOp.MAX)
-    return [float(value) for value in found]
+    return _reduce(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 
-def told(value: Any) -> Any:
+def broadcast(value: Any) -> Any:
     """What rank 0 calls ``value``: plain values, as JSON has them (and NaN)."""
-    if size() == 1:
-        return value
-    text = json.dumps(value).encode() if rank() == 0 else b""
-    length = torch.tensor([len(text)])
-    with _talking():
-        dist.broadcast(length, 0)
-        data = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(int(length)).byte()
-        dist.broadcast(data, 0)
-    return json.loads(bytes(data.numpy()).decode())
+    return value if size() == 1 else gather(value if rank() == 0 else None)[0]
 
 
-def told_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of rank 0, on the CPU."""
     if size() == 1:
         return dict(tensors)
-    kinds = told([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
-    out = {}
-    for name, kind, shape in kinds:
-        if rank() == 0:
-            one = tensors[name].detach().cpu().contiguous()
-        else:
-            one = torch.empty(shape, dtype=getattr(torch, kind))
-        _send(one, 0)
-        out[name] = one
+    kinds = broadcast([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
+    out = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, kind, shape in kinds}
+    for name, one in out.items():
+        _send(one.copy_(tensors[name]) if rank() == 0 else one, 0)
     return out
 
 
-def gathered(value: Any) -> list[Any]:
+def gather(value: Any) -> list[Any]:
     """What every rank calls ``value``, by rank: plain values."""
     if size() == 1:
         return [value]
     text = json.dumps(value).encode()
-    pieces = exchanged([torch.frombuffer(bytearray(text), dtype=torch.uint8)] * size())
+    pieces = exchange([torch.frombuffer(bytearray(text), dtype=torch.uint8)] * size())
     return [json.loads(bytes(piece.numpy()).decode()) for piece in pieces]
 
 
-def exchanged(out: Sequence[Tensor]) -> list[Tensor]:
+def exchange(out: Sequence[Tensor]) -> list[Tensor]:
     """What every rank has for this one: ``out[r]`` goes to rank ``r``.
 
     Args:
@@ -305,7 +291,7 @@ def share(count: int, of: int | None = None) -> tuple[int, int]:
     return count * of // size(), count * (of + 1) // size()
 
 
-def filled(rows: Tensor) -> Tensor:
+def fill(rows: Tensor) -> Tensor:
     """``rows``, of which every rank has computed its ``share``, with those of the others in their places."""
     if size() > 1:
         for other in range(size()):

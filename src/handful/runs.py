@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from handful.training.fit import judged
 from handful.training.inference import embed
 from handful.training.metrics import recorded_metric
 from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding
+from handful.training.streamed import Progress
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class OpenedRun:
         """
         asked = self.experiment
         if graph is None:
-            if asked is None:
+            if asked is None or not asked.graph:
                 raise RunError(f"{self.path} does not name its graph: give the graph to predict for")
             return self._own(asked, nodes, say)
         path = Path(graph).expanduser()
@@ -197,6 +198,10 @@ class OpenedRun:
         nodes: str | Sequence[Any] | np.ndarray = "all",
         device: str = "cpu",
         memory: int | str | None = None,
+        *,
+        embeddings: bool = False,
+        scratch: Path | None = None,
+        progress: Progress | None = None,
     ) -> Prediction:
         """What the run says of ``nodes``: the mean over its seeds, and how they differ.
 
@@ -205,10 +210,15 @@ class OpenedRun:
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
             device: where to compute.
             memory: the anonymous memory that this process may hold; see ``handful.infer``.
+            embeddings: also what the last layer of the best seed's model gets of every node.
+            scratch, progress: see ``handful.infer``.
         """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
-        return predict(models, data, chosen(data, nodes), **self.decision, device=device, memory=memory)
+        picked = chosen(data, nodes)
+        how: dict[str, Any] = {"device": device, "memory": memory, "scratch": scratch, "progress": progress}
+        found = predict(models, data, picked, **self.decision, **how)
+        return replace(found, embeddings=self.embed(data)[picked]) if embeddings else found
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
         """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; the names

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Any, Literal, TypedDict, get_args, get_type_hints
+from operator import index
+from types import UnionType
+from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
 from handful.errors import HandfulError, unknown
 
@@ -24,12 +26,107 @@ GraphOn = Literal["auto", "device", "host"]
 
 
 @dataclass(frozen=True)
+class Range:
+    """The numbers that an option takes: from ``low`` to ``high``, with both ends unless they are ``open``."""
+
+    low: float
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        above = value > self.low if self.open_low else value >= self.low
+        return above and (value < self.high if self.open_high else value <= self.high)
+
+    def __str__(self) -> str:
+        """
+        >>> print(Range(1), Range(0, open_low=True), Range(0, 1, open_high=True), sep="; ")
+        be at least 1; be above 0; lie in [0, 1)
+        """
+        if self.high == math.inf:
+            return f"be {'above' if self.open_low else 'at least'} {self.low}"
+        return f"lie in {'(' if self.open_low else '['}{self.low}, {self.high:,}{')' if self.open_high else ']'}"
+
+
+Count = Annotated[int, Range(1)]
+Positive = Annotated[float, Range(0, open_low=True)]
+NotNegative = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 1)]
+Rate = Annotated[float, Range(0, 1, open_high=True)]
+_WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "a finite number"}
+
+
+def checked(name: str, value: Any, hint: Any) -> Any:
+    """``value`` in the plain type of its option, or the error that says what the option takes.
+
+    Args:
+        name: of the option, for the message.
+        value: what was given.
+        hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]`` or a ``Literal`` of names; with a ``Range``
+            where it is ``Annotated``; or any of these ``| None``.
+
+    >>> checked("lr", 1, float), checked("patience", None, Count | None), checked("fanout", "15,10", tuple[int, ...])
+    (1.0, None, (15, 10))
+    >>> checked("dropout", 1.5, Rate)
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: dropout must lie in [0, 1), got 1.5
+    """
+    if get_origin(hint) in (Union, UnionType):
+        if value is None:
+            return None
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Annotated:
+        base, limits = get_args(hint)
+        number = checked(name, value, base)
+        if number not in limits:
+            raise HandfulError(f"{name} must {limits}, got {number}")
+        return number
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            raise HandfulError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got '{str(value)[:60]}'")
+        return value
+    if get_origin(hint) is tuple:
+        return _whole_numbers(name, value)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if hint is bool and isinstance(value, bool):
+        return value
+    if hint is str and isinstance(value, str | Integral) and not isinstance(value, bool) and value != "":
+        return str(value)
+    if hint is int and number and isinstance(value, Integral) and -(2**63) <= int(value) < 2**63:
+        return int(value)
+    with suppress(OverflowError):  # an integer beyond all floats
+        if hint is float and number and math.isfinite(value):
+            return float(value)
+    raise HandfulError(f"{name} must be {_WANTED[hint]}, got {value!r:.60}")
+
+
+def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
+    """One whole number, or several in whatever sequence or text with commas they come, as a tuple."""
+    with suppress(TypeError, ValueError):
+        given = [int(one) for one in value.split(",")] if isinstance(value, str) else value
+        numbers = tuple(index(one) for one in (given if isinstance(given, Iterable) else (given,)))
+        if numbers and all(abs(number) < 2**31 for number in numbers):
+            return numbers
+    raise HandfulError(f"{name} must be whole numbers, one for each hop, got {value!r:.60}")
+
+
+def check_fields(record: Any, without: tuple[str, ...] = ()) -> None:
+    """Give the fields of a frozen dataclass, but for some, the plain types that they declare, or refuse them."""
+    hints = get_type_hints(type(record), include_extras=True)
+    for name in (f.name for f in fields(record) if f.name not in without):
+        object.__setattr__(record, name, checked(name, getattr(record, name), hints[name]))
+
+
+@dataclass(frozen=True)
 class Settings:
     """How to train.
 
     Args:
         epochs: how many passes over the sampler's batches.
-        lr, weight_decay: of the optimiser.
+        lr: the learning rate.
+        weight_decay: that of the optimiser.
         decayed: what decays: ``all`` parameters, or ``weights`` without biases and norms (all that is a vector).
         optimizer: ``adam``, ``adamw``, ``sgd``, or ``sgdm`` for SGD with heavy-ball momentum.
         momentum: of ``sgdm`` alone.
@@ -66,52 +163,38 @@ class Settings:
     0.001
     """
 
-    epochs: int = 100
-    lr: float = 1e-3
-    weight_decay: float = 0.0
+    epochs: Count = 100
+    lr: Positive = 1e-3
+    weight_decay: NotNegative = 0.0
     decayed: Decayed = "all"
     optimizer: OptimizerName = "adam"
-    momentum: float = 0.9
+    momentum: Rate = 0.9
     scheduler: SchedulerName = "constant"
-    clip: float | None = None
+    clip: Positive | None = None
     class_weight: ClassWeightName = "none"
     task: str | None = None
     metric: str | None = None
     positive: str | None = None
     threshold: Threshold = "half"
     update: Update = "step"
-    parts_per_step: int = 1
+    parts_per_step: Count = 1
     precision: Precision = "fp32"
-    evaluate_every: int = 1
+    evaluate_every: Count = 1
     evaluation: Evaluation = "exact"
     evaluation_fanout: tuple[int, ...] | None = None
-    patience: int | None = None
+    patience: Count | None = None
     trim: bool = True
     checkpoint_activations: bool = False
-    checkpoint_seconds: float = 10.0
+    checkpoint_seconds: NotNegative = 10.0
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(Settings).items():
-            object.__setattr__(self, name, checked(name, getattr(self, name), hint))
+        check_fields(self)
         if self.metric is not None:  # ROC-AUC, macro-F1 and R² as people write them
             plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
             object.__setattr__(self, "metric", plain)
-        for name in ("epochs", "parts_per_step", "evaluate_every", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise HandfulError(f"{name} must be at least 1, got {value}")
-        for name in ("lr", "clip"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise HandfulError(f"{name} must be above 0, got {value}")
-        for name in ("weight_decay", "checkpoint_seconds"):
-            if not getattr(self, name) >= 0:
-                raise HandfulError(f"{name} must not be negative, got {getattr(self, name)}")
         fanout = self.evaluation_fanout
         if fanout is not None and any(count < 1 and count != -1 for count in fanout):
             raise HandfulError(f"evaluation_fanout takes numbers from 1, or -1 for all edges, got {fanout}")
-        if not 0 <= self.momentum < 1:
-            raise HandfulError(f"momentum must lie in [0, 1), got {self.momentum}")
         if self.update == "epoch" and self.parts_per_step > 1:
             raise HandfulError("update 'epoch' takes all parts in one step: leave parts_per_step out")
 
@@ -128,25 +211,25 @@ class Settings:
 class PlainFields(TypedDict, total=False):
     """The fields of ``Settings`` by name, but for those that ``fit`` also takes as objects of the user's own."""
 
-    epochs: int
-    lr: float
-    weight_decay: float
+    epochs: Count
+    lr: Positive
+    weight_decay: NotNegative
     decayed: Decayed
-    momentum: float
-    clip: float | None
+    momentum: Rate
+    clip: Positive | None
     task: str | None
     positive: str | None
     threshold: Threshold
     update: Update
-    parts_per_step: int
+    parts_per_step: Count
     precision: Precision
-    evaluate_every: int
+    evaluate_every: Count
     evaluation: Evaluation
     evaluation_fanout: tuple[int, ...] | None
-    patience: int | None
+    patience: Count | None
     trim: bool
     checkpoint_activations: bool
-    checkpoint_seconds: float
+    checkpoint_seconds: NotNegative
 
 
 class SettingsFields(PlainFields, total=False):
@@ -156,17 +239,6 @@ class SettingsFields(PlainFields, total=False):
     scheduler: SchedulerName
     class_weight: ClassWeightName
     metric: str | None
-
-
-def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """One whole number or several, as a tuple; several may be a text, separated by commas."""
-    given = value.split(",") if isinstance(value, str) else [value] if isinstance(value, Integral) else value
-    with suppress(TypeError, ValueError):
-        if isinstance(given, Sequence) and not any(isinstance(one, bool | float) for one in given):
-            numbers = tuple(int(one) for one in given)
-            if numbers and all(abs(number) < 2**31 for number in numbers):
-                return numbers
-    raise HandfulError(f"{name} must be whole numbers, one for each hop, got {value!r:.60}")
 
 
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
@@ -182,33 +254,3 @@ def varied(settings: Settings, changes: Mapping[str, Any]) -> Settings:
         if name not in SETTING_NAMES:
             raise HandfulError(unknown("setting", name, SETTING_NAMES))
     return replace(settings, **changes)
-
-
-def checked(name: str, value: Any, hint: Any) -> Any:
-    """``value`` as the plain type of its field, or the error that says what the field takes.
-
-    >>> checked("lr", 1, float), checked("patience", None, int | None)
-    (1.0, None)
-    """
-    choices = get_args(hint)
-    if choices and all(isinstance(choice, str) for choice in choices):
-        if value not in choices:
-            raise HandfulError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got '{str(value)[:60]}'")
-        return value
-    kinds = choices or (hint,)
-    if value is None and type(None) in kinds:
-        return None
-    if kinds[0] is str and isinstance(value, str | Integral) and not isinstance(value, bool) and value != "":
-        return str(value)
-    if kinds[0] == tuple[int, ...]:
-        return _whole_numbers(name, value)
-    if kinds[0] is bool and isinstance(value, bool):
-        return value
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if kinds[0] is int and number and isinstance(value, Integral) and -(2**63) <= int(value) < 2**63:
-        return int(value)
-    with suppress(OverflowError):  # an integer beyond all floats
-        if kinds[0] is float and number and math.isfinite(value):
-            return float(value)
-    wanted = {str: "a name", bool: "true or false", int: "a whole number", float: "a finite number"}[kinds[0]]
-    raise HandfulError(f"{name} must be {wanted}, got {value!r:.60}")

@@ -21,6 +21,17 @@ def mean_ci95(values: Sequence[float]) -> dict[str, float]:
     return {"mean": float(array.mean()), "ci95": half}
 
 
+def finite_mean(values: ArrayLike) -> float:
+    """The mean of those ``values`` that are finite; NaN where there is none.
+
+    >>> finite_mean([1.0, float("nan"), 3.0])
+    2.0
+    """
+    array = np.asarray(values, float)
+    known = array[np.isfinite(array)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
 def student_t(share: float, freedom: int) -> float:
     """The point of Student's t distribution with so many degrees of freedom that ``share`` of it lies below.
 

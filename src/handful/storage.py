@@ -17,12 +17,13 @@ import shutil
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,9 +33,10 @@ from handful.errors import DatasetError, GraphError
 from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
 
+T = TypeVar("T")
 FORMAT = "handful-graph"
-VERSION = 2
-"""Version 1 knew no ids and no schema; it is still read."""
+VERSION = 3
+"""Version 1 knew no ids and no schema, and up to version 2 a checksum was that of a whole file; both are still read."""
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
 """How often, and after how long, one looks again for a graph that is being replaced."""
@@ -80,9 +82,7 @@ def write_arrays(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) ->
     """Write the arrays that ``graph`` has to a folder that is being written, but for some."""
     for name in ARRAYS:
         if name not in without and (values := getattr(graph, name)) is not None:
-            array, dtype = _plain(values)
-            with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
-                out.append(array)
+            folder.write(name, values)
 
 
 @dataclass
@@ -114,7 +114,18 @@ class Folder:
         file = ArrayFile(self.path / f"{name}.npy", np.dtype(dtype) if stored is None else stored, row)
         with file:
             yield file
-        self.arrays[name] = {"dtype": dtype, "shape": [file.rows, *row], "bytes": file.bytes, "crc32": file.crc32}
+        self.arrays[name] = {"dtype": dtype, **file.entry()}
+
+    def write(self, name: str, values: Tensor | np.ndarray) -> None:
+        """Write all of the array ``name``."""
+        array, dtype = _plain(values)
+        with self.array(name, dtype, array.dtype, array.shape[1:]) as out:
+            out.append(array)
+
+    def write_header(self, header: dict[str, Any]) -> None:
+        """Write what tells how the arrays are read, which come last."""
+        text = json.dumps({**header, "arrays": self.arrays}, ensure_ascii=False, indent=1)
+        (self.path / HEADER).write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -133,19 +144,18 @@ def saving(path: str | Path) -> Iterator[Folder]:
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
     """
     path = Path(path)
-    _refuse_other(path)
+    _settled(path, lambda: _refuse_other(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = _sibling(path)
+    aside = sibling(path)
     aside.mkdir()
     try:
         folder = Folder(aside)
         yield folder
-        arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}
+        folder.arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}
         fields = {name: folder.fields.get(name) for name in FIELDS}
-        header = {"format": FORMAT, "version": VERSION, **fields, "arrays": arrays}
-        (aside / HEADER).write_text(json.dumps(header, ensure_ascii=False, indent=1), encoding="utf-8")
+        folder.write_header({"format": FORMAT, "version": VERSION, **fields})
         _swap_in(aside, path)
-        _write_stamp(path, _stamp(path, header))
+        _write_stamp(path, _stamp(path, folder.arrays))
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -169,36 +179,29 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     handful.errors.DatasetError: no-such-folder is not a saved graph: it has no graph.json
     """
     path = Path(path)
+    try:
+        return _settled(path, lambda: _opened(path, read_header(path), verify))
+    except FileNotFoundError as error:
+        raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
+
+
+def _settled(path: Path, look: Callable[[], T]) -> T:
+    """What ``look`` finds at ``path``, once no other process is putting, or has just put, a graph there."""
     for left in reversed(range(SWAP_TRIES)):
         before = _made(path)
         try:
-            return _opened(path, read_header(path), verify)
-        except (DatasetError, GraphError, FileNotFoundError) as error:
-            # Another process may be putting, or may have put, a new graph in the place of this one.
-            if not left or (_made(path) == before and not _swapping(path)):
-                if isinstance(error, FileNotFoundError):
-                    raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
+            return look()
+        except (DatasetError, GraphError, FileNotFoundError):
+            if not left or (_made(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
                 raise
         time.sleep(SWAP_SECONDS)
     raise AssertionError("the last try returns or raises")
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse a place where there is anything but a saved graph, or one that another process is replacing."""
-    for left in reversed(range(SWAP_TRIES)):
-        with suppress(FileNotFoundError):
-            if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
-                # A swap that ended between two of these looks leaves nothing to be seen: so look at least twice.
-                if left == SWAP_TRIES - 1 or (left and _swapping(path)):
-                    time.sleep(SWAP_SECONDS)
-                    continue
-                raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
-        return
-
-
-def _swapping(path: Path) -> bool:
-    """Whether a process is putting, or once left, another graph beside ``path`` to take its place."""
-    return any(path.parent.glob(f".{path.name}-*"))
+    """Refuse a place where there is anything but a saved graph."""
+    if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
+        raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
 
 
 def _made(path: Path) -> tuple[int, int] | None:
@@ -211,26 +214,46 @@ def _made(path: Path) -> tuple[int, int] | None:
 
 
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
-    for name in header["arrays"]:
-        _refuse_odd(path / f"{name}.npy")
-    stamp = _stamp(path, header)
-    trusted = not verify and stamp is not None and stamp == _read_stamp(path)
-    if not trusted:
-        for name, entry in header["arrays"].items():
-            _verify(path / f"{name}.npy", entry)
-    fields: dict[str, Any] = {n: header.get(n) for n in FIELDS}
+    arrays, confirm = open_arrays(path, header["arrays"], verify)
+    fields = read_fields(header)
     if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
         fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
-    if fields["class_names"] is not None:
-        fields["class_names"] = tuple(fields["class_names"])
-    fields |= {name: _map(path / f"{name}.npy", entry) for name, entry in header["arrays"].items()}
     try:
-        graph = Graph(**fields, checked=trusted)
+        graph = Graph(**fields, **arrays, checked=confirm is None)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
-    if not trusted:
-        _write_stamp(path, stamp)
+    if confirm is not None:
+        confirm()
     return graph
+
+
+def read_fields(header: dict[str, Any]) -> dict[str, Any]:
+    """The fields of ``Graph`` that are no arrays."""
+    fields = {name: header.get(name) for name in FIELDS}
+    return fields | ({"class_names": tuple(fields["class_names"])} if fields["class_names"] is not None else {})
+
+
+def open_arrays(
+    path: Path, entries: dict[str, dict[str, Any]], verify: bool = False
+) -> tuple[dict[str, Any], Callable[[], None] | None]:
+    """The arrays of a folder, memory-mapped, and what to call once they are found to fit together.
+
+    That is ``None`` where this user has found so before, and the files have not changed. Else every byte is checked.
+
+    Args:
+        path: the folder.
+        entries: what its header says of each array.
+        verify: check every byte in any case.
+    """
+    for name in entries:
+        refuse_odd(path / f"{name}.npy")
+    stamp = _stamp(path, entries)
+    trusted = not verify and stamp is not None and stamp == _read_stamp(path)
+    if not trusted:
+        for name, entry in entries.items():
+            _verify(path / f"{name}.npy", entry)
+    arrays = {name: _map(path / f"{name}.npy", entry) for name, entry in entries.items()}
+    return arrays, None if trusted else partial(_write_stamp, path, stamp)
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -272,15 +295,11 @@ class ArrayFile:
             self._file.write(data.data)
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
-    @property
-    def bytes(self) -> int:
-        """The size of the file."""
-        return len(self._header()) + self._size
-
-    @property
-    def crc32(self) -> str:
-        """The checksum of the file, of which the header is known last."""
-        return f"{joined_crc32(zlib.crc32(self._header()), self._sum, self._size):08x}"
+    def entry(self) -> dict[str, Any]:
+        """What the graph's header says of the file; its checksum takes numpy's header last."""
+        first = self._header()
+        crc = f"{zlib.crc32(first, self._sum):08x}"
+        return {"shape": [self.rows, *self.row], "bytes": len(first) + self._size, "crc32": crc, "from": len(first)}
 
     def __enter__(self) -> ArrayFile:
         return self
@@ -297,32 +316,6 @@ class ArrayFile:
             self._file.close()
 
 
-def joined_crc32(first: int, second: int, length: int) -> int:
-    """The CRC-32 of a text whose two pieces have these, the second piece being ``length`` bytes long.
-
-    A CRC is a remainder of polynomials over GF(2), the lowest power in the highest bit; the first piece is multiplied
-    by x^(8·length).
-
-    >>> joined_crc32(zlib.crc32(b"hand"), zlib.crc32(b"ful"), 3) == zlib.crc32(b"handful")
-    True
-    """
-    power, out = 1 << 23, first  # x^8, and its squares
-    while length:
-        if length & 1:
-            out = _crc_product(out, power)
-        power, length = _crc_product(power, power), length >> 1
-    return out ^ second
-
-
-def _crc_product(a: int, b: int) -> int:
-    out = 0
-    while a:
-        if a & (1 << 31):
-            out ^= b
-        a, b = (a << 1) & 0xFFFFFFFF, (b >> 1) ^ (0xEDB88320 if b & 1 else 0)
-    return out
-
-
 def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
     """``values`` as numpy has them, and what torch calls their type."""
     if isinstance(values, np.ndarray):
@@ -332,7 +325,8 @@ def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
     return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy(), dtype
 
 
-def _sibling(path: Path) -> Path:
+def sibling(path: Path) -> Path:
+    """A name beside ``path`` that nobody else has, for what is to take its place."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
@@ -340,7 +334,7 @@ def _swap_in(aside: Path, path: Path) -> None:
     """Rename ``aside`` to ``path``. An older folder there is removed only after the new one has taken its place."""
     old: Path | None = None
     with suppress(FileNotFoundError):
-        old = path.rename(_sibling(path))
+        old = path.rename(sibling(path))
     try:
         aside.rename(path)
     except OSError:
@@ -357,38 +351,42 @@ def _swap_in(aside: Path, path: Path) -> None:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_header(path: Path) -> dict[str, Any]:
-    """What the header of a saved graph says: its fields, and type, shape, size and checksum of its arrays.
+def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 2, VERSION)) -> dict[str, Any]:
+    """What the header of a saved graph, or of a shard, says: its fields, and type, shape, size and checksum of its
+    arrays.
 
     Raises:
         DatasetError: it is not the header of a saved graph.
     """
     if not is_saved(path):
         raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
-    _refuse_odd(path / HEADER)
+    refuse_odd(path / HEADER)
     try:
         header = json.loads((path / HEADER).read_text(encoding="utf-8"))
-        if header["format"] != FORMAT:
+        if header["format"] != kind:
             raise KeyError("format")
-        if header["version"] not in (1, VERSION):
+        if header["version"] not in versions:
             raise DatasetError(
                 f"{path} was saved in version {header['version']} of the format, and this handful reads "
-                f"version {VERSION}: save it again, or use another release"
+                f"version {versions[-1]}: save it again, or use another release"
             )
         unknown = set(header["arrays"]) - set(ARRAYS)
         missing = {"indptr", "indices"} - set(header["arrays"])
-        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str}
-        shaped = all(type(one[key]) is kind for one in header["arrays"].values() for key, kind in kinds.items())
+        kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
+        entries = [{"from": 0, **entry} for entry in header["arrays"].values()]
+        shaped = all(type(entry[key]) is kind for entry in entries for key, kind in kinds.items())
         names, classes = header.get("class_names"), header.get("num_classes")
         odd = not isinstance(header.get("name"), str) or type(classes) not in (int, type(None))
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
             raise KeyError("arrays")
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
-        raise DatasetError(f"{path / HEADER} is not the header of a saved graph: save the graph again") from None
+        raise DatasetError(
+            f"{path / HEADER} is not the header of a saved graph or of a shard: write it again"
+        ) from None
     return header  # type: ignore[no-any-return]
 
 
-def _refuse_odd(path: Path) -> None:
+def refuse_odd(path: Path) -> None:
     """Refuse what is no plain file: a link may lead anywhere, and reading a pipe or a device may never end."""
     mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
     if not stat.S_ISREG(mode):
@@ -404,7 +402,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
     if size != entry["bytes"]:
         how = "cut short" if size < entry["bytes"] else "too long"
         raise DatasetError(f"{path} is {how}: it has {size:,} bytes of {entry['bytes']:,}; copy or save it again")
-    if _crc32(path) != entry["crc32"]:
+    if _crc32(path, entry.get("from", 0)) != entry["crc32"]:
         raise DatasetError(f"{path} has changed since it was saved: its checksum differs; copy or save it again")
 
 
@@ -420,7 +418,10 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
         )
     if path.stem == "ids":
         return array
-    tensor = torch.from_numpy(array)
+    try:
+        tensor = torch.from_numpy(array)
+    except (TypeError, ValueError):  # text, dates, numbers in the other byte order
+        raise DatasetError(f"{path} holds {array.dtype}, and must hold plain numbers: save the graph again") from None
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
 
 
@@ -440,20 +441,22 @@ def _mapped(path: Path) -> np.ndarray:
     return array.reshape(shape, order="F" if by_columns else "C")
 
 
-def _crc32(path: Path) -> str:
+def _crc32(path: Path, start: int = 0) -> str:
+    """The checksum of a file, the bytes from ``start`` on taken before those up to it."""
     crc = 0
     with path.open("rb") as file:
+        first = file.read(max(start, 0))
         while block := file.read(1 << 22):
             crc = zlib.crc32(block, crc)
-    return f"{crc:08x}"
+    return f"{zlib.crc32(first, crc):08x}"
 
 
 # -- the stamp ------------------------------------------------------------------------------------------------------
 
 
-def _stamp(path: Path, header: dict[str, Any]) -> dict[str, list[int]] | None:
+def _stamp(path: Path, entries: dict[str, Any]) -> dict[str, list[int]] | None:
     """Number, size and times of every file. Only the kernel sets the time of change: another file never fits."""
-    names = [HEADER, *(f"{name}.npy" for name in header["arrays"])]
+    names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:
         stats = {name: (path / name).lstat() for name in names}
     except OSError:

@@ -7,27 +7,10 @@ from typing import Any
 
 PAPER_SEEDS = (42, 123, 456, 789, 101112)
 DATASETS = (
-    "debian",
-    "synthetic",
-    "ogbn-arxiv",
-    "ogbn-products",
-    "ogbn-proteins",
-    "ogbn-papers100M",
-    "pokec",
-    "hm-categories",
-    "pokec-regions",
-    "web-topics",
-    "tolokers-2",
-    "city-reviews",
-    "artnet-exp",
-    "web-fraud",
-    "hm-prices",
-    "avazu-ctr",
-    "city-roads-M",
-    "city-roads-L",
-    "twitch-views",
-    "artnet-views",
-    "web-traffic",
+    *("debian", "synthetic"),
+    *("ogbn-arxiv", "ogbn-products", "ogbn-proteins", "ogbn-papers100M", "pokec"),
+    *("hm-categories", "pokec-regions", "web-topics", "tolokers-2", "city-reviews", "artnet-exp", "web-fraud"),
+    *("hm-prices", "avazu-ctr", "city-roads-M", "city-roads-L", "twitch-views", "artnet-views", "web-traffic"),
     "pyg:…",
 )
 """What can be loaded by name; a name that ends in ``:…`` is of a family."""

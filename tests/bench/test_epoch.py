@@ -1,46 +1,62 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from graphs import make_graph
 from handful import Experiment, RandomNodes
+from handful.bench import epoch as bench
 from handful.bench.epoch import (
     LABELS,
+    MEANINGLESS,
+    MEMORY_WAYS,
     PIECES,
     bench_epoch,
+    bench_memory,
+    device_for_bench,
     epoch_table,
     floor_epochs,
+    floor_of,
+    gpu_notes,
     handful_epochs,
+    measure_memory,
+    memory_table,
     profile,
 )
+from handful.bench.harness import SMALL as WARM
 from handful.bench.pyg import pyg_epoch
+from handful.errors import HandfulError
+from handful.kernels.threads import get_threads
 from handful.training import optim
+from handful.training.record import environment
 
 pytest.importorskip("torch_geometric")
 
 SMALL = Experiment(
     "synthetic?nodes=200&degree=6&features=8&classes=3", hidden=8, layers=3, sampler=RandomNodes(2), seeds=(0,)
 )
+CPU = torch.device("cpu")
 
 
-@pytest.mark.slow
-def test_every_way_is_measured() -> None:
+def test_every_way_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The profiler takes seconds to start, and torch compiles products in bfloat16 for as long.
+    monkeypatch.setattr(bench, "profile", lambda epoch: dict.fromkeys((*PIECES, "other"), 0.2))
+    monkeypatch.setattr(bench, "native_bfloat16", lambda: False)
     said: list[str] = []
     result = bench_epoch(SMALL, rounds=1, say=said.append)
     assert (result["nodes"], result["parts"], result["rounds"]) == (200, 2, 1)
-    assert list(result["seconds"]) == list(LABELS)
+    ways = [name for name in LABELS if name != "floor_bf16"]
+    assert list(result["seconds"]) == ways
     assert all(seconds > 0 for seconds in result["seconds"].values())
     ratio = result["seconds"]["pyg_csr"] / result["seconds"]["handful_fp32"]
-    assert result["ratio"]["pyg_csr_over_handful_fp32"] == ratio
-    for pieces in result["pieces"].values():
-        assert list(pieces) == [*PIECES, "other"]
-        assert sum(pieces.values()) == pytest.approx(1, abs=0.3)
-    assert any("PyG" in text for text in said)
+    assert result["ratio"]["pyg_csr_over_handful_fp32"] == ratio  # there was one round
+    assert len(said) == 2 * len(ways)
     table = epoch_table(result)
-    assert [row[0].text for row in table.rows] == list(LABELS.values())
+    assert [row[0].text for row in table.rows] == [LABELS[name] for name in ways]
     assert {len(row) for row in table.rows} == {len(table.head)}
     floor = next(row for row in table.rows if row[0].text == "floor fp32")
     assert floor[2].text == "1.00"
@@ -63,15 +79,109 @@ def test_the_ways_train_the_same_model() -> None:
     with pytest.MonkeyPatch.context() as patch:
         for kind in (torch.optim.Adam, optim._uncompiled(torch.optim.Adam)):
             patch.setattr(kind, "step", count(kind.step))
-        for epoch in (pyg_epoch(SMALL, graph, 2), pyg_epoch(SMALL, graph, 2, csr=True)):
-            assert epoch() == 1.0
-        for epoch in handful_epochs(SMALL, graph, 0).values():
+        for epoch in (pyg_epoch(SMALL, graph), pyg_epoch(SMALL, graph, csr=True)):
+            epoch()
+        for epoch in handful_epochs(SMALL, graph).values():
             epoch()
     assert set(seen) == {sum(p.numel() for p in ours.parameters())}
     assert len(seen) == 4 * 2
 
 
+@pytest.mark.slow
 def test_the_floor_is_products_and_nothing_else() -> None:
-    shares = profile(floor_epochs([8, 64, 4], 4000, 1)["floor_fp32"])
+    shares = profile(floor_epochs([8, 64, 4], 4000, 1, CPU)["floor_fp32"])
+    assert list(shares) == [*PIECES, "other"]
+    assert all(0 <= share <= 1 for share in shares.values())
     assert shares["products"] > 0
     assert shares["aggregation"] == shares["optimiser"] == 0
+
+
+def test_a_way_stands_on_the_floor_of_its_precision_where_there_is_one() -> None:
+    assert floor_of("handful_bf16", dict.fromkeys(LABELS)) == "floor_bf16"
+    assert floor_of("handful_bf16", {"floor_fp32": 1.0}) == "floor_fp32"
+    assert floor_of("pyg_csr", dict.fromkeys(LABELS)) == "floor_fp32"
+
+
+# -- on a GPU ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("meaning", [True, False])
+def test_the_table_of_a_gpu_and_its_notes(meaning: bool) -> None:
+    seconds = {name: float(i + 1) for i, name in enumerate(LABELS)}
+    peaks = dict.fromkeys(LABELS, 2**30 if meaning else None)
+    told: dict[str, Any] = {
+        "graph": "made-up", "nodes": 10, "edges": 20, "parts": 2, "rounds": 3, "threads": 2, "device": "a GPU",
+        "kernels": "triton", "environment": environment(), "has_meaning": meaning, "graph_bytes": 2**29,
+        "seconds": seconds, "peak_bytes": peaks, "pieces": {name: {} for name in LABELS},
+    }  # fmt: skip
+    table = epoch_table(told)
+    assert {len(row) for row in table.rows} == {len(table.head)}
+    ours = table.rows[list(LABELS).index("handful_fp32")]
+    assert [cell.text for cell in ours[1:]] == ["3.0000", "0.60", "0.67", "1.00" if meaning else "–"]
+    words = gpu_notes(told)
+    assert "0.50 GiB" in words[0]
+    assert (MEANINGLESS in words) != meaning
+
+
+def test_without_a_gpu_triton_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert device_for_bench(None) == "cpu"
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    monkeypatch.setitem(sys.modules, "triton", object())  # type: ignore[arg-type]
+    with pytest.raises(HandfulError, match="TRITON_INTERPRET=1"):
+        device_for_bench("cpu")
+    monkeypatch.setattr(bench, "has_triton", lambda: False)
+    with pytest.raises(HandfulError, match="pip install triton"):
+        device_for_bench(None)
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+SHAPE = Experiment(WARM, hidden=8, layers=2, norm="ln", dropout=0.3, sampler=RandomNodes(4), seeds=(0,))
+
+
+@pytest.mark.parametrize(
+    "way", [way if way == "handful_rns" else pytest.param(way, marks=pytest.mark.slow) for way in MEMORY_WAYS]
+)
+def test_the_memory_of_every_way_is_measured(way: str) -> None:
+    found = measure_memory(way, SHAPE, 1, get_threads())
+    assert found is not None
+    assert found["seconds"] > 0
+    assert found["graph_rss_bytes"] > 0
+    assert found["above_graph_bytes"] >= 0
+
+
+def test_a_part_of_an_epoch_of_pyg_counts_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "seconds_of", lambda work: 3.0)
+    took = [measure_memory(way, SHAPE, steps, get_threads()) for way, steps in (("pyg_rns", 1), ("pyg_rns", 0))]
+    took.append(measure_memory("pyg_full", SHAPE, 1, get_threads()))
+    assert [found and found["seconds"] for found in took] == [12.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory")])
+def test_memory_that_ran_out_is_no_failure(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(work: object) -> float:
+        raise error
+
+    monkeypatch.setattr(bench, "seconds_of", fail)
+    assert measure_memory("handful_rns", SHAPE, 0, get_threads()) is None
+
+
+def test_each_way_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"handful_rns": {"seconds": 1.0, "graph_rss_bytes": 2**30, "above_graph_bytes": 2**31}, "pyg_full": None}
+    monkeypatch.setattr(bench, "in_own_process", lambda work, way, *rest: answers[way])
+    said: list[str] = []
+    result = bench_memory(SHAPE, list(answers), 0, said.append)
+    assert result["ways"] == answers
+    assert (result["shape"]["graph"], result["shape"]["parts"], result["shape"]["hidden"]) == (WARM, 4, 8)
+    assert len(said) == 2
+    first, second = memory_table(result).rows
+    assert [cell.text for cell in first[1:]] == ["1.00", "2.00", "1.00"]
+    assert second[1].text == "does not fit"
+
+
+def test_an_unknown_way_is_refused_before_anything_runs() -> None:
+    with pytest.raises(HandfulError, match="there is no way 'handfull_rns'"):
+        bench_memory(SHAPE, ["handfull_rns"], 0, print)

@@ -57,3 +57,9 @@ def test_without_pyg_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch_geometric.loader", None)
     with pytest.raises(HandfulError, match=r"bench loader measures against PyG: pip install 'handful\[pyg\]'"):
         require_pyg("loader")
+
+
+def test_what_pyg_is_not_measured_with_is_refused() -> None:
+    for option, value in (("model", "gcn"), ("norm", "none")):
+        with pytest.raises(HandfulError, match=f"there is no {option} '{value}'"):
+            pyg_model(SMALL.with_(**{option: value}), make_graph())

@@ -85,7 +85,7 @@ def test_a_graph_that_its_owner_stamped_is_verified_by_everyone_else(tmp_path: P
     import zlib
 
     data = (path / "indices.npy").read_bytes()
-    header["arrays"]["indices"] |= {"bytes": len(data), "crc32": f"{zlib.crc32(data):08x}"}
+    header["arrays"]["indices"] |= {"bytes": len(data), "crc32": f"{zlib.crc32(data):08x}", "from": 0}
     (path / "graph.json").write_text(json.dumps(header))
     stats = {file.name: file.stat() for file in path.iterdir()}
     stamp = {name: [s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()}

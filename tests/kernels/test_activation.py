@@ -23,6 +23,7 @@ from handful.kernels.activation import (
 )
 from handful.kernels.activation_numba import BLOCK
 from handful.kernels.threads import get_threads, set_threads
+from rounding import norm_bounds, size
 
 SEED = 2**62 + 12345
 
@@ -69,7 +70,22 @@ def results(call: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> list[Te
     return [out, *torch.autograd.grad(out, tensors, seed)]
 
 
-@settings(max_examples=40, deadline=None)
+def bounds(name: str, tensors: tuple[Tensor, ...], training: bool, p: float) -> list[float]:
+    """What rounding explains of the difference of ``results``; with no norm, the mean is 0 and the variance 1."""
+    x, wide = tensors[0].detach(), tensors[0].detach().double()
+    mean, var, n = torch.zeros(1), torch.ones(1), 1
+    if name == "layer":
+        mean, var, n = wide.mean(1, keepdim=True), wide.var(1, correction=0), x.shape[1]
+    elif name == "batch" and training:
+        mean, var, n = wide.mean(0), wide.var(0, correction=0), len(x)
+    elif name == "batch":
+        mean = torch.linspace(-1, 1, x.shape[1])
+        var = mean.exp()
+    grad = torch.randn(x.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    return norm_bounds(x, *tensors[1:], grad, mean, var, n, p if training else 0.0)
+
+
+@settings(max_examples=40)
 @given(
     name=st.sampled_from(list(PAIRS)),
     rows=st.integers(2, 3 * BLOCK),
@@ -80,18 +96,20 @@ def results(call: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> list[Te
 def test_equals_the_torch_twin(name: str, rows: int, columns: int, training: bool, p: float) -> None:
     make, mine, twin = PAIRS[name]
     tensors = inputs(rows, columns, seed=rows)
-    for a, b in zip(results(make(mine, training, p), tensors), results(make(twin, training, p), tensors), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7 if rows > 2 else 1e-4)
+    found = results(make(mine, training, p), tensors), results(make(twin, training, p), tensors)
+    for a, b, bound in zip(*found, bounds(name, tensors, training, p), strict=True):
+        assert size(a - b) <= bound
 
 
 @every
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 1.5e-2)])
-def test_equals_the_torch_twin_in_short_floats(name: str, dtype: torch.dtype, tolerance: float) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_equals_the_torch_twin_in_short_floats(name: str, dtype: torch.dtype) -> None:
     make, mine, twin = PAIRS[name]
     tensors = inputs(5000, 65, dtype)
     double = tuple(t.detach().double().requires_grad_() for t in tensors)
-    for a, b in zip(results(make(mine, True, 0.5), tensors), results(make(twin, True, 0.5), double), strict=True):
-        assert (a.double() - b).norm() < tolerance * b.norm()
+    found = results(make(mine, True, 0.5), tensors), results(make(twin, True, 0.5), double)
+    for a, b, bound in zip(*found, bounds(name, tensors, True, 0.5), strict=True):
+        assert size(a.double() - b) <= bound
     assert make(mine, True, 0.5)(*tensors).dtype == (dtype if name in ("batch", "layer") else tensors[1].dtype)
 
 
@@ -156,8 +174,9 @@ def test_variance_survives_a_large_mean() -> None:
     x = (torch.randn(4000, 8, generator=torch.Generator().manual_seed(0)) + 1000).float()
     mean, var = torch.zeros(8), torch.ones(8)
     batch_norm_act(x, torch.ones(8), torch.zeros(8), mean, var, True, momentum=1.0)
-    torch.testing.assert_close(mean.double(), x.double().mean(0), rtol=1e-6, atol=0)
-    torch.testing.assert_close(var.double(), x.double().var(0), rtol=1e-4, atol=0)
+    # Sums of blocks of 256 rows are in float32, those over blocks in float64.
+    torch.testing.assert_close(mean.double(), x.double().mean(0), rtol=256 * 2.0**-24, atol=0)
+    torch.testing.assert_close(var.double(), x.double().var(0), rtol=256 * 2.0**-24, atol=0)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])

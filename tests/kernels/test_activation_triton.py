@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from handful.kernels import activation, dispatch
+from handful.kernels import activation, dispatch, hashing
+from rounding import norm_bounds, size
 
 activation_triton = pytest.importorskip("handful.kernels.activation_triton")
 
 pytestmark = pytest.mark.triton
 SEED = 2**63 + 12345
-TOLERANCE = {torch.float64: 1e-11, torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 4e-3}
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def batch_norm(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: bool) -> Tensor:
@@ -34,12 +35,12 @@ def dropped(x: Tensor, weight: Tensor, bias: Tensor, p: float, training: bool) -
     return activation.dropout(x + 0 * (weight + bias).to(x.dtype), p, training, SEED)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     function=st.sampled_from([batch_norm, layer_norm, relu, dropped]),
     rows=st.sampled_from([2, 3, 17, 33]),
     width=st.sampled_from([1, 2, 7, 130]),
-    dtype=st.sampled_from(list(TOLERANCE)),
+    dtype=st.sampled_from(DTYPES),
     p=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
     training=st.booleans(),
 )
@@ -62,11 +63,21 @@ def test_equals_the_numba_twin(
                 out = function(*inputs, p, training)
                 out.backward(grad.to(out.dtype))
             found[which] = [out.detach(), *(t.grad for t in inputs)]
-    for mine, theirs in zip(found["triton"], found["numba"], strict=True):
-        size = theirs.double().abs().max() + 1
-        assert (mine.double() - theirs.double()).abs().max() < TOLERANCE[dtype] * size
-    if dtype in (torch.float32, torch.float64):  # the same mask, whatever the rounding
-        assert torch.equal(found["triton"][0] == 0, found["numba"][0] == 0)
+    wide = x.double()
+    mean, var, n = torch.zeros(1), torch.ones(1), 1
+    if function is layer_norm:
+        mean, var, n = wide.mean(1, keepdim=True), wide.var(1, correction=0), width
+    elif function is batch_norm and training:
+        mean, var, n = wide.mean(0), wide.var(0, correction=0), rows
+    elif function is batch_norm:
+        mean = torch.linspace(-1, 1, width)
+        var = mean.exp()
+    bounds = norm_bounds(x, weight, bias, grad, mean, var, n, p if training else 0.0)
+    for mine, theirs, bound in zip(found["triton"], found["numba"], bounds, strict=True):
+        assert size(mine.double() - theirs.double()) <= bound
+    if dtype in (torch.float32, torch.float64):  # the same mask, but where rounding decides the sign
+        mine, theirs = found["triton"][0], found["numba"][0]
+        assert torch.maximum(mine, theirs)[(mine == 0) != (theirs == 0)].le(bounds[0]).all()
 
 
 @pytest.mark.parametrize("function", [batch_norm, layer_norm, relu])
@@ -81,5 +92,24 @@ def test_gradcheck(function: Callable[..., Tensor]) -> None:
 def test_the_variance_of_a_far_mean() -> None:
     x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0)) * 0.01 + 1000
     mean, var = activation_triton.moments(x)
-    torch.testing.assert_close(mean, x.double().mean(0))
-    torch.testing.assert_close(var, x.double().var(0, unbiased=False), rtol=1e-4, atol=0)
+    # The mean is off by 100 u · 1000 = 6e-3 at most; a centred value, 0.01 or so, is not: its shift is taken out again.
+    torch.testing.assert_close(mean, x.double().mean(0), rtol=100 * 2.0**-24, atol=0)
+    torch.testing.assert_close(var, x.double().var(0, unbiased=False), rtol=100 * 2.0**-24, atol=0)
+
+
+triton = pytest.importorskip("triton")
+tl = triton.language
+bits = activation_triton.bits
+
+
+@triton.jit
+def _fill(seed, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    tl.store(out + rows[:, None] * COLUMNS + cols[None, :], bits(seed, rows, cols).to(tl.int64))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**31, 2**62 + 7, 2**63 + 99, 2**64 - 1])
+def test_the_bits_are_those_of_the_cpu(seed: int) -> None:
+    out = torch.empty(64, 32, dtype=torch.int64)
+    _fill[(1,)](activation_triton.seed_of(seed, out), out, 64, 32)
+    assert torch.equal(out, hashing.bits_torch(seed, 64, 32, "cpu").long() & 0xFFFFFFFF)

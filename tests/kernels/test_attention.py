@@ -10,6 +10,7 @@ from handful.adjacency import Adjacency
 from handful.kernels import csr
 from handful.kernels.attention import attention, attention_torch
 from handful.kernels.threads import get_threads, set_threads
+from rounding import attention_bounds, size
 
 
 def rectangle(sources: int, targets: int, edges: int, seed: int = 0) -> Adjacency:
@@ -40,7 +41,16 @@ def both(adj: Adjacency, tensors: tuple[Tensor, ...], slope: float = 0.2, first:
     return out
 
 
-@settings(max_examples=40, deadline=None)
+def bounds(adj: Adjacency, tensors: tuple[Tensor, ...]) -> tuple[float, ...]:
+    """What rounding explains of the difference of the two; a node is a source of its own too."""
+    n = int(adj.indptr.diff().max()) + 1 if adj.num_targets else 1
+    k = int(adj.indices.bincount(minlength=1).max()) + 1
+    shape = adj.num_targets, *tensors[0].shape[1:]
+    grad = torch.randn(shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    return attention_bounds(*tensors, grad, n, k)
+
+
+@settings(max_examples=40)
 @given(
     targets=st.integers(0, 12),
     extra=st.integers(0, 8),
@@ -54,17 +64,18 @@ def test_equals_the_torch_twin(
     targets: int, extra: int, edges: int, heads: int, channels: int, slope: float, seed: int
 ) -> None:
     adj = rectangle(targets + extra, targets, edges, seed)
-    for mine, twin in zip(*both(adj, inputs(adj, heads, channels, seed=seed), slope), strict=True):
-        torch.testing.assert_close(mine, twin, rtol=1e-10, atol=1e-12)
+    tensors = inputs(adj, heads, channels, seed=seed)
+    for mine, twin, bound in zip(*both(adj, tensors, slope), bounds(adj, tensors), strict=True):
+        assert size(mine - twin) <= bound
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
-def test_equals_the_torch_twin_on_many_rows(dtype: torch.dtype, tolerance: float) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_equals_the_torch_twin_on_many_rows(dtype: torch.dtype) -> None:
     adj = rectangle(3000, 2500, 40_000)
     tensors = inputs(adj, 2, 33, dtype)
-    for mine, twin in zip(*both(adj, tensors), strict=True):
+    for mine, twin, bound in zip(*both(adj, tensors), bounds(adj, tensors), strict=True):
         assert mine.dtype == dtype
-        assert (mine.double() - twin.double()).norm() < tolerance * twin.double().norm()
+        assert size(mine.double() - twin.double()) <= bound
 
 
 def test_gradcheck() -> None:

@@ -43,7 +43,7 @@ def test_ends_have_the_law_of_their_class() -> None:
 
 
 @given(st.integers(1, 10), st.integers(0, 40), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rows_against_a_set_of_pairs(n: int, pairs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     member = rng.permutation(n).astype(np.int32)

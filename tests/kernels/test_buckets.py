@@ -27,7 +27,7 @@ def threads(count: int) -> Iterator[None]:
     st.integers(1, 40), st.integers(0, 60), st.integers(0, 6), st.booleans(), st.sampled_from([np.int32, np.int64]),
     st.integers(0, 2**32 - 1),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_every_record_in_its_bucket_in_order(
     n: int, edges: int, shift: int, both: bool, dtype: type, seed: int
 ) -> None:
@@ -67,7 +67,7 @@ def test_an_end_that_is_no_node_is_found_before_anything_is_written(bad: int, ro
 @given(
     st.integers(1, 12), st.integers(0, 60), st.integers(0, 9), st.booleans(), st.booleans(), st.integers(0, 2**32 - 1)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_with_and_without_loops_and_repeated_sources(
     rows: int, count: int, base: int, loops: bool, repeated: bool, seed: int
 ) -> None:
@@ -83,7 +83,7 @@ def test_rows_with_and_without_loops_and_repeated_sources(
 
 
 @given(st.integers(1, 6), st.integers(0, 12), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_hashes_balance_if_and_only_if_edges_do(n: int, edges: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     v, u = rng.integers(0, n, (2, edges))

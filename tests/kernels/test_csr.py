@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.kernels import csr
+from handful.kernels.csr import class_edges
 
 
 @st.composite
@@ -25,7 +26,7 @@ def reference(rows: int, cols: int, i: np.ndarray, j: np.ndarray, values: np.nda
     return sp.csr_array((values[order], j[order], indptr), shape=(rows, cols))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rectangles(), st.sampled_from([np.int32, np.int64]))
 def test_coo_to_csr_and_transpose(case: tuple[int, int, np.ndarray, np.ndarray], dtype: type) -> None:
     rows, cols, i, j = case
@@ -45,7 +46,7 @@ def test_coo_to_csr_and_transpose(case: tuple[int, int, np.ndarray, np.ndarray],
     assert np.array_equal(csr.row_of_edge(indptr), np.sort(i))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(rectangles())
 def test_merge(case: tuple[int, int, np.ndarray, np.ndarray]) -> None:
     rows, cols, i, j = case
@@ -60,7 +61,7 @@ def test_merge(case: tuple[int, int, np.ndarray, np.ndarray]) -> None:
     assert np.array_equal(np.sort(order), np.arange(len(i)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rectangles(), st.booleans(), st.booleans())
 def test_simplify(case: tuple[int, int, np.ndarray, np.ndarray], drop_loops: bool, merge: bool) -> None:
     rows, cols, i, j = case
@@ -73,7 +74,7 @@ def test_simplify(case: tuple[int, int, np.ndarray, np.ndarray], drop_loops: boo
     assert np.array_equal(indices[keep], out)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rectangles())
 def test_symmetry_and_loops(case: tuple[int, int, np.ndarray, np.ndarray]) -> None:
     rows, cols, i, j = case
@@ -91,7 +92,6 @@ def test_symmetry_and_loops(case: tuple[int, int, np.ndarray, np.ndarray]) -> No
             assert not np.array_equal(total, total.T)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-3, 12), max_size=20), st.integers(0, 10))
 def test_first_outside_and_first_bad_row(values: list[int], bound: int) -> None:
     array = np.array(values, np.int64)
@@ -113,3 +113,17 @@ def test_the_transpose_in_plain_torch_is_the_same() -> None:
         mine = csr.transpose_torch(torch.from_numpy(indptr), torch.from_numpy(indices), cols)
         for tensor, array in zip(mine, csr.transpose(indptr, indices, cols, with_order=True), strict=True):
             assert np.array_equal(tensor.numpy(), array)
+
+
+@given(st.integers(1, 12), st.integers(0, 40), st.integers(0, 2**32 - 1))
+@settings(max_examples=100)
+def test_edges_by_class_against_a_count_over_the_edge_list(n: int, m: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, cols = rng.integers(0, n, (2, m))
+    y = rng.integers(-1, 3, n)
+    indptr, indices, _ = csr.coo_to_csr(rows, cols, n, n)
+    known = (y[rows] >= 0) & (y[cols] >= 0)
+    inside, ends = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    class_edges(indptr, indices, y, inside, ends)
+    assert ends.tolist() == [(known & (y[rows] == k)).sum() for k in range(3)]
+    assert inside.tolist() == [(known & (y[rows] == k) & (y[cols] == k)).sum() for k in range(3)]

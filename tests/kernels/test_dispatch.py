@@ -14,8 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import Tensor
 
 from handful.kernels import dispatch
+from handful.kernels.dispatch import twin_gradients
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,21 @@ def test_every_triton_kernel_compiles_for_gpus(dtypes: list[str]) -> None:
     assert launched - {"_map"} <= set(found["kernels"])
     assert set(found["compiled"]) == {"sm_80", "sm_90", "gfx942"}
     assert min(found["compiled"].values()) >= len(found["kernels"])
+
+
+def product(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return x.square() * y * z
+
+
+def test_gradients_are_those_of_the_twin_and_can_be_differentiated() -> None:
+    x, y, z = torch.tensor([2.0, 3.0]), torch.tensor([5.0, 7.0]), torch.tensor([1.0, 2.0])
+    x.requires_grad_()
+    z.requires_grad_()
+    gx, gy, gz = twin_gradients(product, (x, y, z), torch.tensor([1.0, 10.0]))
+    assert gx is not None
+    assert gz is not None
+    assert gy is None  # y needs none
+    assert gx.tolist() == [2 * 2 * 5 * 1, 10 * 2 * 3 * 7 * 2]
+    assert gz.tolist() == [4 * 5, 10 * 9 * 7]
+    # d/dx of grad · 2·x·y·z is grad · 2·y·z.
+    assert torch.autograd.grad(gx.sum(), x)[0].tolist() == [2 * 5 * 1, 10 * 2 * 7 * 2]

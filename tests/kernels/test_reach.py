@@ -11,7 +11,7 @@ from handful.kernels.dispatch import use
 from handful.kernels.reach import edges_of_rows, reach, rows_among
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(n=st.integers(1, 40), edges=st.integers(0, 80), hops=st.integers(0, 5), seed=st.integers(0, 999), data=st.data())
 def test_reach_is_breadth_first_search(n: int, edges: int, hops: int, seed: int, data: st.DataObject) -> None:
     pairs = torch.randint(0, n, (2, edges), generator=torch.Generator().manual_seed(seed))
@@ -32,7 +32,7 @@ def test_reach_is_breadth_first_search(n: int, edges: int, hops: int, seed: int,
 
 
 @pytest.mark.parametrize("way", ["numba", "torch"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(n=st.integers(1, 30), edges=st.integers(0, 80), seed=st.integers(0, 999))
 def test_rows_among_the_nodes_that_are_reached(way: str, n: int, edges: int, seed: int) -> None:
     gen = torch.Generator().manual_seed(seed)

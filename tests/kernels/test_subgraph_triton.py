@@ -6,7 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from handful.graph import Graph
 from handful.kernels import subgraph
+from handful.kernels.dispatch import use
+from handful.kernels.reach import reach
 
 subgraph_triton = pytest.importorskip("handful.kernels.subgraph_triton")
 
@@ -25,7 +28,7 @@ def same(ours: tuple[torch.Tensor, ...], theirs: tuple[np.ndarray, ...]) -> None
         assert mine.numpy().dtype == expected.dtype
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     degrees=DEGREES, m=st.integers(1, 4), with_edges=st.booleans(), with_hubs=st.booleans(),
     kind=st.sampled_from([np.uint8, np.uint16, np.int32]), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000),
@@ -49,7 +52,7 @@ def test_the_parts_are_those_of_the_cpu(
         same(ours[: 3 + with_edges], expected[: 3 + with_edges])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(degrees=DEGREES, with_edges=st.booleans(), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000))
 def test_some_nodes_induce_what_they_do_on_the_cpu(degrees: list[int], with_edges: bool, chunk: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -59,3 +62,24 @@ def test_some_nodes_induce_what_they_do_on_the_cpu(degrees: list[int], with_edge
         patch.setattr(subgraph_triton, "CHUNK", chunk)
         mine = subgraph_triton.induced(*(torch.from_numpy(t) for t in (indptr, indices, nodes)), with_edges)
     same(mine, subgraph.induced(indptr, indices, nodes, with_edges))
+
+
+@settings(max_examples=15)
+@given(
+    n=st.integers(1, 20), edges=st.sampled_from([0, 5, 30, 90]), hops=st.integers(0, 3),
+    chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 999),
+)  # fmt: skip
+def test_reach_equals_the_numba_twin(n: int, edges: int, hops: int, chunk: int, seed: int) -> None:
+    """Half of the edges lead to one node: its row is longer than a piece."""
+    gen = torch.Generator().manual_seed(seed)
+    pairs = torch.randint(0, n, (2, edges), generator=gen)
+    pairs[1, : edges // 2] = 0
+    graph = Graph.from_edge_index(pairs, n)
+    targets = torch.randint(0, n, (2,), generator=gen)
+    with pytest.MonkeyPatch.context() as patch, use("triton"):
+        patch.setattr(subgraph_triton, "CHUNK", chunk)
+        mine = reach(graph.indptr, graph.indices, targets, hops)
+    theirs = reach(graph.indptr, graph.indices, targets, hops)
+    assert torch.equal(mine.order, theirs.order)
+    assert torch.equal(mine.indptr, theirs.indptr)
+    assert (mine.counts, mine.edges) == (theirs.counts, theirs.edges)

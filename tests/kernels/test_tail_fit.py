@@ -11,7 +11,7 @@ from handful.kernels.tail_fit import exponent, fit_tail, hurwitz_zeta, ks_distan
 
 
 @given(st.floats(1.01, 12), st.integers(1, 3000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_zeta_and_its_derivative(s: float, q: int) -> None:
     value, slope = hurwitz_zeta(s, float(q))
     assert value == pytest.approx(zeta(s, q), rel=1e-10)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handful.kernels import threads
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run, set_threads
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run, set_threads
 
 
 @pytest.fixture
@@ -119,10 +120,10 @@ def test_a_kernel_keeps_nan_and_says_once_that_it_compiles(
 
 
 COMPILED_BESIDE_OTHERS = """
-from handful.kernels import deal
+from handful.kernels import subgraph
 import numpy as np
-deal.counts(np.zeros(5, np.uint8), 2)
-print(sum(sum(f.stats.cache_misses.values()) for f in vars(deal).values() if hasattr(f, "stats")))
+subgraph.counts(np.zeros(5, np.uint8), 2)
+print(sum(subgraph._counts.stats.cache_misses.values()))
 """
 
 
@@ -142,3 +143,21 @@ def test_a_lock_that_cannot_be_had_is_done_without(tmp_path: Path, monkeypatch: 
         pass
     with threads._held(str(tmp_path / "one" / "in a file")):
         pass
+
+
+@numba.njit
+def _sum(x: Any) -> Any:
+    total = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            prefetch(x, min(i + 1, x.shape[0] - 1), j)
+            total += x[i, j]
+    return total
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint16])
+def test_the_hint_compiles_to_the_instruction_and_changes_nothing(dtype: type) -> None:
+    x = np.arange(24, dtype=dtype).reshape(4, 6)
+    assert _sum(x) == x.sum()
+    assert _sum(x[:, ::2]) == x[:, ::2].sum()
+    assert all("llvm.prefetch" in code for code in _sum.inspect_llvm().values())

@@ -1,8 +1,9 @@
-"""The backbones against stacks of PyG's own convolutions with the same weights."""
+"""Stacks of layers, norms against torch's own, and the backbones against PyG's convolutions with the same weights."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,10 +14,11 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 
 import handful as hf
 from graphs import make_graph
-from handful.nn.backbone import Backbone, multiply_first
+from handful.adjacency import Adjacency
+from handful.nn.backbone import NORMS, Backbone, NormAct, Stack, multiply_first
 from handful.samplers.full import full_adjacency
 from handful.training.loop import batch_loss
-from small import full_batch
+from small import dense_mean, full_batch
 
 
 def pyg_twin(model: Backbone, i: int) -> nn.Module:
@@ -170,3 +172,112 @@ def test_only_batch_norm_sees_nodes_that_no_edge_leads_to(cls: type[Backbone]) -
         model = cls(8, 4, hidden=8, layers=2, norm=norm, dropout=0.0)
         with_it, without = model(full_batch(lonely.replace(**fields))), model(full_batch(graph))
         assert torch.allclose(with_it[:40], without, atol=1e-5) == model.trimmable == (norm != "bn")
+
+
+# -- norm, ReLU and dropout ------------------------------------------------------------------------------------------
+
+
+def torchs(norm: str, features: int) -> nn.Module:
+    kinds: dict[str, nn.Module] = {"bn": nn.BatchNorm1d(features), "ln": nn.LayerNorm(features), "none": nn.Identity()}
+    return nn.Sequential(kinds[norm], nn.ReLU())
+
+
+def twins(norm: Any, features: int = 6) -> tuple[NormAct, nn.Module]:
+    ours, theirs = NormAct(norm, features, 0.0), torchs(norm, features)
+    if ours.norm is not None:
+        ours.norm.weight.data.uniform_(0.5, 2)
+        ours.norm.bias.data.normal_()
+        theirs[0].load_state_dict(ours.norm.state_dict())
+    return ours, theirs
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_it_is_torchs_norm_and_relu_in_training_and_after(norm: str) -> None:
+    torch.manual_seed(0)
+    ours, theirs = twins(norm)
+    for training in (True, True, False):
+        ours.train(training)
+        theirs.train(training)
+        mine = (torch.randn(20, 6) * 2 + 1).requires_grad_()
+        other = mine.detach().clone().requires_grad_()
+        a, b = ours(mine, 0), theirs(other)
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        weight = torch.randn(20, 6)
+        (a * weight).sum().backward()
+        (b * weight).sum().backward()
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-3, atol=1e-5)
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, rtol=1e-3, atol=1e-4)
+    for p, q in zip(ours.buffers(), theirs.buffers(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_dropout_keeps_a_share_scaled_up_and_only_in_training(norm: Any) -> None:
+    act, plain = NormAct(norm, 8, 0.25), NormAct(norm, 8, 0.0)
+    h = torch.randn(5000, 8)
+    whole, dropped = plain(h, 3), act(h, 3)
+    alive = whole > 0
+    kept = dropped[alive] != 0
+    assert float(kept.double().mean()) == pytest.approx(0.75, abs=0.02)
+    torch.testing.assert_close(dropped[alive][kept], whole[alive][kept] / 0.75)
+    assert torch.equal(dropped, act(h, 3)) or norm == "bn"
+    assert not torch.equal(dropped, act(h, 4))
+    act.eval()
+    assert torch.equal(act(h, 3), act(h, 4))
+
+
+# -- stacks ----------------------------------------------------------------------------------------------------------
+
+
+class Sums(Stack):
+    """h → Wᵢ (own + mean), so that every layer can be told from the others."""
+
+    def __init__(self, features: int, layers: int) -> None:
+        super().__init__(features, features, layers=layers)
+        self.scales = nn.ModuleList(nn.Linear(features, features) for _ in range(layers))
+
+    trimmable = True
+
+    def blocks(self) -> list[list[nn.Module]]:
+        return [[scale] for scale in self.scales]
+
+    def embed(self, x: Tensor) -> Tensor:
+        return x + 1
+
+    def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
+        return self.scales[i](adj.own(h) + adj.mean(h))
+
+    def head(self, h: Tensor) -> Tensor:
+        return 2 * h
+
+
+def by_hand(model: Sums, graph: hf.Graph) -> Tensor:
+    h, mean = graph.x + 1, dense_mean(graph)
+    for scale in model.scales:
+        h = scale(h + mean @ h)
+    return 2 * h
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_embed_layers_head(layers: int) -> None:
+    graph = make_graph(40, undirected=False)
+    model = Sums(graph.num_features, layers)
+    assert model.depth == layers
+    expected = by_hand(model, graph)
+    torch.testing.assert_close(model(full_batch(graph)), expected, rtol=1e-4, atol=1e-4)
+    for chunk in (1, 13, 1000):
+        torch.testing.assert_close(hf.infer(model, graph, chunk), expected.detach(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3, 4])
+def test_a_stack_of_rectangles_gives_the_targets_alone(hops: int) -> None:
+    """With all neighbours of as many hops as there are layers, or more, that is exact."""
+    graph = make_graph(40)
+    model = Sums(graph.num_features, 2)
+    exact = by_hand(model, graph)
+    for batch in hf.Neighbors((-1,) * hops, 10, trimmed=True).epoch(graph, 0, 0):
+        out = model(batch)
+        assert len(out) == len(batch.targets)
+        same = torch.allclose(out, exact[batch.nodes[batch.targets]], rtol=1e-4, atol=1e-4)
+        assert same == (hops >= 2)

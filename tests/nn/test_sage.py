@@ -12,21 +12,21 @@ from handful.adjacency import Adjacency
 from handful.nn.backbone import multiply_first
 from handful.nn.sage import SAGEConv, _Convolution, _LeanConvolution, convolution
 from handful.samplers.full import full_adjacency
-from small import dense_mean
+from small import dense, dense_mean
 
 
 def operands(adj: Adjacency) -> tuple[Tensor, ...]:
     gen = torch.Generator().manual_seed(0)
-    shapes = ((adj.num_sources, 4), (3, 4), (3, 4), (3,))
+    shapes = ((adj.num_sources, 3), (2, 3), (2, 3), (2,))
     return tuple(torch.randn(s, dtype=torch.float64, generator=gen, requires_grad=True) for s in shapes)
 
 
 @pytest.fixture(params=["square", "directed", "weighted", "rectangle"])
 def adj(request: pytest.FixtureRequest) -> Adjacency:
     kind = request.param
-    graph = make_graph(12, degree=2, undirected=kind != "directed", weighted=kind == "weighted")
+    graph = make_graph(8, degree=2, undirected=kind != "directed", weighted=kind == "weighted")
     whole = full_adjacency(graph)
-    return whole if kind != "rectangle" else whole.rows(3, 8)
+    return whole if kind != "rectangle" else whole.rows(3, 7)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -44,7 +44,7 @@ def test_a_lean_convolution_is_the_plain_one(adj: Adjacency) -> None:
     """Its input comes in pieces, here of a product, and gets its gradient piece by piece."""
     h, *weights = operands(adj)
     adj = replace(adj, offset=0)
-    below = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+    below = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
     plain = convolution(h.detach() @ below, *weights, adj, False)
     lean = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)
     torch.testing.assert_close(lean, plain)
@@ -133,3 +133,21 @@ def test_every_sampler_gives_the_weighted_mean() -> None:
         batch = next(iter(sampler.epoch(graph, 0, 0)))
         torch.testing.assert_close(model(batch)[batch.targets], around[batch.nodes[batch.targets]], msg=str(sampler))
     torch.testing.assert_close(hf.infer(model, graph, chunk=7), around)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("undirected", [False, True])
+def test_self_loops_join_the_weighted_mean(weighted: bool, undirected: bool) -> None:
+    """(h_v + Σ w·h_u) / (1 + Σ w) against a dense product: forward, gradient, inference by chunks and by blocks."""
+    graph = make_graph(30, degree=3, undirected=undirected, weighted=weighted).without_loops()
+    model = hf.SAGE(graph.num_features, 3, layers=1, residual=False, self_loops=True).eval()
+    conv = model.convs[0]
+    closed = dense(graph) + torch.eye(30)
+    x = graph.x.clone().requires_grad_()
+    batch = replace(next(iter(hf.FullGraph().epoch(graph, 0, 0))), x=x)
+    found, expected = model(batch), conv.neighbor(closed / closed.sum(1, keepdim=True) @ x) + conv.own(x)
+    torch.testing.assert_close(found, expected)
+    slopes = [torch.autograd.grad(out.square().sum(), x)[0] for out in (found, expected)]
+    torch.testing.assert_close(*slopes)
+    torch.testing.assert_close(hf.infer(model, graph, chunk=7), expected)
+    torch.testing.assert_close(hf.infer(model, graph, memory="8GiB"), expected)

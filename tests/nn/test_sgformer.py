@@ -120,7 +120,7 @@ def test_it_trains_on_shared_subgraphs_and_refuses_rectangles(graph: hf.Graph) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"heads": 0}, "heads must be at least 1"),
+        ({"heads": 0}, "heads must lie in"),
         ({"alpha": 1.5}, r"alpha must lie in \[0, 1\]"),
         ({"graph_weight": -1.0}, r"graph_weight must lie in \[0, 1\]"),
         ({"gnn_layer": 2}, "did you mean gnn_layers"),

@@ -8,7 +8,7 @@ import pytest
 
 from handful.errors import HandfulError
 from handful.finding import Panel, SamplerPicture
-from handful.report.picture import BLUE, GREY, RED, TINTS, UNTAKEN, draw_samplers, samplers_svg
+from handful.report.picture import draw_samplers, samplers_svg
 
 PLACE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
 EDGES = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 4]])
@@ -31,16 +31,16 @@ def test_a_picture_has_two_rows_for_each_panel_and_a_legend() -> None:
     for text in ("sampling process", "sampled subgraph", "2 <hops>", "target: its loss counts", "5 nodes"):
         assert text in texts
     assert svg.count("marker-end") == 4  # two messages above and two below; without a direction they are lines
-    for color, groups in ((RED, 5), (BLUE, 5), (GREY, 3)):
-        assert svg.count(f'<g fill="{color}"') == groups
+    for kind, groups in (("target", 5), ("helper", 5), ("rest", 3)):
+        assert svg.count(f'<g class="{kind}"') == groups
 
 
 def test_walks_and_groups_are_shown_in_the_process() -> None:
     walk = samplers_svg(picture(panel(directed=False, walks=np.array([[0, 1, 1, 2]]))))
     assert walk.count("marker-end") == 2  # a step to the same node is none
     groups = samplers_svg(picture(panel(groups=[np.array([0, 1]), np.array([3, 4])])))
-    assert TINTS[0] in groups  # drawn
-    assert UNTAKEN in groups  # not drawn
+    assert '<g class="tint0"' in groups  # drawn
+    assert '<g class="untaken"' in groups  # not drawn
 
 
 @pytest.mark.parametrize("n", [1, 5])

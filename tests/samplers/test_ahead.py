@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from handful.samplers.ahead import ahead
+from handful.samplers.ahead import ahead, run_ahead
 
 
 def workers() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name == "handful-ahead"]
+    return [t for t in threading.enumerate() if t.name.startswith("handful-ahead")]
 
 
 @pytest.mark.parametrize("depth", [1, 3, 50])
@@ -71,3 +71,14 @@ def test_works_ahead_but_not_further_than_told() -> None:
     time.sleep(0.05)
     assert len(made) == 3  # one given, two waiting or being made
     loop.close()  # type: ignore[attr-defined]
+
+
+def test_calls_run_on_several_threads_and_their_results_come_in_order() -> None:
+    together = threading.Barrier(2, timeout=10)
+
+    def call(number: int) -> int:
+        together.wait()  # the two run at once
+        return number
+
+    assert list(run_ahead((lambda number=n: call(number) for n in range(4)), depth=2, threads=2)) == [0, 1, 2, 3]
+    assert not workers()

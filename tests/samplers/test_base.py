@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass, fields
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from handful import (
     Batch,
@@ -24,7 +29,9 @@ from handful import (
 )
 from handful.adjacency import Adjacency
 from handful.batch import training_sample
+from handful.kernels.threads import get_threads, set_threads
 from handful.samplers import Sampler, base, make_sampler, register, sampler_class, sampler_names
+from handful.samplers.base import in_chunks, in_order
 from handful.samplers.induced import induced_adjacency
 from handful.trim import trim
 
@@ -154,3 +161,75 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         make_sampler("neigbor")
     with pytest.raises(SamplerError, match="sampler 'neighbor': there is no option 'fan_out': did you mean fanout"):
         make_sampler("neighbor", fan_out=(3,))
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = get_threads()
+    set_threads(request.param)
+    yield request.param
+    set_threads(before)
+
+
+@given(st.integers(0, 40), st.integers(1, 12))
+def test_chunks_are_full_but_the_last_and_keep_the_order(count: int, size: int) -> None:
+    nodes = np.arange(count)[::-1]
+    chunks = in_chunks(nodes, size)
+    assert [node for chunk in chunks for node in chunk] == nodes.tolist()
+    assert all(len(chunk) == size for chunk in chunks[:-1])
+    assert len(chunks) == -(-count // size)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_draws_come_in_order_whatever_the_threads(threads: int, steps: int) -> None:
+    assert list(in_order(lambda step: step * step, steps)) == [step * step for step in range(steps)]
+
+
+def test_as_many_are_drawn_at_once_as_there_are_threads(threads: int) -> None:
+    together = Barrier(threads, timeout=20)  # nobody passes before all have come
+
+    def draw(step: int) -> int:
+        together.wait()
+        return step
+
+    assert list(in_order(draw, 2 * threads)) == list(range(2 * threads))
+
+
+def test_nothing_is_drawn_before_it_is_asked_for(threads: int) -> None:
+    drawn: list[int] = []
+    steps = in_order(lambda step: drawn.append(step) or step, 3 * threads)
+    assert drawn == []
+    assert next(steps) == 0
+    assert sorted(drawn) == list(range(threads))
+
+
+def test_an_error_in_a_draw_is_raised(threads: int) -> None:
+    def draw(step: int) -> int:
+        if step == 2:
+            raise KeyError("lost")
+        return step
+
+    with pytest.raises(KeyError, match="lost"):
+        list(in_order(draw, 4))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.0, "3", None, True, float("nan"), (3,), 2**31])
+def test_what_is_no_size_is_named(wrong: Any) -> None:
+    with pytest.raises(SamplerError, match="sampler 'saint': roots must"):
+        RandomWalks(roots=wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "numbers"),
+    [(5, (5,)), ([5, 2], (5, 2)), ((-1,), (-1,)), (np.array([3, 4]), (3, 4)), (iter([1]), (1,)), ("7,2", (7, 2))],
+)
+def test_numbers_of_any_sequence_become_a_plain_tuple(given: Any, numbers: tuple[int, ...]) -> None:
+    found = Neighbors(given).fanout
+    assert found == numbers
+    assert all(type(number) is int for number in found)
+
+
+@pytest.mark.parametrize("wrong", [(), "ten", 2.5, (2.5,), (np.float32(2.5),), None, [1, None]])
+def test_what_is_no_sequence_of_whole_numbers_is_refused(wrong: Any) -> None:
+    with pytest.raises(SamplerError, match="fanout must be whole numbers, one for each hop, got"):
+        Neighbors(wrong)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from handful import Graph, RandomNodes
@@ -27,7 +27,6 @@ from handful.theory.hubs import expected_edges
 from samplers.conftest import any_graph
 
 
-@settings(deadline=None)
 @given(any_graph(), st.integers(0, 12))
 def test_the_largest_in_degrees_first_and_of_equals_the_smallest_ids(graph: Graph, count: int) -> None:
     degree = graph.in_degree.tolist()
@@ -95,7 +94,6 @@ def test_shares_numbers_and_thresholds(medium: Graph) -> None:
     assert expected_share(medium, 15, 2) == 0.05
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0.1, 1e6)), min_size=1, max_size=30), st.floats(0.001, 1.2))
 def test_the_factor_gives_the_total(found: list[tuple[int, float]], share: float) -> None:
     degree = np.array(sorted({d for d, _ in found}))
@@ -104,7 +102,6 @@ def test_the_factor_gives_the_total(found: list[tuple[int, float]], share: float
     assert np.sum(count * np.minimum(1, factor * degree)) == pytest.approx(min(1, share) * count.sum())
 
 
-@settings(deadline=None)
 @given(any_graph(), st.floats(0.01, 0.99))
 def test_a_share_is_drawn_in_proportion_to_degree(graph: Graph, share: float) -> None:
     degree, chance = graph.in_degree.numpy(), inclusion(graph, f"drawn={share}", 3)
@@ -144,7 +141,6 @@ def test_auto_keeps_to_the_edges_and_rows_that_it_promises(parts: int) -> None:
     assert expected_share(even, "auto", 1) == 0
 
 
-@settings(deadline=None)
 @given(any_graph())
 def test_degrees_are_counted(graph: Graph) -> None:
     values, counts = np.unique(graph.in_degree.numpy(), return_counts=True)

@@ -13,7 +13,7 @@ from handful.samplers.induced import induced_adjacency, induced_parts, part_dtyp
 from subgraphs import edges_of, induced_edges
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_some_nodes_in_any_order(graphs: st.SearchStrategy[Graph], data: st.DataObject) -> None:
     graph = data.draw(graphs)
@@ -24,7 +24,7 @@ def test_some_nodes_in_any_order(graphs: st.SearchStrategy[Graph], data: st.Data
     assert found.symmetric == graph.undirected
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data(), parts=st.integers(1, 5))
 def test_every_part_is_what_its_nodes_induce(graphs: st.SearchStrategy[Graph], data: st.DataObject, parts: int) -> None:
     graph = data.draw(graphs)

@@ -38,7 +38,7 @@ def dense(drawn: Layer) -> np.ndarray:
     return out
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data(), budget=st.integers(1, 14), key=st.integers(0, 2**62))
 def test_a_layer_is_what_the_definition_says(
     graphs: st.SearchStrategy[Graph], data: st.DataObject, budget: int, key: int
@@ -73,7 +73,7 @@ def test_a_layer_is_what_the_definition_says(
     assert np.allclose(dense(drawn), np.divide(expected, total, where=total > 0, out=expected * 0), atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), budget=st.lists(st.integers(1, 6), min_size=1, max_size=3), batch_size=st.integers(1, 5))
 def test_an_epoch_visits_every_training_node_once(
     graphs: st.SearchStrategy[Graph], data: st.DataObject, budget: list[int], batch_size: int

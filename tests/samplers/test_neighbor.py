@@ -67,7 +67,7 @@ def check_against_the_definition(graph: Graph, drawn: Neighborhood, seeds: np.nd
 fanouts = st.lists(st.sampled_from([1, 2, 3, -1]), min_size=1, max_size=3).map(tuple)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), fanout=fanouts, key=st.integers(0, 2**62))
 def test_a_sample_is_what_the_definition_says(
     graphs: st.SearchStrategy[Graph], data: st.DataObject, fanout: tuple[int, ...], key: int
@@ -94,7 +94,7 @@ def test_a_sample_is_what_the_definition_says(
         assert torch.allclose(own[clear], expected[clear], rtol=1e-3)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data(), fanout=fanouts, batch_size=st.integers(1, 5), depth=st.integers(1, 4))
 def test_rectangles_compute_what_the_whole_sample_would(
     graphs: st.SearchStrategy[Graph], data: st.DataObject, fanout: tuple[int, ...], batch_size: int, depth: int

@@ -9,7 +9,7 @@ from handful.samplers.full import full_adjacency
 from handful.samplers.saint import Counts, RandomWalks, normalized, pre_sampled
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data(), roots=st.integers(1, 6), length=st.integers(1, 4), seed=st.integers(0, 99))
 def test_a_batch_is_the_subgraph_that_the_visited_nodes_induce(
     graphs: st.SearchStrategy[Graph], data: st.DataObject, roots: int, length: int, seed: int
@@ -57,7 +57,7 @@ def full_loss(graph: Graph, z: torch.Tensor, c: torch.Tensor) -> float:
     return float((c * mean)[graph.train_mask].mean())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), roots=st.integers(1, 4), length=st.integers(1, 3))
 def test_the_normalised_loss_averages_to_the_full_loss_over_what_was_pre_sampled(
     graphs: st.SearchStrategy[Graph], data: st.DataObject, roots: int, length: int

@@ -22,9 +22,8 @@ from handful.batch import Batch, make_batch
 from handful.errors import HandfulError
 from handful.samplers import Sampler
 from handful.shuffle import epoch
-from handful.shuffle.budget import Budget
-from handful.shuffle.epoch import shuffled
-from handful.shuffle.scratch import Scratch
+from handful.shuffle.epoch import NEAR, fetch, fetch_rows, shuffled
+from handful.shuffle.scratch import Budget, Scratch
 from handful.trim import trim
 
 AMPLE = 1 << 40
@@ -78,7 +77,7 @@ def graphs(draw: st.DrawFn) -> hf.Graph:
     return graph.to_undirected() if draw(st.booleans()) else graph
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(graphs(), st.data())
 def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, min(9, graph.num_nodes)))
@@ -212,3 +211,24 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
     seen = [child(folder, 160 << 20, limited) for limited in (False, True)]
     assert all(one["peak"] < 160 << 20 for one in seen), seen
     assert seen[0]["loss"] == seen[1]["loss"]
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_files_and_memory_can_be_fetched(tmp_path: Path) -> None:
+    array = np.arange(100_000, dtype=np.int64).reshape(-1, 10)
+    np.save(tmp_path / "a.npy", array)
+    for x in (array, np.load(tmp_path / "a.npy", mmap_mode="c")):
+        assert fetch(x, 10, 9_000) == 8_990 * 80
+        assert fetch(x, 5, 5) == 0
+        np.testing.assert_array_equal(x, array)
+
+
+def test_near_rows_are_read_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[tuple[int, int]] = []
+    monkeypatch.setattr(epoch, "fetch", lambda array, lo, hi: runs.append((lo, hi)) or hi - lo)
+    x, far = np.empty((100_000, 4), np.int16), NEAR // 8 + 1
+    assert fetch_rows(x, np.array([0, 3, 3 + far, 4 + far, 4 + 3 * far])) == 4 + 2 + 1
+    assert runs == [(0, 4), (3 + far, 5 + far), (4 + 3 * far, 5 + 3 * far)]
+    assert fetch_rows(x, np.empty(0, np.int64)) == 0

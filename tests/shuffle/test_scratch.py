@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from handful.budget import anonymous, as_bytes
 from handful.errors import HandfulError
-from handful.shuffle.scratch import Scratch
+from handful.kernels.memory import release
+from handful.shuffle.scratch import SLACK, Budget, Scratch
 
 PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 5)), max_size=20)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # it writes files
 @given(PIECES, st.lists(st.integers(0, 200), max_size=20))
 def test_pieces_come_back_in_order_whatever_was_spilled(pieces: list[tuple[str, int, int]], spills: list[int]) -> None:
     given: dict[tuple[str, int], list[list[int]]] = {}
@@ -90,3 +92,35 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         scratch.append("x", 0, np.zeros(10))
         with pytest.raises(HandfulError, match="gone cannot be written: No such file"):
             scratch.spill(1)
+
+
+# -- the budget -------------------------------------------------------------------------------------------------------
+
+
+def test_room_is_made_by_spilling() -> None:
+    with Scratch() as scratch:
+        for part in range(4):
+            scratch.append("x", part, np.ones(1 << 24, np.uint8))
+        release()  # what other tests have left would be room too
+        budget = Budget((anonymous() + (4 << 20)) * SLACK // (SLACK - 1), parts=4)
+        budget.make_room(24 << 20, scratch, "a part")
+        assert 0 < scratch.held <= 2 << 24
+        assert budget.free() >= 24 << 20
+
+
+@pytest.mark.parametrize("ask", ["make_room", "require"])
+def test_too_small_a_budget_names_one_that_would_do(ask: str) -> None:
+    budget = Budget(anonymous() + (8 << 20), parts=4)
+    with Scratch() as scratch, pytest.raises(HandfulError) as told:
+        getattr(budget, ask)(1 << 30, scratch, "one part")
+    assert str(told.value).startswith("one part of 4 takes 1.0 GiB beside the ")
+    found = re.search(r"memory ([\d.]+ \w+)$", str(told.value))
+    assert found is not None
+    with Scratch() as scratch:
+        getattr(Budget(as_bytes(found[1]) + (8 << 20), 4), ask)(1 << 30, scratch, "one part")
+
+
+def test_the_parts_that_would_do_go_by_what_is_free() -> None:
+    told = str(Budget(1 << 30, parts=4).too_small(needed=600 << 20, free=200 << 20, what="one part"))
+    assert "use at least 12 parts, or memory" in told
+    assert "parts, or" not in str(Budget(1 << 30, parts=4).too_small(600 << 20, -5, "one part"))

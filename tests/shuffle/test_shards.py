@@ -21,7 +21,7 @@ from in_ranks import Launch, shared_launch
 __all__ = ["shared_launch"]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(nodes=st.integers(1, 60), shards=st.integers(1, 12), degree=st.integers(1, 5))
 def test_every_shard_has_a_node_and_about_as_many_bytes(nodes: int, shards: int, degree: int) -> None:
     edges = torch.randint(nodes, (2, nodes * degree), generator=torch.Generator().manual_seed(nodes))
@@ -79,7 +79,7 @@ def test_a_shard_that_is_not_what_was_written_is_refused(tmp_path: Path) -> None
     open_shards(path.parent)
     for odd in ({"cuts": [0, 20, 10]}, {"cuts": [0]}, {"edges": "many"}, {"arrays": {}}, {"format": "other"}):
         (path / "graph.json").write_text(json.dumps({**header, **odd}))
-        with pytest.raises(DatasetError, match="not the header of a shard"):
+        with pytest.raises(DatasetError, match="is not the header of"):
             open_shards(path.parent)
     (path / "graph.json").write_text(json.dumps({**header, "cuts": [0, 19]}))
     with pytest.raises(DatasetError, match="not a valid shard"):
@@ -116,7 +116,7 @@ def test_bad_shards_and_what_shards_cannot_do_are_said(shared_launch: Launch) ->
     for name, error in {
         "cut short": "/bad/cut short/shard-1/x.npy is cut short: it has 100 bytes of ",
         "missing": "/bad/missing/shard-1 is missing: /bad/missing has 1 shards here, and there are 2 ranks",
-        "of another version": "/bad/of another version/shard-1/graph.json is not the header of a shard of this version",
+        "of another version": "/bad/of another version/shard-1 was saved in version 99",
     }.items():
         assert second[name].startswith(f"DatasetError: {error}"), second[name]
         assert first[name].startswith(f"{elsewhere}{error}"), first[name]

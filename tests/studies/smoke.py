@@ -1,26 +1,49 @@
-"""What holds for the finding of every study."""
+"""What holds for the finding of every study, and outcomes that are made up."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from handful import Experiment
+from handful.experiment import Summary
 from handful.files import plain
 from handful.finding import Finding
 from handful.report.page import read_findings, write_finding
 from handful.studies import Request, run_study
+from handful.studies.jobs import Outcome
+from handful.training.record import Run
 
 GRAPH = "synthetic?nodes=300&degree=6&features=8&classes=3"
+MADE = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1, 2, 3))
+
+
+def made_outcome(
+    name: str,
+    tests: Sequence[float] | None,
+    experiment: Experiment = MADE,
+    folder: Path = Path("nowhere"),
+    graph: str = "made up",
+    metric: str = "accuracy",
+    **fields: Any,
+) -> Outcome:
+    """A job with these test metrics, one for each seed, the same for validation; ``None`` for one that failed."""
+    if tests is None:
+        return Outcome(name, experiment, folder, None, "out of memory")
+    usual = {"best_epoch": 2, "epochs": 2, "seconds": 1.0, "train_seconds": 1.0, "peak_ram_bytes": 2**30}
+    usual |= {"higher_is_better": metric not in ("mae", "rmse"), **fields}
+    history = [{"epoch": e, "seconds": float(e), "val": tests[0], "loss": 1.0} for e in (1, 2)]
+    runs = [Run(metric, test, test, seed=i, history=history, **usual) for i, test in enumerate(tests)]
+    return Outcome(name, experiment, folder, Summary(experiment, graph, runs))
 
 
 def smoke(name: str, out: Path, **asked: Any) -> Finding:
     """Run a study as small as it gets, and check what every finding must be."""
     request = Request(**{"graph": GRAPH, "budget": "smoke", "out": out, "jobs": 2, **asked})
     found = run_study(name, request)
-    check(found, out)
+    check(found)
     assert found.name == name
     assert found.words
     assert found.facts["budget"] == "smoke"
@@ -33,8 +56,8 @@ def trained_here(jobs: Mapping[str, Experiment], out: Path) -> None:
         job.run(out / name)
 
 
-def check(found: Finding, out: Path) -> None:
-    """A finding of which nothing failed has tables, charts that can be drawn, a page, and reads back as it was."""
+def check(found: Finding) -> None:
+    """A finding of which nothing failed has tables, charts that can be drawn, and reads back as it was."""
     assert found.failed == ()
     assert found.tables
     for table in [*found.tables, *found.details]:
@@ -42,10 +65,15 @@ def check(found: Finding, out: Path) -> None:
         assert {len(row) for row in table.rows} == {len(table.head)}
     assert not any("failed" in cell.text for table in found.tables for row in table.rows for cell in row)
     for chart in found.charts:
-        assert chart.drawable() == chart
+        assert all(view.drawable for view in chart.views)
+    json.dumps(plain(found.payload))
     again = Finding.from_json(json.loads(json.dumps(found.to_json())), found.payload)
     assert again.to_json() == found.to_json()
     assert Finding.from_json(json.loads(json.dumps(again.to_json())), found.payload) == again
+
+
+def check_page(found: Finding, out: Path) -> None:
+    """A finding is drawn and written, and read from its folder again."""
     written = write_finding(found, out)
     assert (written.tables, written.charts) == (len(found.tables), len(found.charts))
     page = written.path.read_text(encoding="utf-8")
@@ -61,5 +89,5 @@ def check(found: Finding, out: Path) -> None:
 def laptop(name: str, out: Path) -> Finding:
     """Run a study under ``laptop`` on debian with one seed, and check what every finding must be."""
     found = run_study(name, Request("debian", budget="laptop", seeds=(42,), out=out))
-    check(found, out)
+    check(found)
     return found

@@ -6,10 +6,22 @@ import pytest
 
 from handful import Experiment, RandomNodes
 from handful.errors import HandfulError
-from handful.studies import presets, run_study
-from handful.studies.budget import SMOKE, Scale, asked, benchmark, pair, scaled, small, train_jobs, tuned_each
-from handful.studies.request import Request
+from handful.studies import presets
+from handful.studies.budget import (
+    BUDGETS,
+    SMOKE,
+    Request,
+    Scale,
+    asked,
+    benchmark,
+    scaled,
+    small,
+    study_folder,
+    train_jobs,
+    tuned_each,
+)
 from handful.studies.tuning import search
+from handful.vocabulary import PAPER_SEEDS
 from studies.smoke import GRAPH, trained_here
 
 LAPTOP = Scale(hidden=128, layers=3, epochs=40)
@@ -17,7 +29,7 @@ LAPTOP = Scale(hidden=128, layers=3, epochs=40)
 
 def test_the_paper_s_budget_is_the_paper_s_tables() -> None:
     request = Request(budget="paper")
-    full, rns = pair(request, "pokec", LAPTOP).values()
+    full, rns = (benchmark(request, "pokec", name, LAPTOP) for name in ("full", "rns"))
     assert (full.settings.lr, full.settings.epochs, full.options["dropout"]) == (1e-3, 2000, 0.7)
     assert (rns.sampler.options()["parts"], rns.settings.weight_decay) == (2, 1e-4)
     ladies = benchmark(request, "pokec", "ladies", LAPTOP)
@@ -26,13 +38,13 @@ def test_the_paper_s_budget_is_the_paper_s_tables() -> None:
     assert (neighbor.settings.epochs, neighbor.settings.evaluation) == (20, "sampled")
     assert neighbor.with_(evaluate_every=1) == presets.sampling("pokec", "neighbor")
     with pytest.raises(HandfulError, match="the paper's tables"):
-        pair(request, "debian", LAPTOP)
+        benchmark(request, "debian", "rns", LAPTOP)
 
 
 def test_on_a_laptop_methods_differ_in_the_sampler_alone() -> None:
-    full, rns = pair(Request(budget="laptop"), "debian", LAPTOP, clip=1.0).values()
+    full, rns = (benchmark(Request(budget="laptop"), "debian", name, LAPTOP) for name in ("full", "rns"))
     assert full.with_(sampler=rns.sampler) == rns
-    assert (full.options["hidden"], full.settings.epochs, full.settings.clip) == (128, 40, 1.0)
+    assert (full.options["hidden"], full.settings.epochs) == (128, 40)
     assert full.settings.evaluate_every == 2
 
 
@@ -73,11 +85,35 @@ def test_every_configuration_may_be_tuned_apart(tmp_path: Path) -> None:
     jobs = {f"m-{m}": base.with_(sampler=RandomNodes(m)) for m in (1, 2)}
     assert tuned_each(Request(), jobs) == jobs
     said: list[tuple[int, int, str]] = []
-    request = Request(out=tmp_path, tune_each=2, report=lambda *args: said.append(args))
+    request = Request(out=tmp_path, tune_each=1, report=lambda *args: said.append(args))
     found = tuned_each(request, jobs)
     for name, job in jobs.items():
-        best = search(job, f"sqlite:///{tmp_path / 'tune.db'}", 2)  # each has a study of its own, which is done
+        best = search(job, f"sqlite:///{tmp_path / 'tune.db'}", 1)  # each has a study of its own, which is done
         assert found[name] == best.experiment == job.with_(**best.parameters)
-    assert [done for done, _, _ in said] == [0, 1, 2, 2, 3, 4]
-    with pytest.raises(HandfulError, match="study 'regimes' tunes nothing: tune_each is for parts and fanout"):
-        run_study("regimes", request)
+    assert [done for done, _, _ in said] == [0, 1, 1, 2]
+
+
+def test_seeds_are_the_budget_s_unless_given() -> None:
+    assert Request(budget="paper").seeds == PAPER_SEEDS == BUDGETS["paper"]
+    assert Request(budget="laptop").seeds == (42, 123, 456)
+    assert Request(budget="smoke").seeds == (42,)
+    assert Request(budget="paper", seeds=(7,)).seeds == (7,)
+    with pytest.raises(HandfulError, match="laptop"):
+        Request(budget="labtop")
+
+
+def test_the_graph_is_what_was_asked_for_else_the_paper_s_or_debian() -> None:
+    assert Request("mine", budget="paper").graph_or("pokec") == "mine"
+    assert Request(budget="paper").graph_or("pokec") == "pokec"
+    assert Request(budget="laptop").graph_or("pokec") == "debian"
+
+
+def test_the_same_question_has_the_same_folder() -> None:
+    assert study_folder("parts", "a/b c.npz", "smoke") == Path("runs/study-parts-b-c.npz-smoke")
+    assert study_folder("parts", None, "laptop") == Path("runs/study-parts-laptop")
+    assert study_folder("parts", "a", "smoke") != study_folder("fanout", "a", "smoke")
+
+
+def test_seeds_that_were_named() -> None:
+    assert not Request().seeds_given
+    assert Request(seeds=PAPER_SEEDS[:3]).seeds_given

@@ -93,7 +93,7 @@ def test_jobs_on_two_nodes_end_as_they_do_here(cluster: Any, job: Experiment, tm
         assert there.error is None
         assert there.summary is not None
         assert own.summary is not None
-        assert [r["test"] for r in there.summary["runs"]] == [r["test"] for r in own.summary["runs"]]
+        assert there.seeds("test") == own.seeds("test")
     assert bad.summary is None
     assert "no.npz" in str(bad.error)
 

@@ -14,10 +14,12 @@ import pytest
 from graphs import make_graph
 from handful import Experiment, RandomNodes
 from handful.errors import RunError
+from handful.statistics import mean_ci95
 from handful.studies.executors import Local
 from handful.studies.jobs import run_jobs
 from handful.training.record import RunFolder, write_config
 from npz import write_npz
+from studies.smoke import made_outcome
 
 
 @pytest.fixture
@@ -32,16 +34,16 @@ def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(j
     assert first.error is None
     assert first.summary is not None
     assert (first.name, first.experiment, first.folder) == ("rns", job, tmp_path / "out" / "rns")
-    assert [run["seed"] for run in first.summary["runs"]] == [1, 2]
-    assert first.summary["sampler"] == str(job.sampler)
-    assert [len(history) for history in first.histories()] == [3, 3]
+    assert [run.seed for run in first.summary.runs] == [1, 2]
+    assert first.to_json()["options"] == str(job.sampler)
+    assert [len(run.history) for run in first.summary.runs] == [3, 3]
     assert seen[-1] == ("rns", 6, "done")
     stamp = (first.folder / "summary.json").stat().st_mtime_ns
     (again,) = run_jobs({"rns": job}, tmp_path / "out")
     assert again.summary == first.summary
     assert (first.folder / "summary.json").stat().st_mtime_ns == stamp
     own = job.run()
-    assert [run.test for run in own.runs] == [run["test"] for run in first.summary["runs"]]
+    assert [run.test for run in own.runs] == first.seeds("test")
 
     for change, words in (
         ({"seeds": (1,)}, r"seeds was \[1, 2\] and is now \[1\]"),
@@ -86,3 +88,15 @@ def test_a_killed_job_goes_on_where_it_was(job: Experiment, tmp_path: Path) -> N
     assert [line["epoch"] for line in lines] == list(range(1, 81))
     assert [line["loss"] for line in lines][:5] == before
     assert [line["loss"] for line in lines] == [line["loss"] for line in long.run().runs[0].history]
+
+
+def test_measures_of_an_outcome() -> None:
+    one = made_outcome("rns", [0.5, 0.7], peak_gpu_bytes=7, peak_ram_bytes=9)
+    assert one.seeds("test") == [0.5, 0.7]
+    assert one.estimate("test") == mean_ci95([0.5, 0.7])
+    assert (one.estimate("memory"), one.estimate("peak_ram_bytes")) == ({"mean": 7}, {"mean": 9})
+    assert one.to_json()["peak_memory_bytes"] == {"ram": 9, "gpu": 7}
+    assert not made_outcome("m", [1.0], metric="mae").metric.higher_is_better
+    failed = made_outcome("rns", None)
+    assert (failed.seeds("test"), failed.estimate("test"), failed.metric.name) == ([], None, "accuracy")
+    assert failed.to_json() == {"error": "out of memory"}

@@ -6,24 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from handful import studies
 from handful.errors import HandfulError
-from handful.studies import STUDIES, Request, run_study, study_names
-from studies.smoke import GRAPH
+from handful.studies import REPLACED, STUDIES, Request, run_study, study_names
+from studies.smoke import GRAPH, check_page, laptop, smoke
 
 
 def test_every_study_says_what_it_shows() -> None:
     names = study_names()
-    assert list(names) == [name.replace("_", "-") for name in STUDIES]
+    assert list(names) == list(STUDIES)
     assert all(text.endswith((".", "?")) for text in names.values())
     assert len(set(names.values())) == len(names)
 
 
-def test_every_study_has_a_smoke_test_of_its_own() -> None:
-    for name in STUDIES:
-        text = (Path(__file__).parent / f"test_{name}.py").read_text()
-        assert f'smoke("{name.replace("_", "-")}"' in text, name
-        assert (Path(studies.__file__).parent / f"{name}.py").exists()
+def test_every_study_has_a_smoke_test() -> None:
+    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+    assert not [name for name in STUDIES if f'smoke("{name}"' not in tests]
+
+
+@pytest.mark.slow
+def test_a_finding_is_drawn_and_read_again(untrained: dict[str, object], tmp_path: Path) -> None:
+    check_page(smoke("regimes", tmp_path), tmp_path)
 
 
 def test_a_finding_tells_what_was_asked_too() -> None:
@@ -33,5 +35,21 @@ def test_a_finding_tells_what_was_asked_too() -> None:
     assert found.facts == {"budget": "smoke", "seeds": "7", "device": "cpu"}
     assert [done for done, _, _ in said] == [0, 1, 2, 3, 4, 5]
     assert said[-1] == (5, 5, "done")
-    with pytest.raises(HandfulError, match="there is no study 'backwards-error': did you mean backward-error"):
-        run_study("backwards-error", request)
+
+
+def test_what_is_no_study_is_told() -> None:
+    with pytest.raises(HandfulError, match="backward-error"):
+        run_study("backwards-error", Request())
+    for name, command in REPLACED.items():
+        with pytest.raises(HandfulError, match=command):
+            run_study(name, Request())
+    with pytest.raises(HandfulError, match="tune_each is for parts and fanout"):
+        run_study("regimes", Request(tune_each=2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["regimes", "samplers", "curves", "speedup", "architectures", "parts", "fanout"])
+def test_on_debian(name: str, tmp_path: Path) -> None:
+    found = laptop(name, tmp_path)
+    (cells,) = [found.payload[key] for key in ("cells", "rows", "curve") if key in found.payload]
+    assert all(cell["test"]["mean"] > 0.2 for cell in cells)

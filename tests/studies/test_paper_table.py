@@ -7,7 +7,7 @@ import pytest
 
 from handful.datasets import sources
 from handful.studies.paper_table import PAPER, Printed, compared, inconsistencies, printed_range
-from handful.theory.dataset_statistics import COLUMNS
+from handful.theory.structure import COLUMNS
 
 
 @pytest.mark.parametrize(

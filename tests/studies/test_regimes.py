@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from handful import Experiment
 from handful.errors import HandfulError
-from handful.studies.regimes import OPTIMIZERS, REGIMES, cell, in_words
-from handful.studies.request import Request
-from handful.training.metrics import METRICS
-from studies.smoke import GRAPH, laptop, smoke, trained_here
+from handful.studies.budget import Request
+from handful.studies.regimes import CONTROLS, OPTIMIZERS, REGIMES, cell, controlled
+from studies.smoke import smoke
 
 
 def test_under_the_paper_s_budget_cells_are_the_paper_s() -> None:
@@ -36,28 +36,36 @@ def test_on_a_laptop_regimes_differ_in_sampler_and_update_alone() -> None:
         assert (full.sampler.name, rns.sampler.name, rns.sampler.options()["parts"]) == ("full", "rns", 4)
 
 
-def test_words() -> None:
-    means = {("full", "sgd"): 0.70, ("rns-no-batch", "sgd"): 0.69, ("rns", "sgd"): 0.77, ("full", "adam"): 0.8}
-    assert "SGD -1.00 and +8.00" in in_words(means, METRICS["accuracy"])
-    assert "Adam" not in in_words(means, METRICS["accuracy"])
+def test_updates_and_flow_time_are_equal() -> None:
+    request = Request(budget="laptop")
+    for optimizer in OPTIMIZERS:
+        rns, full = (cell(request, "debian", regime, optimizer) for regime in ("rns", "full"))
+        m = rns.sampler.options()["parts"]
+        updates, flow = (controlled(rns, full, control) for control in ("updates", "flow"))
+        assert updates.settings.epochs == m * rns.settings.epochs  # one step an epoch against m
+        assert (
+            updates.settings.epochs / updates.settings.evaluate_every
+            == full.settings.epochs / full.settings.evaluate_every
+        )
+        assert flow.settings.lr * flow.settings.epochs == m * rns.settings.lr * rns.settings.epochs
+        assert controlled(rns, full, "epochs") == full
 
 
-@pytest.mark.slow
-def test_a_table_of_regimes_and_optimisers(tmp_path: Path) -> None:
-    request = Request(budget="smoke")
-    trained_here({f"{r}-{o}": cell(request, GRAPH, r, o) for r in REGIMES for o in OPTIMIZERS}, tmp_path)
+def test_a_table_of_regimes_and_optimisers(untrained: dict[str, Experiment], tmp_path: Path) -> None:
     found = smoke("regimes", tmp_path)
-    assert set(found.payload) == {"graph", "metric", "epochs", "cells"}
-    rows = found.tables[0].rows
-    assert [[row[0].text, len(row)] for row in rows] == [[title, 4] for title in REGIMES.values()]
     cells = found.payload["cells"]
     assert [(one["regime"], one["optimizer"]) for one in cells] == [(r, o) for r in REGIMES for o in OPTIMIZERS]
-    assert all(0 <= one["test"]["mean"] <= 1 for one in cells)
-    assert all((one["paper"], one["error"]) == (None, None) for one in cells)
-    for column in range(1, 4):
-        assert 1 in {row[column].rank for row in rows}
+    assert list(untrained) == [f"{r}-{o}" for r in REGIMES for o in OPTIMIZERS]
+    rows = found.tables[0].rows
+    assert [row[0].text for row in rows] == list(REGIMES.values())
+    assert [[cell.rank for cell in row[1:]] for row in rows] == [[0] * 3, [2] * 3, [1] * 3]  # each better than the last
+    assert [one.name for one in found.charts[0].views[0].series] == list(REGIMES.values())
+    assert found.words.count("+3.00") == 2 * len(OPTIMIZERS)  # by one row, and by the next
 
 
-@pytest.mark.slow
-def test_on_debian(tmp_path: Path) -> None:
-    assert len(laptop("regimes", tmp_path).payload["cells"]) == 9
+def test_a_row_for_every_regime_and_control(untrained: dict[str, Experiment], tmp_path: Path) -> None:
+    found = smoke("controls", tmp_path)
+    assert len(found.tables[0].rows) == 2 * len(CONTROLS) + 1
+    places = [(one["regime"], one["control"], one["optimizer"]) for one in found.payload["cells"]]
+    assert [f"{regime}-{control}-{optimizer}" for regime, control, optimizer in places] == list(untrained)
+    assert found.words.count("+18.00") == found.words.count("+15.00") == len(OPTIMIZERS)  # at equal epochs, and updates

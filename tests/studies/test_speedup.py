@@ -10,20 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handful.studies import presets
+from handful.studies import Request, presets, run_study
+from handful.studies.budget import benchmark
 from handful.studies.speedup import (
+    CURVES_SCALE,
+    METHODS,
     SPEEDUPS,
     Crossing,
+    conclude,
     crossing,
     epoch_time,
-    in_words,
     reachable,
     speedup,
     speedup_chart,
 )
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder
-from studies.smoke import laptop, smoke
+from studies.smoke import GRAPH, made_outcome, smoke, trained_here
 
 ACCURACY, MAE = METRICS["accuracy"], METRICS["mae"]
 
@@ -96,7 +99,7 @@ def test_a_seed_that_misses_the_target_leaves_no_speedup_to_it() -> None:
     assert found.reached == {"full": 1, "rns": 1}
     assert all(isnan(value) for value in (found.epochs, found.start, found.nostart))
     assert found.epoch == 2.0
-    assert "No target" in in_words([found], ACCURACY)
+    assert conclude([found], ACCURACY) == conclude([], ACCURACY)  # nothing to tell
 
 
 def test_targets_are_what_every_run_reached() -> None:
@@ -116,9 +119,9 @@ def test_an_error_is_reached_from_above() -> None:
     assert crossing(errors[0], 499.0, higher_is_better=False) is None
     found = speedup([errors[0]], [errors[1]], 600.0, higher_is_better=False)
     assert found.epochs == pytest.approx(1.75 / (1 + 100 / 269))
-    assert "Speedups of RNS to 600: 2.00× by cheaper epochs" in in_words([found], MAE)
-    (view,) = speedup_chart([{**vars(found), "paper": None}], "g", MAE).views
-    assert (view.x.label, view.x.of) == ("target, validation MAE", ["600"])
+    assert "2.00×" in conclude([found], MAE)
+    (view,) = speedup_chart([found], [None], "g", MAE).views
+    assert view.x.of == ["600"]
 
 
 def test_the_paper_has_targets_for_its_graphs() -> None:
@@ -126,19 +129,20 @@ def test_the_paper_has_targets_for_its_graphs() -> None:
 
 
 def test_the_chart_has_ours_and_the_paper_s() -> None:
-    row = {**vars(speedup([FULL], [RNS], 0.65)), "paper": {"epoch": 2.0, "epochs": 1.5}}
-    (view,) = speedup_chart([row], "g", ACCURACY).views
+    found = speedup([FULL], [RNS], 0.65)
+    (view,) = speedup_chart([found], [{"epoch": 2.0, "epochs": 1.5}], "g", ACCURACY).views
     assert [one.name for one in view.series[::2]] == list(SPEEDUPS.values())
     assert view.series[0].y == [2.0]
     assert (view.series[1].y, view.series[1].paper) == ([2.0], True)
     assert view.series[5].y == [None]  # the paper does not tell
 
 
-@pytest.mark.slow
-def test_the_study_tells_what_its_records_hold(tmp_path: Path) -> None:
+def test_the_studies_tell_what_their_records_hold(tmp_path: Path) -> None:
+    request = Request(budget="smoke")
+    jobs = {m: benchmark(request, GRAPH, m, CURVES_SCALE).with_(evaluate_every=1) for m in METHODS}
+    trained_here(jobs, tmp_path)
+    histories = {name: RunFolder(tmp_path / name / "seed-42").lines() for name in METHODS}
     found = smoke("speedup", tmp_path)
-    assert set(found.payload) == {"graph", "metric", "epoch_seconds", "targets"}
-    histories = {name: RunFolder(tmp_path / name / "seed-42").lines() for name in ("full", "rns")}
     for method, history in histories.items():
         assert [line["epoch"] for line in history] == [1, 2]
         assert found.payload["epoch_seconds"][method] == epoch_time(history)
@@ -148,8 +152,32 @@ def test_the_study_tells_what_its_records_hold(tmp_path: Path) -> None:
         assert target["reached"] == own.reached == {"full": 1, "rns": 1}
         assert target["epochs"] == own.epochs > 0
         assert target["paper"] is None
+    curves = smoke("curves", tmp_path)
+    assert [line["method"] for line in curves.payload["curves"]] == list(METHODS)
+    for line in curves.payload["curves"]:
+        own = histories[line["method"]]
+        assert line["epoch"] == [1, 2]
+        assert line["val"] == pytest.approx([one["val"] for one in own])
+        assert line["seconds"] == pytest.approx([one["seconds"] for one in own])
+    best = {row["method"]: row["val"]["mean"] for row in curves.payload["cells"]}
+    assert best == {name: max(one["val"] for one in own) for name, own in histories.items()}
+    (chart,) = curves.charts
+    assert [view.name for view in chart.views] == ["seconds", "epochs", "loss"]
 
 
-@pytest.mark.slow
-def test_on_debian(tmp_path: Path) -> None:
-    assert len(laptop("speedup", tmp_path).payload["targets"]) == 3
+@pytest.mark.parametrize("name", ["speedup", "curves"])
+def test_without_both_runs_there_is_nothing_to_compare(
+    name: str, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = [made_outcome("full", [0.7], folder=folder), made_outcome("rns", None)]
+    monkeypatch.setattr("handful.studies.grid.train_jobs", lambda request, jobs: ends)
+    found = run_study(name, Request(GRAPH, budget="smoke", out=tmp_path))
+    assert found.failed == ("rns",)
+    assert "out of memory" in found.tables[0].rows[1][1].text
+
+
+def test_the_paper_s_targets_and_numbers_stand_beside_ours(tmp_path: Path, untrained: dict[str, Any]) -> None:
+    found = run_study("speedup", Request("pokec", budget="paper", out=tmp_path))
+    assert [target["target"] for target in found.payload["targets"]] == list(presets.TARGETS["pokec"])
+    assert all(target["paper"]["epoch"] > 0 for target in found.payload["targets"])
+    assert len(found.tables[0].rows) == 2 * len(found.payload["targets"])

@@ -189,7 +189,7 @@ def test_the_best_of_each_sampler_is_trained_with_all_seeds(asked: Experiment, t
     assert without.payload["final"] == []
     assert not (tmp_path / "final").exists()
     found = tune_samplers(space, url(tmp_path), tmp_path, trials=1)
-    check(found, tmp_path / "page")
+    check(found)
     assert set(found.payload) == {"graph", "metric", "storage", "searches", "final"}
     assert [row["trials"] for row in found.payload["searches"]] == [1, 1, 1]
     assert [row["sampler"] for row in found.payload["final"]] == ["rns", "full"]

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
-from handful import Experiment, open_run
+import handful as hf
+from handful import Experiment, load, open_run
 from handful.kernels.threads import get_threads
-from handful.studies.worker import main
+from handful.samplers import make_sampler
+from handful.studies.worker import WarmUp, main, warm_up
+from handful.training import Callback, Loop
 from handful.training.record import write_config
 from studies.smoke import GRAPH
 
@@ -27,6 +31,41 @@ def test_it_runs_the_experiment_of_its_folder_with_the_threads_given(tmp_path: P
     opened = open_run(tmp_path)
     assert opened.experiment == SMALL
     assert opened.result.test == SMALL.run().test
+
+
+@pytest.mark.parametrize("name", ["full", "neighbor", "cluster", "saint", "ladies", "rns"])
+def test_a_warm_up_trains_and_evaluates_like_the_run_on_a_few_nodes(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HANDFUL_HOME", str(tmp_path))
+    graph = load(GRAPH)
+    graph = graph.replace(edge_weight=torch.ones(graph.num_edges), x=graph.x.half())
+    seen: list[tuple[Experiment, hf.Graph]] = []
+    fit = Experiment.fit
+    monkeypatch.setattr(Experiment, "fit", lambda own, data, seed: seen.append((own, data)) or fit(own, data, seed))
+    state = torch.random.get_rng_state()
+    warm_up(SMALL.with_(sampler=make_sampler(name), metric="macro_f1", epochs=50), graph)
+    ((own, few),) = seen
+    assert (own.settings.epochs, own.options, own.sampler.name) == (1, SMALL.options, name.replace("cluster", "rns"))
+    assert few.num_nodes < graph.num_nodes
+    assert (few.x.dtype, few.num_features, few.undirected) == (torch.float16, graph.num_features, graph.undirected)
+    assert few.edge_weight is not None
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert not list(tmp_path.iterdir())  # no clusters are kept
+
+
+def test_a_process_warms_up_once_and_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[str] = []
+    monkeypatch.setattr("handful.studies.worker.warm_up", lambda experiment, graph: warmed.append(graph.name))
+    told: list[float] = []
+
+    class Clock(Callback):
+        def on_start(self, loop: Loop) -> None:
+            told.append(loop.seconds)
+
+    SMALL.with_(seeds=(1, 2), epochs=1).run(callbacks=[WarmUp(SMALL), Clock()])
+    assert len(warmed) == 1
+    assert told == [0.0, 0.0]
 
 
 @pytest.mark.slow

@@ -8,11 +8,12 @@ import torch
 
 import handful as hf
 from graphs import make_graph
+from handful.random import derived_seed
 from handful.samplers.full import FullGraph
 from handful.samplers.neighbor import Neighbors
 from handful.samplers.random_node import RandomNodes
 from handful.theory.diagnosis import TERMS, diagnose, in_words, relation
-from handful.theory.implicit import repeated_terms
+from handful.theory.implicit import implicit_terms, initial_model
 from handful.theory.powerlaw import degrees, fit_power_law
 
 
@@ -36,14 +37,21 @@ def test_terms_and_exponents_come_from_the_same_batches() -> None:
     found = diagnose(graph, samplers, make, batches=5, repeats=2, seed=1, report=lambda s: reported.append(s.name))
     assert reported == ["rns", "rns", "neighbor", "neighbor"]
     alphas: list[float] = []
-    again = list(
-        repeated_terms(make, graph, samplers[1], 5, 2, 1, lambda b, _: alphas.append(fit_power_law(degrees(b)).alpha))
-    )
+    again = []
+    for repeat in range(2):
+        own = derived_seed(1, repeat)
+        model = initial_model(make, own)
+        again.append(
+            implicit_terms(
+                model, graph, samplers[1], 5, own, lambda b, _: alphas.append(fit_power_law(degrees(b)).alpha)
+            )
+        )
     assert list(found[1].terms) == again
     full = fit_power_law(degrees(graph)).alpha
     assert found[1].alpha_errors == pytest.approx([abs(np.mean(alphas[i : i + 5]) - full) for i in (0, 5)])
-    told = found[1].to_json()
-    assert set(told) == {"name", *TERMS}
+    told = found[1].record()
+    assert set(told) > {"name", "options", *TERMS}
+    assert told["repeats"]["alpha_error"] == list(found[1].alpha_errors)
     assert told["R"]["mean"] == pytest.approx(np.mean([t.R for t in again]))
     assert found[1].variance_per_target == pytest.approx(np.mean([t.R * t.targets for t in again]))
 
@@ -58,18 +66,28 @@ def test_a_hub_makes_random_parts_jump() -> None:
     make = partial(hf.SAGE, plain.num_features, plain.num_outputs, hidden=8, layers=1, norm="none")
     (even,) = diagnose(plain, [RandomNodes(4)], make, batches=40, repeats=1)
     assert even.hub_share < 0.2
-    assert "hubs" in in_words([rns, full, even])
-    assert "hubs" not in in_words([even])
+
+
+def test_repeats_start_every_sampler_from_the_same_weights() -> None:
+    graph = make_graph(90)
+    make = partial(hf.SAGE, graph.num_features, graph.num_outputs, hidden=8, layers=2)
+    state = torch.random.get_rng_state()
+    one, other = diagnose(graph, [RandomNodes(2), RandomNodes(5)], make, batches=4, repeats=3, seed=7)
+    assert one.values("full_loss") == other.values("full_loss")
+    assert len(set(one.values("full_loss"))) == 3
+    assert one.mean("nodes") == 45
+    assert one.terms == diagnose(graph, [RandomNodes(2)], make, batches=4, repeats=3, seed=7)[0].terms
+    assert torch.equal(state, torch.random.get_rng_state())
 
 
 def test_words_name_the_steadiest_and_the_nearest() -> None:
     graph = make_graph(300)
     make = partial(hf.SAGE, graph.num_features, graph.num_outputs, hidden=8, layers=2)
-    torch.manual_seed(0)
     found = diagnose(graph, [Neighbors(batch_size=5), RandomNodes(2)], make, batches=10, repeats=2)
     words = in_words(found)
-    assert words.startswith("RNS has the least gradient variance")
-    closest = min(found, key=lambda d: d.mean("bias")).name
-    assert ("is also the closest" in words) == (closest == "rns")
+    nearest = min(found, key=lambda d: d.mean("bias"))
+    for number in (found[1].mean("R"), nearest.mean("bias")):
+        assert f"{number:.2g}" in words
+    assert ("Neighbour" in words) == (nearest.name == "neighbor")
     assert abs(relation(found)) == pytest.approx(1)
-    assert "Every batch is the whole graph" in in_words(diagnose(graph, [FullGraph()], make, 2, 1))
+    assert "whole graph" in in_words(diagnose(graph, [FullGraph()], make, 2, 1))

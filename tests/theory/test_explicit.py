@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import handful as hf
+from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.samplers.random_node import RandomNodes
-from handful.theory.explicit import SeededBatch, VariancePenalty, variance_gradient
+from handful.theory.explicit import VariancePenalty, variance_gradient
 from handful.theory.implicit import implicit_terms
 from handful.training.loop import batch_loss
 from handful.training.module import seed_step
@@ -27,13 +28,13 @@ def model_of(graph: hf.Graph, norm: str = "ln", dropout: float = 0.0, kind: type
     return kind(graph.num_features, graph.num_outputs, hidden=5, layers=2, norm=norm, dropout=dropout)
 
 
-def gradients(model: torch.nn.Module, items: list[SeededBatch], create_graph: bool = False) -> list[list[torch.Tensor]]:
+def gradients(
+    model: torch.nn.Module, items: list[tuple[Batch, int]], create_graph: bool = False
+) -> list[list[torch.Tensor]]:
     out = []
-    for item in items:
-        seed_step(model, item.seed)
-        out.append(
-            torch.autograd.grad(batch_loss(model, item.batch), list(model.parameters()), create_graph=create_graph)
-        )
+    for batch, seed in items:
+        seed_step(model, seed)
+        out.append(torch.autograd.grad(batch_loss(model, batch), list(model.parameters()), create_graph=create_graph))
     return out
 
 
@@ -48,7 +49,7 @@ def test_against_autograd_through_the_definition(norm: str, dropout: float, kind
     """∇R of the identity with Hessian products against differentiating R itself through all gradients at once."""
     graph = small_graph()
     model = model_of(graph, norm, dropout, kind).double().train()
-    items = [SeededBatch(batch, 10 + i) for i, batch in enumerate(RandomNodes(3).epoch(graph, 0, 0))]
+    items = [(batch, 10 + i) for i, batch in enumerate(RandomNodes(3).epoch(graph, 0, 0))]
     rows = gradients(model, items, create_graph=True)
     expected = variance(rows)
     slopes = torch.autograd.grad(expected, list(model.parameters()), allow_unused=True)
@@ -62,7 +63,7 @@ def test_against_autograd_through_the_definition(norm: str, dropout: float, kind
 def test_against_finite_differences() -> None:
     graph = small_graph()
     model = model_of(graph).double().train()
-    items = [SeededBatch(batch, i) for i, batch in enumerate(RandomNodes(4).epoch(graph, 1, 0))]
+    items = [(batch, i) for i, batch in enumerate(RandomNodes(4).epoch(graph, 1, 0))]
     rows = gradients(model, items)
     _, found = variance_gradient(model, items, [torch.stack(g).mean(0) for g in zip(*rows, strict=True)])
     weight = next(model.parameters())
@@ -100,8 +101,8 @@ def test_the_penalty_is_of_the_loss_that_is_trained() -> None:
     graph = small_graph()
     weights = torch.tensor([5.0, 1.0, 0.1])
     model, penalty = model_of(graph).train(), VariancePenalty(0.1)
-    items = [SeededBatch(batch, 0) for batch in RandomNodes(4).epoch(graph, 1, 0)]  # without dropout no seed is drawn
-    losses = [batch_loss(model, item.batch, class_weight=weights) for item in items]
+    items = [(batch, 0) for batch in RandomNodes(4).epoch(graph, 1, 0)]  # without dropout no seed is drawn
+    losses = [batch_loss(model, batch, class_weight=weights) for batch, _ in items]
     rows = [torch.autograd.grad(loss, list(model.parameters())) for loss in losses]
     options = {"epochs": 1, "lr": 0.5, "optimizer": "sgd", "update": "epoch", "seed": 1}
     hf.fit(model, graph, RandomNodes(4), callbacks=[penalty], class_weight=weights, **options)

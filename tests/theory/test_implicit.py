@@ -22,7 +22,6 @@ from handful.theory.implicit import (
     implicit_terms,
     modified_loss,
     regulariser_coefficient,
-    repeated_terms,
     without_dropout,
 )
 from handful.training.loop import batch_loss
@@ -44,14 +43,18 @@ def model_of(graph: hf.Graph, norm: str = "bn", seed: int = 0, **options: object
 
 
 @given(st.integers(1, 30), st.integers(1, 6), st.floats(-1e4, 1e4), st.integers(0, 2**31))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_welford_against_stacking(count: int, width: int, shift: float, seed: int) -> None:
     values = np.random.default_rng(seed).normal(shift, 1, (count, width))
     running = Welford()
     for row in values:
         running.add(torch.from_numpy(row))
-    assert np.allclose(running.mean.numpy(), values.mean(0), rtol=1e-12, atol=1e-12)
-    assert running.variance == pytest.approx(((values - values.mean(0)) ** 2).sum(1).mean(), rel=1e-6, abs=1e-9)
+    # A mean of n float64 values by either way: n·2⁻⁵²·max|v|. A deviation d that is off by e moves d² by 2|d|e + e².
+    off = 2 * count * 2.0**-52 * np.abs(values).max()
+    assert np.abs(running.mean.numpy() - values.mean(0)).max() <= off
+    deviation = values - values.mean(0)
+    slack = (2 * np.abs(deviation) * off + off**2).sum(1).max()
+    assert running.variance == pytest.approx((deviation**2).sum(1).mean(), rel=2 * count * 2.0**-52, abs=2 * slack)
 
 
 @pytest.mark.parametrize("norm", ["bn", "ln", "none"])
@@ -140,22 +143,6 @@ def test_batches_run_over_epochs_and_pass_over_those_without_a_step() -> None:
     assert all(len(batch.targets) for batch in batches)
     kept = [b.nodes.tolist() for e in range(20) for b in RandomNodes(20).epoch(graph, 1, e) if len(b.targets)]
     assert [b.nodes.tolist() for b in batches] == kept[:30]
-
-
-def test_repeats_start_every_sampler_from_the_same_weights() -> None:
-    graph = small_graph()
-    make = partial(hf.SAGE, 5, 3, hidden=8, layers=2)
-    torch.manual_seed(0)
-    state = torch.random.get_rng_state()
-    seen: list[int] = []
-    one = list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7, lambda batch, _: seen.append(batch.num_nodes)))
-    other = list(repeated_terms(make, graph, RandomNodes(5), 4, 3, 7))
-    assert [t.full_loss for t in one] == [t.full_loss for t in other]
-    assert len({t.full_loss for t in one}) == 3
-    assert len(seen) == 12
-    assert one[0].nodes == 45
-    assert one == list(repeated_terms(make, graph, RandomNodes(2), 4, 3, 7))
-    assert torch.equal(state, torch.random.get_rng_state())
 
 
 def test_smaller_batches_have_more_variance() -> None:

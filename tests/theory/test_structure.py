@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import math
+
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.graph import Graph
-from handful.theory.structure import MEASURES, edge_homophily, part_structure, structure
+from handful.theory.structure import COLUMNS, MEASURES, homophilies, part_structure, statistics, structure
 from handful.theory.thinning import edge_survival
 
 
@@ -34,7 +37,7 @@ def exact(graph: nx.Graph) -> dict[str, float]:
 
 
 @given(st.integers(1, 30), st.integers(0, 60), st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_against_networkx_with_every_node_as_a_source(n: int, m: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = graph_of(rng.integers(0, n, (m, 2)), n)
@@ -71,8 +74,8 @@ def test_sweeps_find_the_diameter_of_a_tree() -> None:
 def test_homophily_by_hand() -> None:
     y = np.array([0, 0, 1, -1])
     graph = graph_of(np.array([[0, 1], [1, 2], [2, 3]]), 4)
-    assert edge_homophily(*graph.topology, y) == pytest.approx(0.5)
-    assert np.isnan(edge_homophily(*graph.topology, None))
+    assert part_structure(*graph.topology, np.random.default_rng(0), y).homophily == pytest.approx(0.5)
+    assert math.isnan(part_structure(*graph.topology, np.random.default_rng(0)).homophily)
 
 
 def test_structure_over_parts() -> None:
@@ -99,3 +102,108 @@ def test_repeated_edges_count_once() -> None:
     """A graph that is symmetric as it stands may still hold an edge twice."""
     twice = Graph.from_edge_index(np.array([[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]]), 3)
     assert structure(twice, [1], epochs=1)[0]["edges"]["mean"] == 4
+
+
+# -- the paper's row of a data set -------------------------------------------------------------------------------------
+
+
+def from_networkx(nxg: nx.Graph, **fields: object) -> Graph:
+    edges = np.array(nxg.edges, np.int64).reshape(-1, 2).T
+    return Graph.from_edge_index(np.concatenate([edges, edges[::-1]], axis=1), nxg.number_of_nodes(), **fields)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_row_of_a_random_graph_against_networkx(seed: int) -> None:
+    nxg = nx.gnp_random_graph(120, 0.015, seed=seed)
+    y = torch.from_numpy(np.random.default_rng(seed).integers(0, 3, 120))
+    found = statistics(from_networkx(nxg, y=y), sources=120)
+    parts = [nxg.subgraph(c) for c in nx.connected_components(nxg)]
+    pairs = sum(len(p) * (len(p) - 1) for p in parts)
+    assert found.nodes == 120
+    assert found.edges == 2 * nxg.number_of_edges()
+    assert found.density == pytest.approx(nx.density(nxg))
+    assert found.average_degree == pytest.approx(2 * nxg.number_of_edges() / 120)
+    assert found.isolated == nx.number_of_isolates(nxg)
+    assert found.components == len(parts)
+    assert found.homophily == pytest.approx(np.mean([bool(y[u] == y[v]) for u, v in nxg.edges]))
+    assert found.diameter == max(nx.diameter(p) for p in parts)
+    distances = sum(sum(row.values()) for p in parts for _, row in nx.all_pairs_shortest_path_length(p))
+    assert found.average_distance == pytest.approx(distances / pairs)
+
+
+def test_sampled_distances_are_close_and_a_lower_bound() -> None:
+    nxg = nx.watts_strogatz_graph(800, 4, 0.05, seed=1)
+    graph = from_networkx(nxg)
+    sampled, exact = statistics(graph, sources=64), statistics(graph, sources=800)
+    assert sampled.average_distance == pytest.approx(exact.average_distance, rel=0.05)
+    assert 0.8 * exact.diameter <= sampled.diameter <= exact.diameter
+
+
+def test_a_directed_graph_with_loops_is_measured_as_the_paper_does() -> None:
+    graph = Graph.from_edge_index(np.array([[0, 1, 1, 2], [1, 0, 1, 3]]), 5)
+    found = statistics(graph)
+    assert (found.edges, found.isolated, found.components, found.undirected) == (4, 1, 3, False)
+    assert math.isnan(found.homophily)
+    assert found.split is None
+
+
+def test_a_graph_without_edges_or_with_one_node() -> None:
+    found = statistics(from_networkx(nx.empty_graph(3)))
+    assert (found.edges, found.isolated, found.diameter) == (0, 3, 0)
+    assert math.isnan(found.average_distance)
+    assert math.isnan(statistics(from_networkx(nx.empty_graph(1))).density)
+
+
+def test_split_sizes() -> None:
+    y = torch.tensor([0, 1, 0, 1])
+    found = statistics(
+        from_networkx(nx.path_graph(4), y=y, train_mask=torch.tensor([0, 1]), val_mask=torch.tensor([2]))
+    )
+    assert found.split == {"train": 2, "val": 1, "test": 0}
+    assert found.classes == 2
+
+
+def test_the_columns_are_measured() -> None:
+    assert set(COLUMNS) <= set(statistics(from_networkx(nx.path_graph(3))).as_dict())
+
+
+# -- homophily ---------------------------------------------------------------------------------------------------------
+
+
+def of_graph(nxg: nx.Graph, y: np.ndarray) -> tuple[float, float, float]:
+    return homophilies(*from_networkx(nxg).topology, y)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_homophilies_against_their_definitions(seed: int) -> None:
+    """Adjusted homophily is networkx's assortativity by class; the unbiased one by its sum over pairs of classes."""
+    rng = np.random.default_rng(seed)
+    nxg, y = nx.gnp_random_graph(60, 0.1, seed=seed), rng.choice(4, 60, p=[0.6, 0.2, 0.15, 0.05])
+    edge, adjusted, unbiased = of_graph(nxg, y)
+    nx.set_node_attributes(nxg, dict(enumerate(y.tolist())), "y")
+    assert edge == pytest.approx(np.mean([y[u] == y[v] for u, v in nxg.edges]))
+    assert adjusted == pytest.approx(nx.attribute_assortativity_coefficient(nxg, "y"))
+    c = np.zeros((4, 4))
+    for u, v in nxg.edges:
+        c[y[u], y[v]] += 0.5 / nxg.number_of_edges()
+        c[y[v], y[u]] += 0.5 / nxg.number_of_edges()
+    pairs = [(i, j) for i in range(4) for j in range(i)]
+    expected = sum(np.sqrt(c[i, i] * c[j, j]) - c[i, j] for i, j in pairs)
+    assert unbiased == pytest.approx(expected / sum(np.sqrt(c[i, i] * c[j, j]) + c[i, j] for i, j in pairs))
+
+
+def test_homophilies_at_their_ends() -> None:
+    two = nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(3))
+    assert of_graph(two, np.array([0] * 6 + [1] * 3)) == (1.0, pytest.approx(1.0), pytest.approx(1.0))
+    none = nx.complete_multipartite_graph(4, 4, 2)
+    edge, adjusted, unbiased = of_graph(none, np.array([0] * 4 + [1] * 4 + [2] * 2))
+    assert (edge, unbiased) == (0.0, pytest.approx(-1.0))
+    assert -1 < adjusted < 0  # which depends on the number of classes
+    rng, big = np.random.default_rng(0), nx.gnp_random_graph(400, 0.1, seed=1)
+    by_chance = of_graph(big, rng.choice(3, 400, p=[0.8, 0.15, 0.05]))
+    assert by_chance[0] > 0.6
+    assert by_chance[1:] == (pytest.approx(0, abs=0.02), pytest.approx(0, abs=0.05))
+    for unlabelled in (np.full(9, -1), np.zeros(9, np.int64)):  # nothing known; one class
+        assert math.isnan(of_graph(two, unlabelled)[2])
+    found = statistics(from_networkx(two, y=torch.tensor([0] * 6 + [1] * 3)))
+    assert (found.homophily, found.unbiased_homophily) == (1.0, pytest.approx(1.0))

@@ -116,7 +116,7 @@ def test_devices_by_name(given: Any, names: list[Any]) -> None:
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"epoch": 3}, "there is no setting 'epoch': did you mean epochs"),
         ({"optimizer": "adm"}, "optimizer must be adam, adamw, sgd or sgdm"),
-        ({"seed": -1}, "seed must lie between 0"),
+        ({"seed": -1}, "seed takes a whole number"),
         ({"seed": "a"}, "seed takes a whole number"),
         ({"loss": "ce"}, "loss takes a function"),
         ({"scheduler": torch.optim.lr_scheduler.StepLR}, "must take the optimiser alone"),

@@ -9,7 +9,8 @@ from torch_geometric.nn import GraphSAGE
 import handful as hf
 from graphs import make_graph
 from handful.nn.backbone import Backbone
-from handful.training.inference import infer, infer_sampled
+from handful.training.execution import infer_sampled
+from handful.training.inference import infer
 from small import full_batch, small_sage
 
 

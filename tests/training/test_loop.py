@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
-    LambdaLR,
-    LinearLR,
-    LRScheduler,
-    MultiStepLR,
-    OneCycleLR,
     ReduceLROnPlateau,
-    SequentialLR,
     StepLR,
 )
 
@@ -27,14 +21,13 @@ import handful as hf
 from graphs import make_graph
 from handful.batch import Batch
 from handful.random import derived_seed
+from handful.training.execution import infer_sampled
 from handful.training.fit import begin
-from handful.training.inference import infer_sampled
-from handful.training.loop import Loop, batch_loss, evaluate, outputs_of, plain_part, train_epoch, with_plain_part
+from handful.training.loop import Loop, batch_loss, evaluate, train_epoch
 from handful.training.loss import node_loss
 from handful.training.metrics import METRICS, Metric
 from handful.training.module import seed_step
-from handful.training.record import RunFolder
-from small import BreakOff, Last, assert_close_weights, assert_same_end, small_sage, train_by_hand
+from small import Last, assert_close_weights, small_sage, train_by_hand
 
 # -- steps ------------------------------------------------------------------------------------------------------------
 
@@ -262,7 +255,7 @@ def test_any_sampler_can_be_evaluated_by_sampling(graph: hf.Graph, sampler: hf.S
     for name, fanout in how.items():
         settings = hf.Settings(evaluation="exact" if name == "exact" else "sampled", **fanout)  # type: ignore[arg-type]
         loop = begin(small_sage(graph, norm="ln"), graph, sampler, settings, 3)
-        nodes, outputs = outputs_of(loop)
+        nodes, outputs = loop.execution.outputs(loop)
         assert graph.val_mask is not None
         assert graph.test_mask is not None
         assert torch.equal(nodes, (graph.val_mask | graph.test_mask).nonzero().squeeze(1))
@@ -280,75 +273,7 @@ def test_few_neighbours_are_an_estimate_that_a_seed_repeats(graph: hf.Graph) -> 
     assert len({values(seed) for seed in range(5)}) > 1
 
 
-# -- going on ---------------------------------------------------------------------------------------------------------
-
-
-def warm_cosine(optimizer: Optimizer) -> LRScheduler:
-    return SequentialLR(optimizer, [LinearLR(optimizer, 0.1, 1.0, 3), CosineAnnealingLR(optimizer, 5)], [3])
-
-
-def in_steps_after_a_start(optimizer: Optimizer) -> LRScheduler:
-    return SequentialLR(optimizer, [LinearLR(optimizer, 0.1, 1.0, 2), MultiStepLR(optimizer, [1, 3])], [2])
-
-
-SCHEDULERS = {
-    "cosine": "cosine",
-    "linear": "linear",
-    "steps": partial(StepLR, step_size=3),
-    "milestones": partial(MultiStepLR, milestones=[2, 5]),
-    "function": partial(LambdaLR, lr_lambda=lambda epoch: 0.9**epoch),
-    "plateau": partial(ReduceLROnPlateau, mode="max", factor=0.5, patience=0),
-    "cycle": partial(OneCycleLR, max_lr=0.1, total_steps=9),  # moves the momentum too
-    "warm": warm_cosine,
-    "warm steps": in_steps_after_a_start,
-}
-
-
-@pytest.mark.parametrize("optimizer", ["adam", partial(SGD, momentum=0.9)], ids=["adam", "own"])
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_a_broken_run_with_a_scheduler_ends_bit_for_bit(tmp_path: Path, scheduler: str, optimizer: Any) -> None:
-    graph = make_graph(80)
-
-    def train(name: str, epoch: int | None = None, resume: bool = False) -> None:
-        callbacks = [] if epoch is None else [BreakOff(epoch)]
-        hf.fit(
-            small_sage(graph), graph, hf.RandomNodes(2), epochs=8, lr=0.01, checkpoint_seconds=0.0, optimizer=optimizer,
-            scheduler=SCHEDULERS[scheduler], out=tmp_path / name, resume=resume, callbacks=callbacks,
-        )  # fmt: skip
-
-    train("whole")
-    for epoch in (2, 6):
-        with pytest.raises(KeyboardInterrupt):
-            train("broken", epoch, resume=True)
-    train("broken", resume=True)
-    assert_same_end(RunFolder(tmp_path / "broken"), RunFolder(tmp_path / "whole"))
-
-
-def test_a_run_that_was_stopped_stays_so_when_it_is_resumed(tmp_path: Path) -> None:
-    """Patience ran out, the checkpoint was written, and the process ended before the result was."""
-
-    class End(hf.Callback):
-        def on_end(self, loop: Loop) -> None:
-            raise KeyboardInterrupt
-
-    graph = make_graph(80)
-    how: dict[str, Any] = {"epochs": 50, "lr": 0.05, "patience": 2, "checkpoint_seconds": 0.0}
-    whole = hf.fit(small_sage(graph), graph, hf.RandomNodes(2), out=tmp_path / "whole", **how)
-    assert whole.epochs < 50
-    how |= {"out": tmp_path / "broken", "resume": True}
-    with pytest.raises(KeyboardInterrupt):
-        hf.fit(small_sage(graph), graph, hf.RandomNodes(2), callbacks=[End()], **how)
-    assert hf.fit(small_sage(graph), graph, hf.RandomNodes(2), **how).epochs == whole.epochs
-    assert_same_end(RunFolder(tmp_path / "broken"), RunFolder(tmp_path / "whole"))
-
-
-def test_what_json_cannot_keep_stays_as_it_was_made() -> None:
-    made = {"last_epoch": 0, "betas": (0.9, 0.99), "function": len, "inner": [{"rate": 1.0, "by number": {5: 1}}]}
-    later = {"last_epoch": 4, "betas": (0.5, 0.99), "function": max, "inner": [{"rate": 0.25, "by number": {6: 1}}]}
-    kept = plain_part(later)
-    assert kept == {"last_epoch": 4, "betas": [0.5, 0.99], "function": None, "inner": [{"rate": 0.25, "by number": {}}]}
-    inner = [{"rate": 0.25, "by number": {5: 1}}]
-    assert with_plain_part(made, kept) == {"last_epoch": 4, "betas": (0.5, 0.99), "function": len, "inner": inner}
+# -- small batches ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("output_projection", [True, False])

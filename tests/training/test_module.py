@@ -12,8 +12,8 @@ from graphs import make_graph
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.training.inference import infer
-from handful.training.module import logits_of, seed_step, takes_batch
-from small import full_batch, small_sage
+from handful.training.module import averaged, logits_of, seed_step, takes_batch
+from small import dense_mean, full_batch, small_sage
 
 
 class OnBatches(nn.Module):
@@ -121,10 +121,16 @@ def test_no_layer_is_given_the_edges_of_another() -> None:
             hf.fit(model, graph, hf.Ladies(budget=(20, 20), batch_size=20), epochs=1)
 
 
-def test_after_normalised_walks_the_whole_graph_is_averaged() -> None:
-    graph = make_graph(60)
+@pytest.mark.parametrize("graph", [make_graph(60), weighted_graph(), make_graph(60, undirected=False, weighted=True)])
+def test_after_normalised_walks_the_whole_graph_is_averaged(graph: hf.Graph) -> None:
+    """Σ_u a_vu·x_u / d_v with d_v = Σ_u a_vu, as dense matrices; the same mean that handful's own SAGE takes."""
     model = Weighted(graph.num_features)
-    hf.fit(model, graph, hf.RandomWalks(30, 2, normalize=True, coverage=3), epochs=1)
-    degree = graph.indptr.diff().clamp(min=1)
-    expected = model.conv(graph.x, graph.edge_index, 1.0 / degree[graph.edge_index[1]])
-    torch.testing.assert_close(infer(model, graph, sampler=hf.RandomWalks(30, 2, normalize=True, coverage=3)), expected)
+    sampler = hf.RandomWalks(30, 2, normalize=True, coverage=3)
+    hf.fit(model, graph, sampler, epochs=1)
+    conv = model.conv
+    with torch.no_grad():
+        mean = dense_mean(graph) @ graph.x
+        expected = conv.lin_rel(mean) + conv.lin_root(graph.x)
+        batch = averaged(next(iter(hf.FullGraph().epoch(graph, 0, 0))))
+    torch.testing.assert_close(infer(model, graph, sampler=sampler), expected)
+    torch.testing.assert_close(batch.layers[0].mean(graph.x), mean)

@@ -45,7 +45,7 @@ def a_graph(n: int, edges: int, seed: int, weighted: bool, undirected: bool, dty
     st.integers(1, 60), st.integers(0, 150), st.integers(0, 2**32 - 1), st.booleans(), st.booleans(),
     st.sampled_from([torch.float32, torch.float16, torch.bfloat16]), st.sampled_from([10_000, 30_000, 1 << 24]),
 )  # fmt: skip
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_it_is_inference_in_memory(
     tmp_path_factory: pytest.TempPathFactory,
     name: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from handful.nn import make_model
 from handful.training import fit
 from handful.training.record import Run
 from handful.training.trackers import TRACKERS, make_tracker
+from small import BreakOff, small_sage
 
 
 def needs(package: str) -> pytest.MarkDecorator:
@@ -103,6 +105,47 @@ def test_mlflow_has_every_evaluation_of_every_seed(tmp_path: Path, monkeypatch: 
             (line["epoch"], pytest.approx(line["val"])) for line in run.history
         ]
         assert math.isclose(one.data.metrics["best_test"], run.test)
+
+
+def break_off_and_resume(name: str, out: Path) -> Run:
+    """A run that is broken off after its third epoch, and a second process that goes on with it."""
+    graph = make_graph(120)
+    for broken in (True, False):
+        tracker = make_tracker(name, out / name)
+        callbacks = [tracker, BreakOff(4)] if broken else [tracker]
+        with pytest.raises(KeyboardInterrupt) if broken else nullcontext():
+            run = fit(
+                small_sage(graph), graph, RandomNodes(2), epochs=6, seed=1, callbacks=callbacks, checkpoint_seconds=0.0,
+                out=out / "seed-1", resume=True,
+            )  # fmt: skip
+        if broken:
+            tracker.close()  # as the tracker's own handler does when its process ends
+    return run
+
+
+@needs("wandb")
+@pytest.mark.slow
+def test_wandb_goes_on_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    break_off_and_resume("wandb", tmp_path)
+    run_id = (tmp_path / "wandb" / "seed-1.id").read_text()
+    assert {file.name for file in tmp_path.glob("wandb/wandb/offline-run-*/run-*.wandb")} == {f"run-{run_id}.wandb"}
+
+
+@needs("mlflow")
+@pytest.mark.slow
+def test_mlflow_goes_on_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run = break_off_and_resume("mlflow", tmp_path)
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'mlflow' / 'mlflow.db'}")
+    (kept,) = client.search_runs([client.get_experiment_by_name("handful").experiment_id])
+    assert kept.info.status == "FINISHED"
+    told = {metric.step: metric.value for metric in client.get_metric_history(kept.info.run_id, "val")}
+    assert told == {line["epoch"]: pytest.approx(line["val"]) for line in run.history}
+    assert len(told) == 6
 
 
 @pytest.mark.parametrize("name", TRACKERS)

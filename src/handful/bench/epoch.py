@@ -1,31 +1,40 @@
-"""A training epoch: PyG's ways and ours by turns in one process, against its matrix products alone.
+"""A training epoch: PyG's ways and ours by turns, against its matrix products alone; on the CPU or on a GPU.
 
-All train the same GraphSAGE (BatchNorm, residual, dropout, Adam) on parts of the same graph. The floor is the dense
-products of our epoch, forward and backward, in the fastest way that the CPU has for each, and nothing else: no
-aggregation, norm, dropout, loss, sampling or optimiser.
+All train the same network (GraphSAGE with BatchNorm, residual, dropout and Adam, unless the experiment says otherwise)
+on parts of the same graph. The floor is the dense products of our epoch, forward and backward, in the fastest way that
+the device has for each, and nothing else: no aggregation, norm, dropout, loss, sampling or optimiser.
+
+Without a GPU, Triton's interpreter can stand for one at toy size: that shows that the commands work, and nothing else.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from itertools import pairwise
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of, text_table
 from handful.bench.pyg import layer_widths, pyg_epoch
+from handful.datasets import load
+from handful.errors import HandfulError, unknown
 from handful.experiment import Experiment
-from handful.finding import Cell, Table
+from handful.finding import Table
 from handful.graph import Graph
+from handful.kernels.dispatch import backend, has_triton, use
 from handful.kernels.linear import native_bfloat16
-from handful.kernels.threads import get_threads
-from handful.samplers import RandomNodes
+from handful.kernels.threads import get_threads, set_threads
+from handful.samplers import FullGraph, RandomNodes
 from handful.training.loop import train_epoch
+from handful.training.memory import peak_ram, resting_ram
+from handful.training.record import environment
 
 LABELS = {
     "pyg_edge_index": "PyG, edge_index",
@@ -36,94 +45,107 @@ LABELS = {
     "floor_bf16": "floor bf16",
 }
 PIECES: dict[str, tuple[str, ...]] = {
-    "aggregation": (
-        "_Product",
-        "_TransposedProduct",
-        "_Convolution",
-        "sparse",
-        "scatter",
-        "index_select",
-        "index_add",
-        "gather",
-    ),
+    "aggregation": ("Product", "_Convolution", "sparse", "scatter", "index_select", "index_add", "gather"),
     "products": ("mm", "linear"),
     "norm, ReLU, dropout": ("NormAct", "_Act", "norm", "relu", "threshold", "dropout", "bernoulli"),
     "optimiser": ("Optimizer", "adam", "addcdiv", "addcmul", "lerp", "sqrt"),
 }
 """What a profiled operation belongs to: the first piece that has a part of its name."""
+GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val=0.02"
+"""A tenth of the nodes of ogbn-products, with its degree, features and classes."""
+TOY = "synthetic?nodes=40&degree=4&features=8&classes=3"
+TOY_OPTIONS = {"hidden": 8, "layers": 2}
+MEMORY_WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pyg_full": ("PyG, full graph", {"sampler": FullGraph()}),
+    "pyg_rns": ("PyG, random parts", {}),
+    "handful_full": ("handful, full graph", {"sampler": FullGraph()}),
+    "handful_rns": ("handful, random parts", {}),
+    "handful_rns_untrimmed": ("handful, random parts, untrimmed", {"trim": False}),
+    "handful_rns_bf16": ("handful, random parts, bf16", {"precision": "bf16"}),
+}
+"""Ways to train of which the memory is measured: how people call each, and how it changes the experiment."""
+MEANINGLESS = (
+    "These numbers have no meaning: there is no GPU here, and Triton's kernels were run on the CPU by its interpreter, "
+    "at toy size."
+)
 
 
-def bench_epoch(experiment: Experiment, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Seconds per epoch of every way, their ratios, and the pieces of each.
+def device_for_bench(asked: str | None) -> str:
+    """The device that was asked for, else ``cuda`` where there is one, else ``cpu``, on which Triton is interpreted.
+
+    Raises:
+        HandfulError: there is no Triton, or its kernels were loaded without the interpreter.
+    """
+    device = asked or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not has_triton():
+        raise HandfulError("bench gpu runs Triton's kernels, and there is no Triton: pip install triton")
+    if torch.device(device).type == "cpu":
+        if "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
+            raise HandfulError("Triton was loaded without its interpreter: set TRITON_INTERPRET=1, and start again")
+        os.environ["TRITON_INTERPRET"] = "1"  # Triton looks at it when it is imported
+    return device
+
+
+def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False) -> dict[str, Any]:
+    """Seconds per epoch of every way, their ratios, and on the CPU the pieces of each, on a GPU the memory.
 
     Args:
-        experiment: graph, model, parts and, as its first seed, the seed of weights, parts and dropout.
+        experiment: graph, model, parts, device and, as its first seed, the seed of weights, parts and dropout.
         rounds: how often each way is measured; the median counts.
         say: called with what is being done.
+        gpu: whether Triton's kernels are measured; on the CPU its interpreter runs them.
     """
     assert isinstance(experiment.sampler, RandomNodes)
-    seed, parts = experiment.seeds[0], experiment.sampler.parts
-    graph = experiment.load(seed)
-    epochs: dict[str, Callable[[], Any]] = {
-        "pyg_edge_index": pyg_epoch(experiment, graph, parts),
-        "pyg_csr": pyg_epoch(experiment, graph, parts, csr=True),
-        **handful_epochs(experiment, graph, seed),
-        **floor_epochs(layer_widths(experiment, graph), -(-graph.num_nodes // parts), parts),
+    device, parts = torch.device(experiment.device), experiment.sampler.parts
+    interpreted = gpu and device.type == "cpu"
+    graph = experiment.load(experiment.seeds[0])
+    epochs = {
+        "pyg_edge_index": pyg_epoch(experiment, graph),
+        "pyg_csr": pyg_epoch(experiment, graph, csr=True),
+        **handful_epochs(experiment, graph),
+        **floor_epochs(layer_widths(experiment, graph), -(-graph.num_nodes // parts), parts, device),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in epochs}
-    pieces: dict[str, dict[str, float]] = {}
-    for k in range(rounds + 1):  # the first round warms up and tells the pieces
+    pieces, peaks = {}, {}
+    with use("triton") if interpreted else nullcontext():
         for name, epoch in epochs.items():
-            say(f"round {k} of {rounds}: {LABELS[name]}…")
-            if k == 0:
-                epoch()
-                pieces[name] = profile(epoch)
-                continue
-            start = perf_counter()
+            say(f"warming up: {LABELS[name]}…")
             epoch()
-            seconds[name].append(perf_counter() - start)
-    middle = {name: median(times) for name, times in seconds.items()}
+            peaks[name] = peak_bytes(epoch, device)
+            pieces[name] = {} if gpu else profile(epoch)
+        turns = measure_by_turns({name: partial(seconds_of, epochs[name], device) for name in epochs}, rounds, say)
+    ours = ("handful_fp32", "handful_bf16")
+    over_floor = {f"{name}_over_floor": turns.ratio(name, floor_of(name, epochs)) for name in ours}
+    over_ours = {f"{way}_over_{name}": turns.ratio(way, name) for way in ("pyg_edge_index", "pyg_csr") for name in ours}
+    arrays = (graph.indptr, graph.indices, graph.x, graph.y, graph.train_mask)
     return {
         "graph": graph.name,
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
+        "graph_bytes": sum(array.nbytes for array in arrays if array is not None),
         "parts": parts,
         "threads": get_threads(),
         "rounds": rounds,
-        "seconds": middle,
-        "ratio": {
-            **{
-                f"{ours}_over_floor": middle[ours] / floor_of(middle, ours) for ours in ("handful_fp32", "handful_bf16")
-            },
-            **{
-                f"{theirs}_over_{ours}": middle[theirs] / middle[ours]
-                for theirs in ("pyg_edge_index", "pyg_csr")
-                for ours in ("handful_fp32", "handful_bf16")
-            },
-        },
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "kernels": "triton" if interpreted else backend(device),
+        "has_meaning": not interpreted,
+        "environment": environment(),
+        "seconds": turns.medians,
+        "ratio": over_floor | over_ours,
         "pieces": pieces,
+        "peak_bytes": peaks,
     }
 
 
 # -- the ways to train ------------------------------------------------------------------------------------------------
 
 
-def handful_epochs(experiment: Experiment, graph: Graph, seed: int) -> dict[str, Callable[[], None]]:
+def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[], Any]]:
     """The training loop itself, without evaluation."""
-
-    def way(precision: str) -> Callable[[], None]:
-        loop = experiment.with_(precision=precision).begin(graph, seed)
-        return lambda: train_epoch(loop)
-
-    return {f"handful_{precision}": way(precision) for precision in ("fp32", "bf16")}
+    loops = {p: experiment.with_(precision=p).begin(graph, experiment.seeds[0]) for p in ("fp32", "bf16")}
+    return {f"handful_{precision}": partial(train_epoch, loop) for precision, loop in loops.items()}
 
 
-def floor_epochs(
-    widths: list[int],
-    rows: int,
-    parts: int,
-    device: torch.device = torch.device("cpu"),  # noqa: B008  (frozen)
-) -> dict[str, Callable[[], None]]:
+def floor_epochs(widths: list[int], rows: int, parts: int, device: torch.device) -> dict[str, Callable[[], Any]]:
     """The dense products of an epoch, each in the fastest way that ``device`` has for it, on buffers of their own.
 
     A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
@@ -148,20 +170,17 @@ def floor_epochs(
 
         return epoch
 
-    found = {"floor_fp32": way(torch.float32)}
-    if device.type != "cpu" or native_bfloat16():
-        found["floor_bf16"] = way(torch.bfloat16)
-    return found
+    has_bfloat16 = device.type != "cpu" or native_bfloat16()
+    return {"floor_fp32": way(torch.float32), **({"floor_bf16": way(torch.bfloat16)} if has_bfloat16 else {})}
 
 
-def floor_of(seconds: dict[str, float], name: str) -> float:
-    """The seconds of the floor that the way ``name`` stands on.
+def floor_of(name: str, ways: dict[str, Any]) -> str:
+    """The floor, of those among ``ways``, that the way ``name`` stands on.
 
-    >>> floor_of({"floor_fp32": 2.0}, "handful_bf16")
-    2.0
+    >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
+    'floor_fp32'
     """
-    own = seconds["floor_fp32"]
-    return seconds.get("floor_bf16", own) if name.endswith("bf16") else own
+    return "floor_bf16" if name.endswith("bf16") and "floor_bf16" in ways else "floor_fp32"
 
 
 @torch.no_grad()
@@ -171,71 +190,126 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) ->
     def both_orders(a: int, b: int) -> list[Tensor]:
         return [torch.randn(a, b, device=device).to(dtype), torch.randn(b, a, device=device).to(dtype).T]
 
-    def twice(left: Tensor, right: Tensor, out: Tensor) -> Callable[[], object]:
-        return lambda: (torch.mm(left, right, out=out), torch.mm(left, right, out=out))
+    def repeat(times: int, left: Tensor, right: Tensor, out: Tensor) -> None:
+        for _ in range(times):
+            torch.mm(left, right, out=out)
 
-    def once(left: Tensor, right: Tensor, out: Tensor) -> Callable[[], object]:
-        return lambda: torch.mm(left, right, out=out)
-
-    ways: list[Callable[[], object]] = []
-    for make, rows, inner, columns in (
-        (twice, n, k, m),
-        (once, n, k, 2 * m),
-        (once, 2 * n, k, m),
-        (once, n, 2 * k, m),
-    ):
+    ways: dict[Callable[[], object], float] = {}
+    for times, rows, inner, columns in ((2, n, k, m), (1, n, k, 2 * m), (1, 2 * n, k, m), (1, n, 2 * k, m)):
         out = torch.empty(rows, columns, dtype=dtype, device=device)
-        ways += [make(a, b, out) for a in both_orders(rows, inner) for b in both_orders(inner, columns)]
-    seconds = []
-    for product in ways:
-        timed(product, device)
-        seconds.append(min(timed(product, device) for _ in range(3)))
-    return ways[seconds.index(min(seconds))]
+        for left in both_orders(rows, inner):
+            for right in both_orders(inner, columns):
+                product = partial(repeat, times, left, right, out)
+                product()
+                ways[product] = min(seconds_of(product, device) for _ in range(3))
+    return min(ways, key=ways.__getitem__)
 
 
-def timed(work: Callable[[], object], device: torch.device) -> float:
-    """The seconds that ``work`` takes, until ``device`` has done it."""
-    finish = torch.cuda.synchronize if device.type == "cuda" else lambda _: None
-    finish(device)
-    begin = perf_counter()
-    work()
-    finish(device)
-    return perf_counter() - begin
-
-
-# -- where the time goes ----------------------------------------------------------------------------------------------
+# -- where time and memory go -----------------------------------------------------------------------------------------
 
 
 def profile(epoch: Callable[[], Any]) -> dict[str, float]:
     """The share of an epoch's time that each of ``PIECES`` takes in the main thread; the rest is ``other``."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler writes to stderr
-    from torch.profiler import ProfilerActivity
-    from torch.profiler import profile as torch_profile
+    from torch import profiler
 
-    with torch_profile(activities=[ProfilerActivity.CPU]) as record:
-        begin = perf_counter()
-        epoch()
-        wall = perf_counter() - begin
+    with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as record:
+        wall = seconds_of(epoch)
     total: dict[str, float] = defaultdict(float)
     for event in record.key_averages():
-        for piece, names in PIECES.items():
-            if any(name in event.key for name in names):
-                total[piece] += event.self_cpu_time_total / 1e6
-                break
+        piece = next((piece for piece, names in PIECES.items() if any(name in event.key for name in names)), "")
+        total[piece] += event.self_cpu_time_total / 1e6
     shares = {piece: total[piece] / wall for piece in PIECES}
     return {**shares, "other": max(0.0, 1.0 - sum(shares.values()))}
 
 
+def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int | None:
+    """The bytes that an epoch takes on the GPU beyond what was there; ``None`` where there is none."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    epoch()
+    return torch.cuda.max_memory_allocated(device) - before
+
+
 def epoch_table(result: dict[str, Any]) -> Table:
-    """The result for people."""
-    seconds = result["seconds"]
+    """The result for people: with pieces, or with the memory of a GPU."""
+    seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
     rows = []
     for name, took in seconds.items():
-        numbers = (f"{took:.3f}", f"{took / floor_of(seconds, name):.2f}", f"{seconds['pyg_csr'] / took:.2f}")
-        shares = (f"{100 * share:.0f} %" for share in result["pieces"][name].values())
-        rows.append([Cell(text) for text in (LABELS[name], *numbers, *shares)])
-    title = (
-        f"A training epoch on {result['graph']}: {result['nodes']:,} nodes, {result['edges']:,} edges, "
-        f"{result['parts']} parts, {result['threads']} threads; median of {result['rounds']}, shares of one epoch"
-    )
-    return Table(title, ["", "seconds", "over its floor", "PyG CSR over it", *PIECES, "other"], rows)
+        row = [LABELS[name], f"{took:.4f}", f"{took / seconds[floor_of(name, seconds)]:.2f}"]
+        row.append(f"{seconds['pyg_csr'] / took:.2f}")
+        row += [f"{100 * share:.0f} %" for share in pieces[name].values()]
+        rows.append(row if pieces[name] else [*row, "–" if peaks[name] is None else f"{peaks[name] / 2**30:.2f}"])
+    what = f"{result['graph']}: {result['nodes']:,} nodes, {result['edges']:,} edges, {result['parts']} parts"
+    title = f"A training epoch on {result['device']}, {result['threads']} threads, {what}; median of {result['rounds']}"
+    more = list(pieces["handful_fp32"]) or ["GiB beyond what stays"]
+    return text_table(title, ["", "seconds", "over its floor", "PyG CSR over it", *more], rows)
+
+
+def gpu_notes(result: dict[str, Any]) -> list[str]:
+    """What goes with the table of a GPU, to be pasted with it."""
+    made = ", ".join(f"{name} {value}" for name, value in result["environment"].items())
+    held = f"handful's graph is on the device, {result['graph_bytes'] / 2**30:.2f} GiB more; PyG's loader is not"
+    return [f"{held}. Kernels: {result['kernels']}. {made}", *([] if result["has_meaning"] else [MEANINGLESS])]
+
+
+# -- the memory of the host -------------------------------------------------------------------------------------------
+
+
+def bench_memory(experiment: Experiment, ways: Sequence[str], pyg_steps: int, say: Say) -> dict[str, Any]:
+    """Seconds and peak memory of an epoch of full-graph and random-part training, each way in a process of its own.
+
+    Args:
+        experiment: graph, model, parts and, as its first seed, the seed.
+        ways: some of ``MEMORY_WAYS``.
+        pyg_steps: how many parts PyG trains on; the rest is taken to last as long. 0 for all.
+        say: called with what is being done.
+    """
+    for way in ways:
+        if way not in MEMORY_WAYS:
+            raise HandfulError(unknown("way", way, MEMORY_WAYS))
+    found = {}
+    for way in ways:
+        say(f"{MEMORY_WAYS[way][0]}…")
+        found[way] = in_own_process(measure_memory, way, experiment, pyg_steps, get_threads())
+    asked = {"graph": experiment.graph, "model": experiment.model, "seed": experiment.seeds[0]}
+    options = {name: experiment.options.get(name) for name in ("hidden", "layers", "norm", "dropout")}
+    how = {**experiment.sampler.options(), "pyg_steps": pyg_steps, "threads": get_threads()}
+    return {"shape": asked | options | how, "ways": found}
+
+
+def measure_memory(way: str, experiment: Experiment, pyg_steps: int, threads: int) -> dict[str, float] | None:
+    """Train one epoch in this process: what it took above the loaded graph; ``None`` if memory ran out."""
+    set_threads(threads)
+    run, pyg = experiment.with_(**MEMORY_WAYS[way][1]), way.startswith("pyg")
+    parts = run.sampler.options().get("parts", 1)
+    steps = min(pyg_steps or parts, parts) if pyg else parts
+
+    def epoch_on(graph: Graph) -> Callable[[], None]:
+        return pyg_epoch(run, graph, most=steps) if pyg else partial(train_epoch, run.begin(graph, run.seeds[0]))
+
+    epoch_on(load(SMALL))()
+    epoch = epoch_on(run.load(run.seeds[0]))
+    before = resting_ram()
+    try:
+        seconds = seconds_of(epoch) * parts / steps
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            return None
+        raise
+    return {"seconds": seconds, "graph_rss_bytes": before, "above_graph_bytes": peak_ram() - before}
+
+
+def memory_table(result: dict[str, Any]) -> Table:
+    """The result for people."""
+    rows = []
+    for way, found in result["ways"].items():
+        row = ["does not fit", "", ""]
+        if found is not None:
+            sizes = (found[name] / 2**30 for name in ("above_graph_bytes", "graph_rss_bytes"))
+            row = [f"{found['seconds']:.2f}", *(f"{size:.2f}" for size in sizes)]
+        rows.append([MEMORY_WAYS[way][0], *row])
+    what = "{layers}×{hidden} {model} ({norm}), {parts} parts, {threads} threads, on {graph}".format(**result["shape"])
+    return text_table(f"An epoch of {what}", ["", "seconds", "above the graph, GiB", "the graph, GiB"], rows)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from itertools import islice, pairwise
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from handful.convert import to_pyg
-from handful.errors import HandfulError
+from handful.errors import HandfulError, unknown
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.training.loss import node_loss
@@ -38,8 +38,12 @@ def layer_widths(experiment: Experiment, graph: Graph) -> list[int]:
 def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
     """The experiment's model: PyG's convolution plus a Linear of its input, then norm, ReLU and dropout."""
     pyg, options = require_pyg("epoch"), experiment.options
-    conv: Callable[[int, int], nn.Module] = {"sage": pyg.nn.SAGEConv, "gat": pyg.nn.GATConv}[experiment.model]
-    norm: Callable[[int], nn.Module] = {"ln": nn.LayerNorm, "bn": nn.BatchNorm1d}[options["norm"]]
+    convs: dict[str, Callable[[int, int], nn.Module]] = {"sage": pyg.nn.SAGEConv, "gat": pyg.nn.GATConv}
+    norms: dict[str, Callable[[int], nn.Module]] = {"ln": nn.LayerNorm, "bn": nn.BatchNorm1d}
+    for option, value, known in (("model", experiment.model, convs), ("norm", options.get("norm"), norms)):
+        if value not in known:
+            raise HandfulError("measured against PyG, " + unknown(option, str(value), known))
+    conv, norm = convs[experiment.model], norms[options["norm"]]
     widths = layer_widths(experiment, graph)
 
     class Model(nn.Module):
@@ -59,23 +63,21 @@ def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
     return Model()
 
 
-def pyg_epoch(
-    experiment: Experiment, graph: Graph, parts: int, csr: bool = False, most: int | None = None
-) -> Callable[[], float]:
+def pyg_epoch(experiment: Experiment, graph: Graph, csr: bool = False, most: int | None = None) -> Callable[[], None]:
     """An epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each batch.
 
-    The loader works on the CPU, as PyG's examples have it, and its batches go to the experiment's device.
-    It trains on ``most`` of the parts, on all if ``None``, and gives the share of an epoch that they are.
+    The loader works on the CPU, as PyG's examples have it, and its batches go to the experiment's device. It trains on
+    the parts of the experiment's sampler, or on ``most`` of them; on the full graph if that has no parts.
     """
     pyg, data, device = require_pyg("epoch"), to_pyg(graph), torch.device(experiment.device)
     torch.manual_seed(experiment.seeds[0])
     model = pyg_model(experiment, graph).train().to(device)
-    whole = [data.to(device)] if parts == 1 else None
     optimizer = torch.optim.Adam(model.parameters(), lr=experiment.settings.lr)
+    parts = experiment.sampler.options().get("parts", 1)
+    batches: Iterable[Any] = pyg.loader.RandomNodeLoader(data, parts, shuffle=True) if parts > 1 else [data.to(device)]
 
-    def epoch() -> float:
-        done = 0
-        for drawn in whole or pyg.loader.RandomNodeLoader(data, parts, shuffle=True):
+    def epoch() -> None:
+        for drawn in islice(batches, most):
             batch = drawn.to(device)
             edges = batch.edge_index
             if csr:  # rows are targets
@@ -87,9 +89,5 @@ def pyg_epoch(
             loss = node_loss(model(batch.x, edges)[batch.train_mask], batch.y[batch.train_mask])
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            done += 1
-            if done == most:
-                break
-        return done / parts
 
     return epoch

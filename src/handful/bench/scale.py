@@ -6,66 +6,40 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from statistics import median
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
 from handful.batch import Batch
-from handful.budget import anonymous, as_bytes, free_memory, in_words
+from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of, text_table
+from handful.budget import anonymous, free_memory, in_words
 from handful.datasets import load, write
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Cell, Table
+from handful.finding import Table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
-from handful.samplers import RandomNodes
 from handful.training.callbacks import Callback
+from handful.training.execution import InMemory, WithinBudget
 from handful.training.loop import Loop, train_epoch
 
-SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
-"""A graph to train on first, so that compiling is not measured."""
 PHASES = ("reading edges", "cutting parts", "reading features", "training")
 """What ``shuffled`` says it does, the deal being the first of it, and the steps on what it has made."""
 _IO = Path("/proc/self/io")
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A made-up graph, what is trained on it, and within which budget."""
-
-    nodes: int
-    degree: float
-    features: int
-    train: float
-    parts: int
-    hidden: int
-    layers: int
-    memory: int
-    rounds: int
-    seed: int
-
-    @property
-    def graph(self) -> str:
-        """Its name as a data set, with features in float16."""
-        rest = f"features={self.features}&half=true&train={self.train}&val={self.train / 10}&seed={self.seed}"
-        return f"synthetic?nodes={self.nodes}&degree={self.degree}&classes=16&{rest}"
-
-    def experiment(self, graph: str) -> Experiment:
-        """GraphSAGE with LayerNorm by random nodes on ``graph``."""
-        how: Any = {"hidden": self.hidden, "layers": self.layers, "norm": "ln", "seeds": (self.seed,)}
-        return Experiment(graph, sampler=RandomNodes(self.parts), **how)
-
-
-def bench_scale(shapes: Sequence[Shape], folder: Path | None, say: Callable[[str], None]) -> dict[str, Any]:
+def bench_scale(
+    experiments: Sequence[Experiment], memory: int, rounds: int, folder: Path | None, say: Say
+) -> dict[str, Any]:
     """Make each graph on disk, and train epochs on it with and without the budget, by turns in a process of its own.
 
     Args:
-        shapes: what to measure.
+        experiments: each on a made-up graph; the first seed counts.
+        memory: the budget in bytes.
+        rounds: how often each way is measured; the median counts.
         folder: where the graphs are put for the while; the system's folder for temporary files when ``None``.
         say: called with what is being done.
     """
@@ -73,22 +47,19 @@ def bench_scale(shapes: Sequence[Shape], folder: Path | None, say: Callable[[str
         raise HandfulError("this is measured by what Linux tells of a process")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    place = Path(mkdtemp(prefix="handful-scale-", dir=folder))
     rows = []
-    try:
-        for shape in shapes:
-            say(f"making {shape.nodes:,} nodes…")
-            began = time.perf_counter()
-            write(shape.graph, place / "graph", shape.memory)
-            made = time.perf_counter() - began
-            say(f"training on {shape.nodes:,} nodes…")
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-                rows.append(process.submit(measure, shape, place / "graph", get_threads()).result())
-            rows[-1]["making_seconds"] = made
-            shutil.rmtree(place / "graph")
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    return {"threads": get_threads(), "graphs": rows}
+    with TemporaryDirectory(prefix="handful-scale-", dir=folder) as place:
+        saved = Path(place, "graph")
+        for experiment in experiments:
+            say(f"making {experiment.graph}…")
+            made = seconds_of(partial(write, experiment.graph, saved, memory))
+            say(f"training on {experiment.graph}…")
+            row = in_own_process(measure, experiment.with_(graph=str(saved)), memory, rounds, get_threads())
+            if row is None:
+                raise HandfulError(f"the system ended the process that trained on {experiment.graph}")
+            rows.append({"name": experiment.graph, **row, "making_seconds": made})
+            shutil.rmtree(saved)
+    return {"threads": get_threads(), "memory": memory, "rounds": rounds, "graphs": rows}
 
 
 class Watch(Callback):
@@ -113,45 +84,60 @@ class Watch(Callback):
         self.on_progress(loop, "training", 0.0)
 
 
-def measure(shape: Shape, folder: Path, threads: int) -> dict[str, Any]:
+def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> dict[str, Any]:
     """Epochs with and without the budget by turns, in this process: seconds, CPU seconds, memory, bytes of the disk."""
     set_threads(threads)
-    warm = shape.experiment(SMALL)
-    for memory in (None, 1 << 50):
-        loop = warm.begin(load(SMALL), shape.seed)
-        loop.memory = memory
-        train_epoch(loop)
-    graph = shape.experiment(str(folder)).load(shape.seed)
-    watch = Watch()
-    loop = shape.experiment(str(folder)).begin(graph, shape.seed)
+    seed, watch = experiment.seeds[0], Watch()
+    for execution in (InMemory(), WithinBudget(memory=1 << 50)):
+        warm = experiment.with_(graph=SMALL).begin(load(SMALL), seed)
+        warm.execution = execution
+        train_epoch(warm)
+    graph = experiment.load(seed)
+    loop = experiment.begin(graph, seed)
     loop.callbacks = (watch,)
-    arrays = [one for one in (graph.indptr, graph.indices, graph.x, graph.y) if one is not None]
-    size = sum(array.nbytes for array in arrays)
+    size = sum(array.nbytes for array in (graph.indptr, graph.indices, graph.x, graph.y) if array is not None)
     # Without a budget the pages of the graph should stay in the system's cache, beside what an epoch makes of it.
-    ways = {"memory": None, "budget": shape.memory} if 2 * size < (free_memory() or 0) else {"budget": shape.memory}
-    seen: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
-    for _ in range(shape.rounds):
-        for way, memory in ways.items():
-            loop.memory = memory
-            seen[way].append(_epoch(loop, watch))
+    fits = 2 * size < (free_memory() or 0)
+    ways = {**({"memory": InMemory()} if fits else {}), "budget": WithinBudget(memory=memory)}
+    seen: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+
+    def run(way: str) -> float:
+        loop.execution = ways[way]
+        seen[way].append(measure_epoch(loop, watch))
+        return seen[way][-1]["seconds"]
+
+    turns = measure_by_turns({way: partial(run, way) for way in seen}, rounds, say=lambda word: None)
     found = {way: {name: median(one[name] for one in epochs) for name in epochs[0]} for way, epochs in seen.items()}
     for way, epochs in seen.items():
         found[way]["peak_bytes"] = max(one["peak_bytes"] for one in epochs)
-    budget = found["budget"]
     return {
-        **{name: getattr(shape, name) for name in Shape.__dataclass_fields__},
+        "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "graph_bytes": size,
         "ways": found,
-        "rate": found["memory"]["seconds"] / budget["seconds"] if "memory" in found else None,
-        "rate_cpu": found["memory"]["cpu_seconds"] / budget["cpu_seconds"] if "memory" in found else None,
-        "nanoseconds_per_edge": 1e9 * budget["reading edges"] / graph.num_edges,
+        "rate": turns.ratio("memory", "budget") if fits else None,
+        "rate_cpu": found["memory"]["cpu_seconds"] / found["budget"]["cpu_seconds"] if fits else None,
+        "nanoseconds_per_edge": 1e9 * found["budget"]["reading edges"] / graph.num_edges,
     }
 
 
-def _epoch(loop: Loop, watch: Watch) -> dict[str, float]:
+def measure_epoch(loop: Loop, watch: Watch) -> dict[str, float]:
     """One epoch: what it took, and the most anonymous memory that the process held."""
+
+    def epoch() -> None:
+        watch.begin()
+        train_epoch(loop)
+
     release()
+    before, start = disk_bytes(), time.process_time()
+    seconds, peak = while_watched(epoch)
+    cpu = time.process_time() - start
+    traffic = {f"{name}_bytes": count - before[name] for name, count in disk_bytes().items()}
+    return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak, **traffic, **watch.seconds}
+
+
+def while_watched(work: Callable[[], object]) -> tuple[float, int]:
+    """The seconds that ``work`` takes, and the most anonymous memory that this process holds meanwhile."""
     peak, on = 0, True
 
     def look() -> None:
@@ -162,54 +148,28 @@ def _epoch(loop: Loop, watch: Watch) -> dict[str, float]:
 
     looking = Thread(target=look, daemon=True)
     looking.start()
-    before, cpu, began = _io(), time.process_time(), time.perf_counter()
-    watch.begin()
-    train_epoch(loop)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    on = False
+    seconds, on = seconds_of(work), False
     looking.join()
-    after = _io()
-    traffic = {f"{name}_bytes": after[name] - before[name] for name in ("read", "written")}
-    return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak, **traffic, **watch.seconds}
+    return seconds, peak
 
 
-def _io() -> dict[str, int]:
+def disk_bytes() -> dict[str, int]:
     """The bytes that this process has had read from and written to disks."""
-    told = {name: int(count) for name, count in re.findall(r"(\w+): (\d+)", _IO.read_text())}
-    return {"read": told["read_bytes"], "written": told["write_bytes"]}
+    told = dict(re.findall(r"(\w+): (\d+)", _IO.read_text()))
+    return {"read": int(told["read_bytes"]), "written": int(told["write_bytes"])}
 
 
-def shapes_of(nodes: Sequence[int], memory: int | str, **rest: Any) -> list[Shape]:
-    """One shape for each number of nodes.
-
-    >>> [shape.nodes for shape in shapes_of([10, 20], "1GiB", degree=2, features=1, train=0.1, parts=2, hidden=8,
-    ...     layers=1, rounds=1, seed=0)]
-    [10, 20]
-    """
-    return [Shape(nodes=count, memory=as_bytes(memory), **rest) for count in nodes]
-
-
-def scale_table(payload: dict[str, Any]) -> Table:
-    """The result for people."""
+def scale_tables(result: dict[str, Any]) -> list[Table]:
+    """The result for people, and where the seconds of an epoch within the budget went."""
     head = ["nodes", "edges", "graph", "in memory, s", "budget, s", "rate", "CPU", "peak", "disk read", "ns/edge"]
-    rows = []
-    for row in payload["graphs"]:
-        ways = row["ways"]
-        inside = f"{ways['memory']['seconds']:.2f}" if "memory" in ways else "does not fit"
-        rates = ["" if row[name] is None else f"{row[name]:.2f}" for name in ("rate", "rate_cpu")]
-        budget = ways["budget"]
-        texts = [f"{row['nodes']:,}", f"{row['edges']:,}", in_words(row["graph_bytes"]), inside]
-        texts += [f"{budget['seconds']:.2f}", *rates, in_words(budget["peak_bytes"]), in_words(budget["read_bytes"])]
-        rows.append([Cell(text) for text in (*texts, f"{row['nanoseconds_per_edge']:.1f}")])
-    first = payload["graphs"][0]
-    what = f"{first['layers']}×{first['hidden']} sage (ln), {first['parts']} parts, memory {in_words(first['memory'])}"
-    return Table(f"Epochs of {what}, {payload['threads']} threads", head, rows)
-
-
-def phases_table(payload: dict[str, Any]) -> Table:
-    """Where the seconds of an epoch within the budget went."""
-    rows = []
-    for row in payload["graphs"]:
-        seconds = [row["ways"]["budget"][phase] for phase in PHASES]
-        rows.append([Cell(f"{row['nodes']:,}"), *(Cell(f"{one:.2f}") for one in seconds)])
-    return Table("Seconds of an epoch within the budget", ["nodes", *PHASES], rows)
+    rows, phases = [], []
+    for graph in result["graphs"]:
+        ways, budget = graph["ways"], graph["ways"]["budget"]
+        row = [f"{graph['nodes']:,}", f"{graph['edges']:,}", in_words(graph["graph_bytes"])]
+        row += [f"{ways['memory']['seconds']:.2f}" if "memory" in ways else "does not fit", f"{budget['seconds']:.2f}"]
+        row += ["" if graph[rate] is None else f"{graph[rate]:.2f}" for rate in ("rate", "rate_cpu")]
+        row += [in_words(budget["peak_bytes"]), in_words(budget["read_bytes"])]
+        rows.append([*row, f"{graph['nanoseconds_per_edge']:.1f}"])
+        phases.append([row[0], *(f"{budget[phase]:.2f}" for phase in PHASES)])
+    title = f"Epochs within {in_words(result['memory'])} and without a budget, {result['threads']} threads"
+    return [text_table(title, head, rows), text_table("Seconds within the budget", ["nodes", *PHASES], phases)]

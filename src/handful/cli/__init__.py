@@ -24,9 +24,10 @@ from handful.cli.app import app, console, records
 from handful.signals import terminate
 from handful.version import __version__
 
-SHARED = {"app", "options", "params", "progress"}
-"""Every other file beside this one is a command, and adds itself when imported."""
-REPORT = "Please open an issue of the project (see CONTRIBUTING.md) with what is in"
+SHARED = {"app", "params", "progress"}
+"""Every other file beside this one is a command, and adds itself when imported; or holds several."""
+FILES = dict.fromkeys(("info", "structure", "picture", "shard"), "graphs") | {"import": "import_"}
+"""Where a command is that has no file of its name."""
 
 
 def main() -> None:
@@ -60,8 +61,6 @@ def main() -> None:
         place = f" ({error.filename})" if error.filename else ""
         what_next = "make room there" if error.errno == ENOSPC else "use another place"
         _fail(f"{error.strerror or error}{place}: {what_next}")
-    except MemoryError as error:
-        _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
     except KeyboardInterrupt:
         _stopped(130)
     except SystemExit as end:
@@ -69,7 +68,8 @@ def main() -> None:
             _stopped(int(end.code))
         raise
     except Exception as error:
-        if "not enough memory" in str(error) or "can't allocate memory" in str(error):  # torch has no class for it
+        torch_says = ("not enough memory", "can't allocate memory")  # it has no class for it
+        if isinstance(error, MemoryError) or any(words in str(error) for words in torch_says):
             _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
         _confess(error)
 
@@ -77,7 +77,8 @@ def main() -> None:
 def import_commands(asked: list[str]) -> None:
     """The command that was asked for; all of them for help, completion, or a name that is none."""
     names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
-    for name in [name for name in names if [name.rstrip("_")] == asked] or names:
+    wanted = [FILES.get(name, name) for name in asked]
+    for name in [name for name in names if [name] == wanted] or names:
         import_module(f"handful.cli.{name}")
 
 
@@ -105,14 +106,13 @@ def _confess(error: Exception) -> NoReturn:
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
     what = f"{type(error).__name__}: {error} is a mistake in handful {__version__}, not yours."
-    _say("bug:", f"{what} {REPORT} {file.name}")
+    _say("bug:", f"{what} Please open an issue of the project (see CONTRIBUTING.md) with what is in {file.name}")
     sys.exit(70)
 
 
 def _usage(error: typer.TyperException) -> str:
     """A command line that cannot be read, in one line: what is wrong, and what to do next."""
-    near = getattr(error, "possibilities", None)
-    if near:
+    if near := getattr(error, "possibilities", None):
         return f"{error.message}: did you mean {' or '.join(near)}?"
     said, place = error.format_message().rstrip("."), getattr(error, "ctx", None)
     return said if place is None or said.endswith("?") else f"{said}: see {place.command_path} -h"

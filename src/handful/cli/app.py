@@ -1,11 +1,11 @@
-"""The frame of the ``handful`` command: the app, the options that commands share, output and errors."""
+"""The frame of the ``handful`` command: the app, what a command answers, and where it is printed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -16,12 +16,11 @@ from handful.version import __version__
 if TYPE_CHECKING:
     from handful.finding import Table
 
-app = typer.Typer(
-    name="handful",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model-option": "set"}
+"""Options by their earlier names, which still work."""
+
+NAMES = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: RENAMED.get(name, name)}
+app = typer.Typer(name="handful", no_args_is_help=True, pretty_exceptions_enable=False, context_settings=NAMES)
 
 
 def _version(asked: bool) -> None:
@@ -32,9 +31,7 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def handful(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show it.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Train graph neural networks a handful of nodes at a time."""
 
@@ -51,47 +48,35 @@ records: list[Path] = []
 """Where the command that runs keeps its records: whoever breaks it off is told how to go on."""
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given: all others keep the default of what they are for."""
-    return {name: value for name, value in options.items() if value is not None}
+class Answer(NamedTuple):
+    """What a command found: one JSON object, or tables and lines for people; and its exit code."""
+
+    payload: Mapping[str, Any]
+    tables: Sequence[Table] = ()
+    lines: Sequence[str] = ()
+    code: int = 0
 
 
-def emit_json(payload: Mapping[str, Any]) -> None:
-    """Print ``payload`` as one JSON object; NaN and infinity become null, since JSON has neither."""
-    print(json.dumps(plain(dict(payload)), ensure_ascii=False, indent=2), flush=True)
-
-
-def emit(payload: Mapping[str, Any], as_json: bool, tables: Sequence[Table], *lines: str) -> None:
-    """The result: as JSON, or as tables and lines for people."""
+def emit(answer: Answer, as_json: bool) -> None:
+    """Print an answer as JSON, or for people. NaN and infinity become null, since JSON has neither."""
     from handful.report.tables import rich_table
 
     if as_json:
-        emit_json(payload)
+        print(json.dumps(plain(dict(answer.payload)), ensure_ascii=False, indent=2), flush=True)
         return
-    for table in tables:
+    for table in answer.tables:
         out.print(rich_table(table))
-    for line in lines:
+    for line in answer.lines:
         out.print(line, soft_wrap=True)
 
 
-def integer(text: str, option: str) -> int:
-    """``"4"`` as an integer."""
-    from handful.errors import HandfulError
+def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table of plain texts."""
+    from handful.finding import Cell, Table
 
-    try:
-        return int(text)
-    except ValueError:
-        raise HandfulError(f"{option} takes one whole number, such as 4; got '{text}'") from None
+    return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 
-def integers(text: str, option: str) -> list[int]:
-    """``"1,2,4"`` as a list of integers."""
-    from handful.errors import HandfulError
-
-    try:
-        values = [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        values = []
-    if not values:
-        raise HandfulError(f"{option} takes whole numbers separated by commas, such as 1,2,4; got '{text}'")
-    return values
+def note(text: str) -> None:
+    """Tell the user what should be known and is no mistake."""
+    console.print(text, soft_wrap=True)

@@ -8,188 +8,120 @@ from typing import Annotated
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import bench, console, emit, integers
+from handful.cli.app import Answer, bench, console
+from handful.errors import HandfulError
 
-RoundsOption = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
-SeedOption = Annotated[int, typer.Option(help="Of graph, weights, parts and dropout.", min=0)]
+Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
+GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
+SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
-@bench.command("epoch")
-def epoch(
-    ctx: typer.Context,
-    graph: Annotated[str, typer.Option(help=p.GRAPH_HELP)] = "debian",
-    split: p.Split = None,
-    root: p.Root = None,
-    parts: Annotated[int, typer.Option(help="m, the number of parts; 1 is the full graph.", min=1)] = 4,
-    hidden: p.Hidden = None,
-    layers: p.Layers = None,
-    rounds: RoundsOption = 5,
-    seed: SeedOption = 42,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
+@p.command(*SHAPE, "threads", of=bench)
+def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
     """A training epoch against PyG's and against its matrix products alone: seconds, ratios, where the time goes."""
     from handful.bench.epoch import bench_epoch, epoch_table
-    from handful.cli.options import experiment
-    from handful.samplers import RandomNodes
+    from handful.cli.options import make_experiment
 
-    asked = experiment(ctx.params, sampler=RandomNodes(parts), seeds=(seed,))
+    asked = make_experiment(graph or "debian", given, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update)
-    emit(result, as_json, [epoch_table(result)])
+    return Answer(result, [epoch_table(result)])
 
 
-@bench.command("gpu")
-def gpu(
-    ctx: typer.Context,
-    graph: Annotated[
-        str | None, typer.Option(help=f"{p.GRAPH_HELP} A made-up one with 12M edges if not given; a toy without a GPU.")
-    ] = None,
-    split: p.Split = None,
-    root: p.Root = None,
-    parts: Annotated[int, typer.Option(help="m, the number of parts; 1 is the full graph.", min=1)] = 4,
-    hidden: p.Hidden = None,
-    layers: p.Layers = None,
-    rounds: RoundsOption = 5,
-    seed: SeedOption = 42,
-    device: Annotated[str | None, typer.Option(help="cuda, cuda:1, … (else cuda; cpu where there is none).")] = None,
-    as_json: p.Json = False,
-) -> None:
-    """A training epoch on a GPU against PyG's and its matrix products alone, with memory: a table for an issue."""
-    from handful.bench.gpu import GRAPH, TOY, TOY_OPTIONS, bench_gpu, device_for_bench, gpu_table, notes
-    from handful.cli.options import experiment
+@p.command(*SHAPE, "device", of=bench)
+def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
+    """A training epoch on a GPU against PyG's and its matrix products alone, with memory: a table for an issue.
+
+    Without --graph, on a made-up one with 12M edges; on a toy where there is no GPU.
+    """
+    from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
+    from handful.cli.options import make_experiment
     from handful.report.tables import markdown
-    from handful.samplers import RandomNodes
 
-    place = device_for_bench(device)
-    toy = place == "cpu"
-    chosen = {**ctx.params, "graph": graph or (TOY if toy else GRAPH), "device": place}
-    asked = experiment(chosen, TOY_OPTIONS if toy else None, sampler=RandomNodes(parts), seeds=(seed,))
+    place = device_for_bench(given.get("device"))
+    usual, made_up = (TOY_OPTIONS, TOY) if place == "cpu" else ({}, GRAPH)
+    asked = make_experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
     with console.status("loading the graph…") as status:
-        result = bench_gpu(asked, rounds, status.update)
-    table = gpu_table(result)
-    emit(result, as_json, [], f"{table.title}\n", markdown(table), *notes(result))
+        result = bench_epoch(asked, rounds, status.update, gpu=True)
+    table = epoch_table(result)
+    return Answer(result, lines=[f"{table.title}\n", markdown(table), *gpu_notes(result)])
 
 
-@bench.command("loader")
+@p.command("threads", of=bench)
 def loader(
-    nodes: Annotated[int, typer.Option(help="Nodes of the graph.", min=2)] = 2_450_000,
-    edges: Annotated[int, typer.Option(help="Directed edges of the graph, about.", min=2)] = 123_000_000,
+    given: p.Given,
+    nodes: Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)] = 2_450_000,
+    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=2)] = 123_000_000,
     parts: Annotated[str, typer.Option(help="Numbers of parts, separated by commas.")] = "10,50",
-    rounds: RoundsOption = 3,
-    seed: SeedOption = 42,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
-    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory; and neighbour loading."""
-    from handful.bench.loader import bench_loader, in_words, loader_table, neighbors_table
+    rounds: Rounds = 3,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    from handful.bench.loader import bench_loader, describe_growth, loader_table
 
     with console.status("starting…") as status:
-        result = bench_loader(nodes, edges, integers(parts, "--parts"), rounds, seed, status.update)
-    emit(result, as_json, [loader_table(result), neighbors_table(result)], in_words(result))
+        result = bench_loader(nodes, edges, p.parse_integers(parts, "--parts"), rounds, seed, status.update)
+    return Answer(result, [loader_table(result)], [describe_growth(result)])
 
 
-@bench.command("memory")
+@p.command(*SHAPE, "threads", of=bench)
 def memory(
-    ctx: typer.Context,
-    graph: Annotated[
-        str | None, typer.Option(help=f"{p.GRAPH_HELP} A made-up one with 12M edges if not given.")
-    ] = None,
-    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 10,
-    model: Annotated[str, typer.Option(help="sage or gat.")] = "sage",
-    hidden: p.Hidden = None,
-    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 5,
-    norm: Annotated[str, typer.Option(help="bn or ln.")] = "ln",
-    dropout: Annotated[float, typer.Option(help="Share of activations dropped.")] = 0.3,
+    given: p.Given,
+    graph: GraphOption = None,
     ways: Annotated[str | None, typer.Option(help="Some of the ways to train, separated by commas (else all).")] = None,
-    pyg_steps: Annotated[
-        int, typer.Option(help="How many parts PyG trains on; the rest is taken to last as long. 0 for all.", min=0)
-    ] = 0,
-    seed: SeedOption = 42,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
-    """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process."""
-    from handful.bench.memory import GRAPH, WAYS, bench_memory, memory_table
-    from handful.cli.options import experiment
-    from handful.samplers import RandomNodes
+    pyg_steps: Annotated[int, typer.Option(help="Parts that PyG trains on, for the time of all; 0: all.", min=0)] = 0,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process.
 
-    asked = experiment({**ctx.params, "graph": graph or GRAPH}, sampler=RandomNodes(parts), seeds=(seed,))
-    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(WAYS)
+    Else of GraphSAGE with 5 layers, LayerNorm and dropout 0.3, with 10 parts of a made-up graph of 12M edges.
+    """
+    from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
+    from handful.cli.options import make_experiment
+
+    usual = {"parts": 10, "layers": 5, "norm": "ln", "dropout": 0.3}
+    asked = make_experiment(graph or GRAPH, given, usual, seeds=(seed,))
+    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
     with console.status("starting…") as status:
         result = bench_memory(asked, chosen, pyg_steps, status.update)
-    emit(result, as_json, [memory_table(result)])
+    return Answer(result, [memory_table(result)])
 
 
-@bench.command("samplers")
-def samplers(
-    nodes: Annotated[int, typer.Option(help="Nodes of the synthetic graph.", min=1000)] = 2_450_000,
-    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=1000)] = 123_000_000,
-    seeds: Annotated[int, typer.Option(help="Its training nodes.", min=1)] = 200_000,
-    limit: Annotated[float, typer.Option(help="Seconds after which a sampler's epoch is cut short.")] = 20.0,
-    train: Annotated[bool, typer.Option(help="Time training steps of GraphSAGE on the batches too.")] = True,
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 3,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
-    """Edges per second of every sampler, the memory bandwidth of this machine, and the share of a training epoch."""
-    from handful.bench.samplers import bench_samplers, notes, samplers_table
-
-    with console.status("starting…") as status:
-        training = (hidden, layers) if train else None
-        result = bench_samplers(nodes, edges, seeds, limit, training, layers, status.update)
-    emit(result, as_json, [samplers_table(result)], *notes(result))
-
-
-@bench.command("ranks")
-def ranks(
-    ctx: typer.Context,
-    graph: Annotated[str, typer.Option(help=p.GRAPH_HELP)] = "debian",
-    split: p.Split = None,
-    root: p.Root = None,
-    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 4,
-    hidden: p.Hidden = None,
-    layers: p.Layers = None,
-    norm: p.Norm = None,
-    processes: Annotated[int, typer.Option(help="How many ranks, each with one thread.", min=2)] = 2,
-    rounds: RoundsOption = 5,
-    seed: SeedOption = 42,
-    as_json: p.Json = False,
-) -> None:
-    """Several ranks against one, a thread each: an epoch and an evaluation, in seconds and in processor time."""
-    from handful.bench.ranks import bench_ranks, ranks_table
-    from handful.cli.options import experiment
-    from handful.samplers import RandomNodes
-
-    asked = experiment(ctx.params, sampler=RandomNodes(parts), seeds=(seed,), parts_per_step=processes)
-    result = bench_ranks(asked, processes, rounds)
-    emit(result, as_json, [ranks_table(result)])
-
-
-@bench.command("scale")
+@p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
 def scale(
+    given: p.Given,
     nodes: Annotated[str, typer.Option(help="Nodes of the graphs, separated by commas.")] = "500000,4000000,20000000",
     degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
     features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
     train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
-    parts: Annotated[int, typer.Option(help="m, the number of parts.", min=1)] = 32,
-    hidden: Annotated[int, typer.Option(help="Width of the layers.", min=1)] = 256,
-    layers: Annotated[int, typer.Option(help="Number of layers.", min=1)] = 3,
-    memory: Annotated[str, typer.Option(help="The budget, such as 2GiB.")] = "2GiB",
-    rounds: RoundsOption = 3,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Where the graphs are put for the while (else for temporary files).")
-    ] = None,
-    seed: SeedOption = 42,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
-    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk."""
-    from handful.bench.scale import bench_scale, phases_table, scale_table, shapes_of
+    rounds: Rounds = 3,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where the graphs are put for the while.")] = None,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.
 
-    shape = {"degree": degree, "features": features, "train": train, "parts": parts, "hidden": hidden}
-    shapes = shapes_of(integers(nodes, "--nodes"), memory, **shape, layers=layers, rounds=rounds, seed=seed)
+    Else of GraphSAGE 3×256 with LayerNorm, with 32 parts, within 2GiB.
+    """
+    from handful.bench.scale import bench_scale, scale_tables
+    from handful.budget import as_bytes
+    from handful.cli.options import make_experiment
+
+    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
+    usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
+    sizes = p.parse_integers(nodes, "--nodes")
+    asked = [make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
     with console.status("starting…") as status:
-        result = bench_scale(shapes, folder, status.update)
-    emit(result, as_json, [scale_table(result), phases_table(result)])
+        result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
+    return Answer(result, scale_tables(result))
+
+
+def _say_where_it_is(name: str) -> None:
+    """A bench that is a script of the repository keeps its name, and says how it is run."""
+
+    @bench.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+    def moved() -> None:
+        raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
+
+
+for _name in ("ranks", "samplers"):
+    _say_where_it_is(_name)

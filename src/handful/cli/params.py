@@ -1,43 +1,68 @@
-"""The parameters that commands share, as types: ``split: p.Split = None``.
+"""The options that commands share, and ``command``, which gives them to a function.
 
-A parameter that is not given has the default of the experiment, the model or the settings that it is for. What can be
-checked without torch is checked here, while the command line is read: importing torch takes longer than to be told.
+Those of training are made from ``Settings``. An option that is not given has the default of the experiment, the model
+or the settings that it is for. What can be checked without torch is checked here, while the command line is read:
+importing torch takes longer than to be told.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, get_args, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from functools import partial
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+import handful as hf
 from handful.budget import as_bytes
-from handful.cli.app import integers
+from handful.cli.app import Answer, app, emit
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
-from handful.settings import Settings
-from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS
+from handful.settings import SETTING_NAMES, Settings
+from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
-DEFAULT = Settings()
+Option = tuple[Any, Any]
+"""Its type, and what typer is told of it."""
+Check = Callable[[Any], Any]
+"""What a value becomes, or an error that says what is wrong with it."""
+Given = dict[str, Any]
+"""The shared options of a command that were given, by name."""
+BASES = {
+    "compare": "handful.studies.budget:QUICK",
+    "parts": "handful.studies.parts:BASE",
+    "diagnose": "handful.studies.diagnose:BASE",
+    "study": "handful.studies:BUDGETS",
+}
+"""Where the defaults stand of commands that have some of their own, which help does not show: torch is not imported."""
+SAMPLERS = [name for name in METHODS if name != "rns-hubs"]
+PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
+DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
+
+# -- what values are --------------------------------------------------------------------------------------------------
 
 
-def known_graph(text: str | None) -> str | None:
+def check_graph(text: str) -> str:
     """Refuse what is neither the name of a data set nor a path."""
-    name, colon, _ = (text or "").partition("?")[0].partition(":")
-    named = f"{name}:…" in DATASETS if colon else name in DATASETS
-    path = None if text is None or named else place(text)
-    if text is not None and not (named or (path is not None and path.exists())):
+    name, colon, _ = text.partition("?")[0].partition(":")
+    named = (f"{name}:…" if colon else name) in DATASETS
+    if not named and ((path := place(text)) is None or not path.exists()):
         raise DatasetError(unknown("data set or file", text, DATASETS))
     return text
 
 
-def known(kind: str, names: Iterable[str]) -> Callable[[str | None], str | None]:
+def check_known(kind: str, names: Iterable[str]) -> Check:
     """A check that refuses what is none of ``names``, one or several separated by commas."""
 
-    def check(text: str | None) -> str | None:
-        for one in (text or "").split(","):
+    def check(text: str) -> str:
+        for one in text.split(","):
             # Where samplers are imported already, others may have been registered: whoever makes one knows them.
             if one.strip() and one.strip() not in names and "handful.samplers" not in sys.modules:
                 raise HandfulError(unknown(kind, one.strip(), names))
@@ -46,23 +71,65 @@ def known(kind: str, names: Iterable[str]) -> Callable[[str | None], str | None]
     return check
 
 
-def setting(param: typer.CallbackParam, value: Any) -> Any:
-    """Refuse what the setting of this name does not take."""
-    if value is not None:
-        Settings(**{str(param.name): value})
+def check_setting(name: str, value: Any) -> Any:
+    """``value``, if the setting of this name takes it."""
+    Settings(**{name: value})
     return value
 
 
-def _seeds(text: str | None) -> str | None:
-    if text is not None:
-        integers(text, "--seeds")
+def parse_value(text: str) -> Any:
+    """A number, true/false, none, a comma-separated tuple of them, or the text itself."""
+    if "," in text:
+        return tuple(parse_value(part.strip()) for part in text.strip("[]()").split(",") if part.strip())
+    try:
+        return json.loads({"none": "null", "True": "true", "False": "false", "None": "null"}.get(text, text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """``["parts=4", "fanout=10,10", "rns.hubs=auto"]`` as named values; those of settings are checked."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise HandfulError(f"--set takes name=value, got '{pair}': `handful options` lists all names")
+        owner, dot, name = key.strip().rpartition(".")
+        name = owner + dot + name.replace("-", "_")
+        if name in found:
+            raise HandfulError(f"option {name} is given twice: give it once")
+        value = parse_value(text.strip())
+        found[name] = check_setting(name, value) if name in SETTING_NAMES else value
+    return found
+
+
+def parse_integers(text: str, option: str) -> list[int]:
+    """``"1,2,4"`` as a list of integers."""
+    try:
+        values = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        values = []
+    if not values:
+        raise HandfulError(f"{option} takes whole numbers separated by commas, such as 1,2,4; got '{text}'")
+    return values
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    return tuple(parse_integers(text, "--seeds"))
+
+
+def _size(text: str) -> str:
+    if as_bytes(text) < 2**20:  # less than any process holds
+        raise HandfulError(f"--memory {text} is less than a process can hold: give a size with its unit, such as 8GiB")
     return text
 
 
-def _size(text: str | None) -> str | None:
-    if text is not None:
-        as_bytes(text)
-    return text
+def _use_threads(threads: int) -> int:
+    most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
+    if threads > most:
+        raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
+    hf.set_threads(threads)
+    return threads
 
 
 def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -74,123 +141,138 @@ def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-known_model, known_samplers = known("model", MODELS), known("sampler", METHODS)
+# -- the options ------------------------------------------------------------------------------------------------------
 
 
-def _use_threads(threads: int | None) -> int | None:
-    if threads is not None:
-        from handful.errors import HandfulError
-        from handful.kernels.threads import set_threads
+def describe(thing: Any) -> dict[str, str]:
+    """What the docstring of a class says of each of its arguments, in a sentence.
 
-        most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
-        if threads > most:
-            raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
-        set_threads(threads)
-    return threads
+    >>> describe(Settings)["momentum"]
+    'of sgdm alone'
+    """
+    block = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    for names, text in re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {8}.*)*)", block, re.MULTILINE):
+        sentence = re.split(r"(?<=\w)\. ", " ".join(text.replace("``", "").split()))[0].rstrip(".")
+        found |= dict.fromkeys(names.split(", "), sentence)
+    return found
 
 
-def choices(setting: str) -> str:
-    """The values that a setting takes, as a sentence has them."""
-    *others, last = get_args(get_type_hints(Settings)[setting])
-    return f"{', '.join(others)} or {last}"
+def option(
+    kind: Any, panel: str | None = None, help: str = "", *flags: str, check: Check | None = None, **more: Any
+) -> Option:
+    """An option that commands may share, with a ``check`` of what was given. One without ``help`` is not shown."""
+    if check is not None:
+        more["callback"] = lambda value: None if value is None else check(value)
+    return kind | None, typer.Option(None, *flags, help=help, rich_help_panel=panel, hidden=not help, **more)
 
+
+def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
+    """An option that takes one of ``names``."""
+    return option(str, panel, help, check=check_known(what, names), autocompletion=_beginning(names))
+
+
+def _of_setting(name: str, hint: Any) -> Option:
+    """The option of a setting; help shows those that people use first."""
+    panel = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}.get(name)
+    kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
+    help = describe(Settings).get(name, "") if panel else ""
+    return option(kind, panel, help[:1].upper() + help[1:], check=partial(check_setting, name))
+
+
+HUBS_HELP = (
+    "Nodes of large in-degree in every part of rns: a share (0.05), a number (6), degree>=9, drawn=0.25 or auto."
+)
+OF_MODEL = {
+    "model": choice("model", MODELS, MODEL, f"{', '.join(MODELS)} (else sage)."),
+    "hidden": option(int, MODEL, "Width of the layers."),
+    "layers": option(int, MODEL, "Number of layers."),
+    "dropout": option(float, MODEL, "Share of activations that a training step drops."),
+    "norm": option(str),
+    "residual": option(bool),
+    "input_projection": option(bool),
+    "output_projection": option(bool),
+    "heads": option(int),
+}
+OPTIONS = {
+    "split": option(str, DATA, "Which split of the graph, where it has several."),
+    "root": option(str, DATA, "Where data sets are kept (else $HANDFUL_HOME, else the user's cache)."),
+    **OF_MODEL,
+    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Where batches come from: {', '.join(SAMPLERS)} (else rns)."),
+    "parts": option(str, SAMPLER, "m, the number of parts of rns.", check=parse_value),
+    "hubs": option(str, SAMPLER, HUBS_HELP, check=parse_value),
+    **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
+    "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", check=_seeds),
+    "set": option(list[str], TRAINING, "Any other setting or option of model and sampler: name=value.", "--set", "-s"),
+    "device": option(str, EXECUTION, "cpu, cuda, cuda:1; cuda:0,cuda:1 share the layers (else cpu)."),
+    "memory": option(str, EXECUTION, "What the process may hold, such as 8GiB; files take the rest.", check=_size),
+    "threads": option(int, EXECUTION, "CPU threads for kernels and torch.", min=1, check=_use_threads),
+    "jobs": option(int, EXECUTION, "Runs at a time (else 1; with ray all that fit); timings are fair with 1.", min=1),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "local, or ray: the cluster of $RAY_ADDRESS."),
+    "out": option(Path, RECORDS, "Folder for the records (else one under runs/); what is done there is kept."),
+}
+"""The options that commands share; help shows those that people use first, and `handful options` the others."""
+OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "device", "threads")
+"""What every command takes that trains."""
 
 GRAPH_HELP = "A dataset name (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
-Graph = Annotated[
-    str,
-    typer.Argument(
-        metavar="GRAPH",
-        help=GRAPH_HELP,
-        show_default=False,
-        callback=known_graph,
-        autocompletion=_beginning(DATASETS),
-    ),
-]
-Split = Annotated[str | None, typer.Option(help="Which split of the graph, where it has several.")]
-Root = Annotated[str | None, typer.Option(help="Where data sets are kept (else $HANDFUL_HOME, else the user's cache).")]
-Seeds = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Seeds, separated by commas (else the paper's: {', '.join(map(str, PAPER_SEEDS))}).", callback=_seeds
-    ),
-]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, … (else cpu).")]
-Memory = Annotated[
-    str | None,
-    typer.Option(help="How much memory the process may hold, such as 8GiB; files take the rest.", callback=_size),
-]
-Threads = Annotated[int | None, typer.Option(help="CPU threads for kernels and torch.", min=1, callback=_use_threads)]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="gcn, sage, gat, sgformer or graphland-sage (else sage).",
-        callback=known_model,
-        autocompletion=_beginning(MODELS),
-    ),
-]
-Sampler = Annotated[
-    str,
-    typer.Option(
-        help=f"Where batches come from: {', '.join(METHODS)}.",
-        callback=known_samplers,
-        autocompletion=_beginning(METHODS),
-    ),
-]
-Samplers = Annotated[str, typer.Option(help="Which samplers, separated by commas.", callback=known_samplers)]
-Hidden = Annotated[int | None, typer.Option(help="Width of the layers (else the model's own default).")]
-Layers = Annotated[int | None, typer.Option(help="Number of layers (else the model's own default).")]
-Norm = Annotated[str | None, typer.Option(help="bn, ln or none (else bn, where the model has a choice).")]
-Residual = Annotated[
-    bool | None, typer.Option(help="Add a Linear of each layer's input to its output (else the model's own default).")
-]
-Dropout = Annotated[float | None, typer.Option(help="Share of activations dropped in training.")]
-Epochs = Annotated[int | None, typer.Option(help=f"Passes over the batches (else {DEFAULT.epochs}).", callback=setting)]
-Lr = Annotated[float | None, typer.Option(help=f"Learning rate (else {DEFAULT.lr}).", callback=setting)]
-QuickHidden = Annotated[int | None, typer.Option(help="Width of the layers (else 128).")]
-QuickLayers = Annotated[int | None, typer.Option(help="Number of layers (else 3).")]
-QuickEpochs = Annotated[int | None, typer.Option(help="Passes over the batches (else 60).", callback=setting)]
-QuickLr = Annotated[float | None, typer.Option(help="Learning rate (else 0.01).", callback=setting)]
-WeightDecay = Annotated[
-    float | None, typer.Option(help=f"Weight decay (else {DEFAULT.weight_decay:g}).", callback=setting)
-]
-Optimizer = Annotated[
-    str | None, typer.Option(help=f"{choices('optimizer')} (else {DEFAULT.optimizer}).", callback=setting)
-]
-ClassWeight = Annotated[
-    str | None, typer.Option(help="balanced: rare classes count as much as frequent ones (else none).")
-]
-Task = Annotated[
-    str | None,
-    typer.Option(help="classification, regression or multilabel (else what the labels look like).", callback=setting),
-]
-Metric = Annotated[
-    str | None,
-    typer.Option(
-        help="What epochs are chosen by: accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc; "
-        "r2, mae, rmse for numbers (else the graph's own)."
-    ),
-]
-Positive = Annotated[
-    str | None, typer.Option(help="Of two classes, the one to look for, by name or number (else the rarer one).")
-]
-TwentyEvaluations = Annotated[
-    int | None, typer.Option("--evaluate-every", help="Epochs between evaluations (else 20 in all).", callback=setting)
-]
-SamplerOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-s", help="An option of one sampler, as sampler.name=value (rns.parts=8)."),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        help="Runs at a time (else 1, and with ray as many as fit); timings are fair only with 1 on a machine.", min=1
-    ),
-]
-Executor = Annotated[
-    str,
-    typer.Option(
-        help="Where runs take place: local, or ray for the Ray cluster of $RAY_ADDRESS (or of this machine).",
-        callback=known("executor", ("local", "ray")),
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=check_graph, autocompletion=_beginning(DATASETS))
+Graph = Annotated[str, GRAPH]
+KNOWN = check_known("sampler", METHODS)
+Samplers = Annotated[str, typer.Option(help="Some, separated by commas.", callback=KNOWN, rich_help_panel=SAMPLER)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.", rich_help_panel=RECORDS)]
+Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def command(
+    *names: str, of: typer.Typer = app, name: str | None = None, more: Mapping[str, Option] | None = None
+) -> Callable[[Callable[..., Answer | None]], Callable[..., Answer | None]]:
+    """Make a function a command: its own parameters, the options of ``names`` and ``more``, and ``--json``.
+
+    The function gets those of ``names`` and ``more`` that were given as ``given``, and returns its answer.
+    """
+    table = {**{one: OPTIONS[one] for one in names}, **(more or {})}
+
+    def add(function: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+        own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
+        title = name or function.__name__
+        shared = [_parameter(one, *made, base=title in BASES) for one, made in table.items()]
+        last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+        every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*own, *shared, last)]
+
+        def run(as_json: bool, **values: Any) -> None:
+            given = {one: value for one in table if (value := values.pop(one)) not in (None, [])}
+            answer = function(**({"given": given} if table else {}), **values)
+            if answer is not None:
+                emit(answer, as_json)
+                if answer.code:
+                    raise typer.Exit(answer.code)
+
+        run.__signature__ = inspect.Signature(sorted(every, key=_place))  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in every}
+        run.__doc__ = function.__doc__
+        where = f"handful options {title}" if title in BASES else "handful options"
+        epilog = f"`{where}` lists every name that --set takes, with its default." if "set" in table else None
+        of.command(title, epilog=epilog)(run)
+        return function
+
+    return add
+
+
+def _parameter(name: str, kind: Any, told: Any, base: bool) -> Parameter:
+    """A shared option as a parameter; its help has the default, unless the command has its own."""
+    usual = {**vars(Settings()), "seeds": PAPER_SEEDS}.get(name)
+    if told.help and usual is not None and not base:
+        told = copy(told)
+        told.help = f"{told.help.rstrip('.')} (else {words(usual)})."
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=told, annotation=kind)
+
+
+def _place(parameter: Parameter) -> int:
+    """Where help shows a parameter: by its panel; those without one come first."""
+    (told,) = getattr(parameter.annotation, "__metadata__", (parameter.default,))
+    panel = getattr(told, "rich_help_panel", None)
+    return PANELS.index(panel) if panel in PANELS else -1

@@ -7,58 +7,43 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import app, emit
+from handful.cli.app import Answer, text_table
 
 if TYPE_CHECKING:
     from handful.finding import Table
     from handful.plan import Plan
 
 
-@app.command()
+@p.command("split", "root", *p.OF_MODEL, "parts", "hubs", "set", "memory", "threads")
 def plan(
-    ctx: typer.Context,
+    given: p.Given,
     graph: p.Graph,
-    split: p.Split = None,
-    root: p.Root = None,
-    model: p.Model = None,
-    hidden: p.Hidden = None,
-    layers: p.Layers = None,
-    norm: p.Norm = None,
-    residual: p.Residual = None,
-    parts: Annotated[int, typer.Option(help="m, the number of parts of an epoch; 1 is the full graph.", min=1)] = 4,
-    hubs: Annotated[str | None, typer.Option(help="Hubs in every part, as for train.")] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="A budget of anonymous memory, such as 8GiB, as for train --memory.")
-    ] = None,
     processes: Annotated[int, typer.Option(help="How many processes share the work.", min=1)] = 1,
     timed: Annotated[bool, typer.Option(help="Calibrate seconds on this machine, which takes a few.")] = True,
-    threads: p.Threads = None,
-    as_json: p.Json = False,
-) -> None:
+) -> Answer:
     """What training would take, from the size of the graph, which is not loaded, and a calibration of a few seconds.
 
     A graph need not exist: `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011` has the size of
     ogbn-papers100M.
     """
     from handful.budget import as_bytes
-    from handful.cli.options import experiment, parse_value
+    from handful.cli.options import make_experiment
     from handful.plan import ARITHMETIC
     from handful.plan import plan as planned
-    from handful.samplers import FullGraph, RandomNodes
 
-    sampler = RandomNodes(parts, hubs=None if hubs is None else parse_value(hubs)) if parts > 1 else FullGraph()
-    asked = experiment(ctx.params, sampler=sampler)
-    found = planned(asked, None if memory is None else as_bytes(memory), processes, timed)
-    lines = [in_words(found)]
+    asked = make_experiment(graph, given)
+    if asked.sampler.options().get("parts") == 1:
+        asked = asked.with_(sampler="full")
+    found = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)
+    lines = [describe_fit(found)]
     if found.shape.edges >= ARITHMETIC:
         lines.append("A graph of this size was not run here: these figures are arithmetic from a small one.")
-    emit(found.to_json(), as_json, tables(found), *lines)
+    return Answer(found.to_json(), make_tables(found), lines)
 
 
-def tables(found: Plan) -> list[Table]:
+def make_tables(found: Plan) -> list[Table]:
     """The graph, the cost of the m that was asked for, and memory by m."""
     from handful.budget import in_words as size
-    from handful.finding import Cell, Table
 
     shape, chosen = found.shape, found.chosen
     rows = {
@@ -67,14 +52,13 @@ def tables(found: Plan) -> list[Table]:
         "model": f"{found.parameters:,} parameters",
         f"memory, m = {found.m}": f"{size(found.ram(chosen))} with the graph in memory, "
         f"{size(chosen.budget(shape, found.base))} out of core (--memory)",
-        "a step": f"{size(chosen.step_bytes)}, on a GPU {size(chosen.step_bytes + shape.total_bytes)} with the graph "
-        "there",
+        "a step": f"{size(chosen.step_bytes)}; {size(chosen.step_bytes + shape.total_bytes)} on a GPU, with the graph",
     }
     if found.epoch_seconds is not None and found.evaluation_seconds is not None:
-        rows["an epoch"] = f"about {duration(found.epoch_seconds)}"
+        rows["an epoch"] = f"about {format_duration(found.epoch_seconds)}"
         if found.reading_seconds:
-            rows["an epoch"] += f", {duration(found.reading_seconds)} of it waiting for the disk"
-        rows["an exact evaluation"] = f"about {duration(found.evaluation_seconds)}"
+            rows["an epoch"] += f", {format_duration(found.reading_seconds)} of it waiting for the disk"
+        rows["an exact evaluation"] = f"about {format_duration(found.evaluation_seconds)}"
     if found.memory is not None or shape.folder is not None:
         rate = "" if found.disk_rate is None else f" (the disk gives {size(found.disk_rate)} per second)"
         rows["read per epoch"] = size(chosen.read(shape)) + rate
@@ -83,21 +67,15 @@ def tables(found: Plan) -> list[Table]:
     if found.processes > 1:
         rows["sent per epoch"] = f"{size(found.sent_replicated)} by each rank if every rank has the graph, "
         rows["sent per epoch"] += f"{size(found.sent_sharded)} by all if each has a share"
-    table = Table(f"Plan for {shape.name}", ["", ""], [[Cell(name), Cell(text)] for name, text in rows.items()])
-    by_m = [
-        [
-            Cell(str(part.m)),
-            Cell(size(found.ram(part))),
-            Cell(size(part.budget(shape, found.base))),
-            Cell(size(part.step_bytes)),
-            Cell(found.fits(part)),
-        ]
-        for part in found.parts
-    ]
-    return [table, Table("Memory by m", ["m", "graph in memory", "least --memory", "a step", "fits"], by_m)]
+    by_m = []
+    for part in found.parts:
+        sizes = (found.ram(part), part.budget(shape, found.base), part.step_bytes)
+        by_m.append((str(part.m), *map(size, sizes), found.fits(part)))
+    head = ("m", "graph in memory", "least --memory", "a step", "fits")
+    return [text_table(f"Plan for {shape.name}", ["", ""], rows.items()), text_table("Memory by m", head, by_m)]
 
 
-def in_words(found: Plan) -> str:
+def describe_fit(found: Plan) -> str:
     """Whether the m that was asked for fits, and which does."""
     from handful.budget import in_words as size
 
@@ -110,10 +88,10 @@ def in_words(found: Plan) -> str:
     return f"m = {found.m} does not fit into {where}; {other}."
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds for people.
 
-    >>> duration(0.0312), duration(75), duration(9000)
+    >>> format_duration(0.0312), format_duration(75), format_duration(9000)
     ('0.031 s', '75 s', '2.5 h')
     """
     if seconds < 600:

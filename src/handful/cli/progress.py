@@ -9,7 +9,8 @@ from typing import Any, Self
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
-from handful.cli.app import console
+from handful.cli.app import console, note
+from handful.studies.assessed import told_of_labels
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 
@@ -21,12 +22,9 @@ class Bar:
     """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done."""
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
+        shown = Column(no_wrap=True, overflow="ellipsis", max_width=WORD)
         self.bar = Progress(
-            TextColumn(
-                "{task.description}",
-                markup=False,
-                table_column=Column(no_wrap=True, overflow="ellipsis", max_width=WORD),
-            ),
+            TextColumn("{task.description}", markup=False, table_column=shown),
             BarColumn(bar_width=10),
             TextColumn("{task.completed}/{task.total} " + unit, table_column=Column(no_wrap=True)),
             TimeElapsedColumn(),
@@ -54,25 +52,28 @@ class Bar:
         self.bar.update(self.task, advance=1, description=word)
 
     def trial(self, study: str, done: int, of: int) -> None:
-        """How far one of several searches is: the ``Report`` that ``tune`` calls."""
-        self.jobs[study] = done
-        self.bar.update(self.task, completed=sum(self.jobs.values()), description=study)
+        """How far one of several searches is: the ``Report`` that ``tune_samplers`` calls."""
+        self.job(study, done, f"{of} trials")
 
-    def job(self, name: str, epochs: int, word: str) -> None:
+    def job(self, name: str, done: int, word: str) -> None:
         """How far one of several jobs is: the ``Progress`` that ``run_jobs`` calls."""
-        self.jobs[name] = epochs
+        self.jobs[name] = done
         self.bar.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far."""
+    """A bar over all epochs of all seeds, with the best result so far; it says once what the labels were taken for."""
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")
         self.epochs, self.seeds = epochs, seeds
         self.done = 0  # the epochs of earlier seeds, also of those that an earlier process has ended
+        self.said = False
 
     def on_start(self, loop: Loop) -> None:
+        if not self.said and (words := told_of_labels(loop.graph)):
+            note(words)
+        self.said = True
         self.done = self.epochs * self.seeds.index(loop.seed)
         self.at(self.done + loop.epoch, None, f"seed {loop.seed}")
 

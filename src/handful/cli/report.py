@@ -7,18 +7,17 @@ from typing import Annotated
 
 import typer
 
-from handful.cli import params as p
-from handful.cli.app import app, console, emit
+from handful.cli.app import Answer, note
+from handful.cli.params import command
+from handful.errors import HandfulError
 
 
-@app.command()
+@command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a study, a comparison or a training wrote to.")],
     file: Annotated[Path | None, typer.Option("--out", help="The page (else report.html in DIR).")] = None,
-    as_json: p.Json = False,
-) -> None:
+) -> Answer:
     """One self-contained HTML page with the tables, charts and settings of every record in DIR and below it."""
-    from handful.errors import HandfulError
     from handful.report.page import FINDING, read_findings, write_page
     from handful.studies.trained import loose_findings
 
@@ -35,7 +34,7 @@ def report(
     title = f"{folder.resolve().name}: {len(shown)} findings"
     written = write_page(shown, file or folder / "report.html", title, unreadable)
     counts = {"records": written.findings, "tables": written.tables, "charts": written.charts}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
     for place, why in unreadable.items():
-        console.print(f"not readable: {place}: {why}", soft_wrap=True)
-    emit({"path": str(written.path), **counts}, as_json, [], f"report: {written.path} ({told})")
+        note(f"not readable: {place}: {why}")
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return Answer({"path": str(written.path), **counts}, lines=[f"report: {written.path} ({told})"])

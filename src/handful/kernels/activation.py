@@ -19,8 +19,7 @@ from torch.nn.functional import batch_norm, layer_norm
 
 from handful.kernels import hashing
 from handful.kernels.bfloat16 import wide_dtype
-from handful.kernels.dispatch import loops
-from handful.kernels.twin import twin_gradients
+from handful.kernels.dispatch import loops, twin_gradients
 
 # -- the public functions ---------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from torch import Tensor
 from handful.kernels import hashing
 from handful.kernels.aggregate_triton import triton_type
 from handful.kernels.bfloat16 import wide_dtype
-from handful.kernels.hashing_triton import factor, seed_of
 
 BLOCK = 256
 """How many rows are summed at once."""
@@ -263,3 +262,43 @@ def _whole(x: Tensor) -> dict[str, Any]:
 def _drop(p: float) -> dict[str, Any]:
     """Threshold and scale of dropout as the kernels take them."""
     return {"LEAST": hashing.threshold(p), "SCALE": hashing.scale(p)}
+
+
+_GOLDEN = tl.constexpr(hashing.GOLDEN)
+_MIX_A, _MIX_B = tl.constexpr(hashing.MIX[0]), tl.constexpr(hashing.MIX[1])
+_WEYL = tl.constexpr(hashing.WEYL)
+_MIX32_A, _MIX32_B = tl.constexpr(hashing.MIX32[0]), tl.constexpr(hashing.MIX32[1])
+
+
+@triton.jit
+def mix64(z):
+    """The finaliser of SplitMix64."""
+    z = (z ^ (z >> 30)) * _MIX_A
+    z = (z ^ (z >> 27)) * _MIX_B
+    return z ^ (z >> 31)
+
+
+@triton.jit
+def bits(seed, rows, cols):
+    """uint32 ``(rows, cols)``: the random bits of ``hashing.column_bits``; ``seed`` points to an int64."""
+    start = mix64(tl.load(seed).to(tl.uint64, bitcast=True))
+    key = mix64(start + (rows.to(tl.uint64) + 1) * _GOLDEN)
+    low, high = key.to(tl.uint32)[:, None], (key >> 32).to(tl.uint32)[:, None]
+    z = cols.to(tl.uint32)[None, :] * _WEYL + low
+    z = ((z ^ (z >> 16)) * _MIX32_A) ^ high
+    z = (z ^ (z >> 15)) * _MIX32_B
+    return z ^ (z >> 16)
+
+
+@triton.jit
+def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.constexpr):
+    """What dropout multiplies each element of a tile by."""
+    one = tl.full([rows.shape[0], cols.shape[0]], SCALE, WIDE)
+    if LEAST > 0:
+        one = tl.where(bits(seed, rows, cols) >= LEAST, one, one * 0)
+    return one
+
+
+def seed_of(seed: int, like: Tensor) -> Tensor:
+    """``seed`` where a kernel reads it: as an argument, Triton would compile for each size of number."""
+    return torch.full((1,), hashing.signed(seed), dtype=torch.int64, device=like.device)

@@ -11,8 +11,7 @@ from torch import Tensor
 from handful.kernels.aggregate import result_dtype
 from handful.kernels.bfloat16 import array, columns, narrow, wide_dtype, widen
 from handful.kernels.memory import empty
-from handful.kernels.prefetch import prefetch
-from handful.kernels.threads import kernel, over_rows
+from handful.kernels.threads import kernel, over_rows, prefetch
 
 AHEAD = 8
 """How many edges ahead a source's row is prefetched."""

@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from handful.kernels.bfloat16 import wide_dtype
-from handful.kernels.dispatch import loops
-from handful.kernels.twin import twin_gradients
+from handful.kernels.dispatch import loops, twin_gradients
 
 
 class LayerEdges(Protocol):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.buckets import sort_rows
-from handful.kernels.counter import below, mix, uniform
+from handful.kernels.buckets import close_gaps, sort_rows
+from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
 Array = np.ndarray
@@ -93,13 +93,6 @@ def _place(lo: int, hi: int, first: Any, member: Any, other: Any, cursor: Any, o
                 cursor[u] += 1
 
 
-@kernel
-def _close_gaps(lo: int, hi: int, indptr: Any, old_indptr: Any, old: Any, out: Any) -> None:
-    for v in range(lo, hi):
-        for i in range(indptr[v + 1] - indptr[v]):
-            out[indptr[v] + i] = old[old_indptr[v] + i]
-
-
 def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array]:
     """``indptr`` and ``indices`` of the simple undirected graph of all pairs ``member[place]``, ``other[pair]``.
 
@@ -113,12 +106,9 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
     indices = np.empty(loose[-1], other.dtype)
     run(_place, rows, first, member, other, loose[:-1].copy(), indices)
     over_rows(sort_rows, loose, indices, 0, True, False, degree)
-    indptr = np.concatenate([[0], np.cumsum(degree)])
-    if indptr[-1] == loose[-1]:
-        return indptr, indices
-    merged = np.empty(indptr[-1], indices.dtype)
-    over_rows(_close_gaps, indptr, loose, indices, merged)
-    return indptr, merged
+    count = close_gaps(loose, degree, indices)
+    # A copy where pairs were merged: a view would keep the memory of all.
+    return np.concatenate([[0], np.cumsum(degree)]), indices if count == len(indices) else indices[:count].copy()
 
 
 @kernel

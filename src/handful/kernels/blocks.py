@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.prefetch import prefetch
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
+from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, run
 
 Array = np.ndarray
 AHEAD = 8

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.counter import mix
+from handful.kernels.csr import counting_sort
+from handful.kernels.hashing import mix
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
 
 Array = np.ndarray
@@ -96,22 +97,6 @@ def imbalance(rows: Array, columns: Array, key: int) -> int:
 
 
 @kernel
-def _rows_of(records: Any, base: int, indptr: Any) -> None:
-    for i in range(records.shape[0]):
-        indptr[records[i, 0] - base + 1] += 1
-    for v in range(indptr.shape[0] - 1):
-        indptr[v + 1] += indptr[v]
-
-
-@kernel
-def _place(records: Any, base: int, cursor: Any, out: Any) -> None:
-    for i in range(records.shape[0]):
-        v = records[i, 0] - base
-        out[cursor[v]] = records[i, 1]
-        cursor[v] += 1
-
-
-@kernel
 def sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> None:
     """Sort rows lo to hi and bring what is to be kept of each to its front; ``kept`` gets their number."""
     for v in range(lo, hi):
@@ -126,7 +111,7 @@ def sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: boo
 
 
 @kernel
-def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
+def close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
     """Move the front of every row to the end of what was kept before it; how many there are."""
     end = 0
     for v in range(kept.shape[0]):
@@ -145,10 +130,8 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
         loops: whether a row keeps itself as a source.
         repeated: whether a source that is there several times is kept so often, and not once.
     """
-    indptr = np.zeros(rows + 1, np.int64)
-    _rows_of(records, base, indptr)
     indices = np.empty(len(records), records.dtype)
-    _place(records, base, indptr[:-1].copy(), indices)
+    indptr = counting_sort(records[:, 0], records[:, 1], base, rows, indices)
     kept = np.empty(rows, np.int64)
     over_rows(sort_rows, indptr, indices, base, loops, repeated, kept)
-    return kept, indices[: _close_gaps(indptr, kept, indices)]
+    return kept, indices[: close_gaps(indptr, kept, indices)]

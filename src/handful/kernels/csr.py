@@ -11,6 +11,7 @@ from torch import Tensor
 from handful.kernels.threads import kernel, over_rows
 
 IntArray = np.ndarray
+_NONE = np.empty(0, np.int64)
 
 
 def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
@@ -19,20 +20,19 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
 
 
 @kernel
-def _count(keys: Any, indptr: Any) -> None:
+def _count(keys: Any, base: int, indptr: Any) -> None:
     for i in range(keys.shape[0]):
-        indptr[keys[i] + 1] += 1
+        indptr[keys[i] - base + 1] += 1
     for v in range(indptr.shape[0] - 1):
         indptr[v + 1] += indptr[v]
 
 
 @kernel
-def _scatter(keys: Any, values: Any, indptr: Any, cursor: Any, out: Any, order: Any) -> None:
-    cursor[:] = indptr[:-1]
+def _scatter(keys: Any, values: Any, base: int, cursor: Any, out: Any, order: Any) -> None:
     keep_order = order.shape[0] > 0
     for i in range(keys.shape[0]):
-        at = cursor[keys[i]]
-        cursor[keys[i]] = at + 1
+        at = cursor[keys[i] - base]
+        cursor[keys[i] - base] = at + 1
         out[at] = values[i]
         if keep_order:
             order[at] = i
@@ -58,20 +58,29 @@ def coo_to_csr(
 
     Two stable counting sorts: by column first, then by row. The ids must have been checked by the caller.
     """
-    by_col, col_rows, first = _sort_by(cols, rows, num_cols, num_rows, with_order)
+    col_rows = np.empty(len(cols), index_dtype(num_rows))
+    first = np.empty(len(cols) if with_order else 0, np.int64)
+    by_col = counting_sort(cols, rows, 0, num_cols, col_rows, first)
     indptr, indices, second = transpose(by_col, col_rows, num_rows, with_order)
     return indptr, indices, first[second] if with_order else second
 
 
-def _sort_by(
-    keys: IntArray, values: IntArray, num_keys: int, num_values: int, with_order: bool
-) -> tuple[IntArray, IntArray, IntArray]:
+def counting_sort(
+    keys: IntArray, values: IntArray, base: int, num_keys: int, out: IntArray, order: IntArray = _NONE
+) -> IntArray:
+    """Put ``values`` into ``out`` in the order of their keys, equals as they come; where each key's values begin.
+
+    Args:
+        keys: from ``base`` to ``base + num_keys - 1``; checked by the caller.
+        values: as many.
+        base, num_keys: see above.
+        out: gets the values.
+        order: int64, gets the place that each had; nothing if it is empty.
+    """
     indptr = np.zeros(num_keys + 1, np.int64)
-    _count(keys, indptr)
-    out = np.empty(len(keys), index_dtype(num_values))
-    order = np.empty(len(keys) if with_order else 0, np.int64)
-    _scatter(keys, values, indptr, np.empty(num_keys, np.int64), out, order)
-    return indptr, out, order
+    _count(keys, base, indptr)
+    _scatter(keys, values, base, indptr[:-1].copy(), out, order)
+    return indptr
 
 
 def transpose(
@@ -79,7 +88,7 @@ def transpose(
 ) -> tuple[IntArray, IntArray, IntArray]:
     """The CSR of the reversed edges, rows sorted, and, if asked for, each edge's place in the input."""
     t_indptr = np.zeros(num_cols + 1, np.int64)
-    _count(indices, t_indptr)
+    _count(indices, 0, t_indptr)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
     _scatter_rows(indptr, indices, t_indptr, np.empty(num_cols, np.int64), out, order)
@@ -193,3 +202,16 @@ def row_of_edge(indptr: IntArray) -> IntArray:
     out = np.empty(int(indptr[-1]), np.int64)
     _expand(indptr, out)
     return out
+
+
+@kernel
+def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> None:
+    """Count the edges of a CSR by the class of their target: in ``inside`` those that join two nodes of the class, in
+    ``ends`` all that join two known labels."""
+    for v in range(indptr.shape[0] - 1):
+        if y[v] < 0:
+            continue
+        for e in range(indptr[v], indptr[v + 1]):
+            other = y[indices[e]]
+            ends[y[v]] += other >= 0
+            inside[y[v]] += other == y[v]

@@ -12,7 +12,7 @@ twice. The two files of loops have the same functions. Tests hold all three to e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -83,3 +83,9 @@ def use(which: Backend) -> Iterator[None]:
         yield
     finally:
         _forced = before
+
+
+def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> list[Tensor | None]:
+    """The gradients of ``twin(*inputs)``, themselves differentiable; ``None`` for inputs that need none."""
+    found = iter(torch.autograd.grad(twin(*inputs), [t for t in inputs if t.requires_grad], grad, create_graph=True))
+    return [next(found) if t.requires_grad else None for t in inputs]

@@ -2,6 +2,9 @@
 
 A row's 64-bit key is the splitmix64 finaliser of seed and row; a column mixes the two halves of the key with its number
 through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be computed alone.
+
+``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread may draw any of them in
+any order. ``mix`` is the output function of SplitMix64; torch has the same numbers in ``uniform_torch``.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.threads import even_ranges, get_threads, kernel, run
+from handful.kernels.threads import kernel
 
 GOLDEN = 0x9E3779B97F4A7C15
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -21,6 +24,7 @@ MIX32 = (0x7FEB352D, 0x846CA68B)
 
 _GOLDEN, _MIX_A, _MIX_B = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
 _WEYL, _MIX32_A, _MIX32_B = np.uint32(WEYL), np.uint32(MIX32[0]), np.uint32(MIX32[1])
+_UNIT = 2.0**-53
 
 
 @kernel
@@ -48,28 +52,8 @@ def column_bits(key: Any, column: int) -> Any:
     return np.uint32(z ^ (z >> np.uint32(16)))
 
 
-@kernel
-def _fill(lo: int, hi: int, seed: Any, out: Any) -> None:
-    for i in range(lo, hi):
-        key = row_key(seed, i)
-        for j in range(out.shape[1]):
-            out[i, j] = column_bits(key, j)
-
-
-def bits(seed: int, rows: int, columns: int) -> Tensor:
-    """``(rows, columns)`` uniform integers in [0, 2³²), as int64."""
-    out = torch.empty(rows, columns, dtype=torch.int64)
-    run(_fill, even_ranges(rows, get_threads()), np.uint64(seed), out.numpy())
-    return out
-
-
-def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str = "cpu") -> Tensor:
-    """The same integers in plain torch, on any device."""
-    return _bits32_torch(seed, rows, columns, device).to(torch.int64) & 0xFFFFFFFF
-
-
-def _bits32_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
-    """The same bits as int32, whose products wrap; in place, with one temporary of four bytes per element."""
+def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
+    """The bits of a matrix as int32, whose products wrap; in place, with one temporary of four bytes per element."""
     key = mix64_torch(torch.tensor([signed(seed)], device=device))
     key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
     low, high = (half.to(torch.int32)[:, None] for half in (key, key >> 32))
@@ -106,7 +90,7 @@ def from_row(seed: int, first: int) -> int:
 
     So the rows of a matrix can be made in pieces, with the bits that they have in the whole.
 
-    >>> bool((bits(from_row(7, 3), 2, 4) == bits(7, 5, 4)[3:]).all())
+    >>> bool(row_key(np.uint64(from_row(7, 3)), 1) == row_key(np.uint64(7), 4))
     True
     """
     return _unmix64(int(mix64(np.uint64(seed))) + first * GOLDEN) if first else seed
@@ -125,7 +109,7 @@ def _unmix64(z: int) -> int:
 def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
     """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device."""
     # Unsigned numbers in int32 compare rightly once the highest bit of both is turned over.
-    return _bits32_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
+    return bits_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
 
 
 def signed32(value: int) -> int:
@@ -141,3 +125,27 @@ def threshold(p: float) -> int:
 def scale(p: float) -> float:
     """What a kept element is multiplied by; nothing is kept where p is 1."""
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
+
+
+@kernel
+def mix(key: int, counter: int) -> Any:
+    """64 random bits for this key and counter; they serve as a key in turn."""
+    return mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
+
+
+@kernel
+def uniform(key: int, counter: int) -> float:
+    """A float64 in [0, 1)."""
+    return float(mix(key, counter) >> np.uint64(11)) * _UNIT
+
+
+@kernel
+def below(key: int, counter: int, bound: int) -> int:
+    """An integer in [0, bound)."""
+    return int(uniform(key, counter) * bound)
+
+
+def uniform_torch(key: int, counter: Tensor) -> Tensor:
+    """``uniform`` for every counter (int64); float64."""
+    bits = mix64_torch(counter * signed(GOLDEN) + signed(key))
+    return shift(bits, 11).to(torch.float64) * _UNIT

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from handful.kernels.csr import index_dtype
-from handful.kernels.threads import even_ranges, kernel, run
+from handful.kernels.subgraph import AHEAD, unsigned
+from handful.kernels.threads import even_ranges, kernel, prefetch, run
+
+FEW = 3
+"""Up to how many parts the places of edges wait and not their ends, which take twice the memory."""
+
+
+class Inside(NamedTuple):
+    """The edges of one part: their ``places`` in an edge list, or their ends alone."""
+
+    places: np.ndarray | None
+    source: np.ndarray
+    """Of the edges of the part; of all edges where there are ``places``."""
+    target: np.ndarray
+
+    def numbered(self, of_source: np.ndarray, of_target: np.ndarray, dtype: Any, threads: int = 1) -> np.ndarray:
+        """``(2, edges)``: the ends as ``of_source`` and ``of_target`` number them."""
+        out = np.empty((2, len(self.source if self.places is None else self.places)), dtype)
+        ranges = even_ranges(out.shape[1], threads if out.shape[1] > 20_000 else 1)
+        run(_renumber, ranges, self.places, unsigned(self.source), unsigned(self.target), of_source, of_target, out)
+        return out
 
 
 @kernel
 def _keep(
-    lo: int, hi: int, source: Any, target: Any, source_part: Any, target_part: Any, none: int, kept: Any, own: Any
-) -> int:
-    at = lo
-    for e in range(lo, hi):
+    lo: int, hi: int, source: Any, target: Any, source_part: Any, target_part: Any, none: int,
+    kept: Any, kept_target: Any, own: Any,
+) -> int:  # fmt: skip
+    """Pack the edges inside a part, as places where ``kept_target`` is None, and the part of each; where they end."""
+    line, last = source_part.reshape((1, source_part.shape[0])), np.uint64(max(hi - 1, 0))
+    at = np.uint64(lo)
+    for e in range(at, np.uint64(hi)):
+        prefetch(line, 0, source[min(e + AHEAD, last)])
         part = source_part[source[e]]
-        kept[at] = e  # always: there is no branch to mispredict
+        kept[at] = e if kept_target is None else source[e]  # always: there is no branch to mispredict
+        if kept_target is not None:
+            kept_target[at] = target[e]
         own[at] = part
-        at += (part == target_part[target[e]]) & (part != none)
-    return at
+        at += np.uint64((part == target_part[target[e]]) & (part != none))
+    return np.int64(at)  # type: ignore[return-value]
 
 
 @kernel
@@ -30,37 +56,62 @@ def _count(lo: int, hi: int, own: Any, count: Any) -> None:
 
 
 @kernel
-def _scatter(lo: int, hi: int, own: Any, cursor: Any, kept: Any, out: Any) -> None:
-    for k in range(lo, hi):
+def _scatter(lo: int, hi: int, own: Any, cursor: Any, kept: Any, kept_target: Any, out: Any, out_target: Any) -> None:
+    for k in range(np.uint64(lo), np.uint64(hi)):
         at = cursor[own[k]]
         out[at] = kept[k]
+        if kept_target is not None:
+            out_target[at] = kept_target[k]
         cursor[own[k]] = at + 1
 
 
+@kernel
+def _renumber(
+    lo: int, hi: int, places: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any
+) -> None:
+    for k in range(np.uint64(lo), np.uint64(hi)):
+        e = k if places is None else np.uint64(places[k])
+        out[0, k] = of_source[source[e]]
+        out[1, k] = of_target[target[e]]
+
+
 def inside(
-    source: np.ndarray, target: np.ndarray, source_part: np.ndarray, target_part: np.ndarray, m: int, threads: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
-    """The places of all edges whose two ends have the same part, part by part and ascending; where each part begins.
+    source: np.ndarray, target: np.ndarray, source_part: np.ndarray, target_part: np.ndarray, m: int,
+    with_places: bool = False, threads: int = 1,
+) -> list[Inside]:  # fmt: skip
+    """Of each part the edges whose two ends are in it, ascending by their places.
 
     Args:
         source, target: of every edge; checked by the caller.
         source_part, target_part: of every node, 0 to ``m - 1``; ``m`` if it is in no part.
+        m: how many parts there are.
+        with_places: whether places are needed, and not just the ends of the edges.
 
     >>> part = np.array([0, 1, 0, 1], np.uint8)
-    >>> inside(np.array([0, 1, 2, 3, 0]), np.array([2, 3, 1, 1, 0]), part, part, 2)
-    (array([0, 4, 1, 3], dtype=int32), array([0, 2, 4]))
+    >>> [found.places for found in inside(np.array([0, 1, 2, 3, 0]), np.array([2, 3, 1, 1, 0]), part, part, 2)]
+    [array([0, 4], dtype=int32), array([1, 3], dtype=int32)]
     """
+    edges, with_places = len(source), with_places or m <= FEW
     # As long as the edge list, but only the pages with kept edges are ever touched.
-    kept, own = np.empty(len(source), index_dtype(len(source))), np.empty(len(source), source_part.dtype)
-    ranges = even_ranges(len(source), threads if len(source) > 20_000 else 1)
-    stops = run(_keep, ranges, source, target, source_part, target_part, m, kept, own)
+    own = np.empty(edges, source_part.dtype)
+    kept = np.empty(edges, index_dtype(edges if with_places else len(source_part)))
+    kept_target = None if with_places else np.empty(edges, index_dtype(len(target_part)))
+    ranges = even_ranges(edges, threads if edges > 20_000 else 1)
+    ends = unsigned(source), unsigned(target)
+    stops = run(_keep, ranges, *ends, source_part, target_part, m, kept, kept_target, own)
     held = [(lo, stop) for (lo, _), stop in zip(ranges, stops, strict=True)]
     count = np.zeros((len(held), m), np.int64)
     _each(_count, held, own, count)
     first = np.append(0, np.cumsum(count.sum(axis=0)))
     out = np.empty(int(first[-1]), kept.dtype)
-    _each(_scatter, held, own, first[:-1] + np.cumsum(count, axis=0) - count, kept, out)
-    return out, first
+    out_target = None if kept_target is None else np.empty(len(out), kept_target.dtype)
+    cursor = first[:-1] + np.cumsum(count, axis=0) - count
+    _each(_scatter, held, own, cursor, kept, kept_target, out, out_target)
+    del own, kept, kept_target
+    pieces = np.split(out, first[1:-1])
+    if out_target is None:  # in arrays of their own: the memory of a part is free as soon as it has been used
+        return [Inside(places.copy(), source, target) for places in pieces]
+    return [Inside(None, *both) for both in zip(pieces, np.split(out_target, first[1:-1]), strict=True)]
 
 
 def _each(function: Any, ranges: list[tuple[int, int]], own: np.ndarray, rows: np.ndarray, *args: Any) -> None:
@@ -70,21 +121,3 @@ def _each(function: Any, ranges: list[tuple[int, int]], own: np.ndarray, rows: n
         function(*ranges[k], own, rows[k], *args)
 
     run(one, [(k, k + 1) for k in range(len(ranges))])
-
-
-@kernel
-def _renumber(lo: int, hi: int, edges: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any) -> None:
-    for k in range(lo, hi):
-        out[0, k] = of_source[source[edges[k]]]
-        out[1, k] = of_target[target[edges[k]]]
-
-
-def renumbered(
-    edges: np.ndarray, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray,
-    threads: int = 1,
-) -> np.ndarray:  # fmt: skip
-    """``(2, edges)``, as wide as ``source``: the ends of these edges, numbered by ``of_source`` and ``of_target``."""
-    out = np.empty((2, len(edges)), source.dtype)
-    ranges = even_ranges(len(edges), threads if len(edges) > 20_000 else 1)
-    run(_renumber, ranges, edges, source, target, of_source, of_target, out)
-    return out

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.counter import uniform, uniform_torch
+from handful.kernels.hashing import uniform, uniform_torch
 from handful.kernels.threads import kernel
 
 _NONE = np.empty(0, np.float32)

@@ -15,8 +15,8 @@ from llvmlite.binding import get_host_cpu_features
 from torch import Tensor
 from torch.nn import functional as F
 
+from handful.kernels.dispatch import twin_gradients
 from handful.kernels.memory import empty
-from handful.kernels.twin import twin_gradients
 
 CHUNK = 8192
 """How many rows are converted to float32 at once."""

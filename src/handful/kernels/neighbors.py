@@ -1,14 +1,375 @@
-"""Neighbour sampling: a few edges of each node, hop by hop, in one CSR with its rows in the order of the hops."""
+"""Neighbour sampling: a few edges of each node, hop by hop.
+
+``sample`` is that of a checked graph. PyG's operators are put together from its steps: rows, times, picks, new numbers.
+There a node is a 64-bit key: its id, and above ``TREE`` bits the tree that it belongs to where trees are kept apart.
+Nothing is taken on trust: every row pointer, id, time and weight is checked when it is read, so that the cost of
+checking is that of the sample and not that of the graph.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.counter import below, mix
-from handful.kernels.hashing import GOLDEN
-from handful.kernels.threads import kernel
+from handful.kernels.hashing import GOLDEN, below, mix, uniform
+from handful.kernels.threads import even_ranges, kernel, run
+
+TREE = 40
+"""How many bits of a key are the node's id."""
+NODE = (1 << TREE) - 1
+_FEW = 4_000
+"""Below so many rows or edges one thread is quicker than two."""
+_SCAN = 48
+"""Up to how many picks they are compared with each other; beyond, the row is gone through."""
+
+
+class Known:
+    """The nodes met so far, numbered in the order of meeting. Nodes that are there from the start may repeat.
+
+    >>> known = Known(np.array([7, 7, 3]))
+    >>> known.meet(np.array([3, 9, 7])).tolist(), known.keys[: known.count].tolist()
+    ([2, 3, 0], [7, 7, 3, 9])
+    """
+
+    def __init__(self, keys: np.ndarray) -> None:
+        self.keys = np.array(keys, np.int64)
+        self.count = len(keys)
+        self.table = np.empty(0, np.int32)
+        self._reserve(0)
+
+    def _reserve(self, more: int) -> None:
+        need = self.count + more
+        if len(self.keys) < need:
+            grown = np.empty(max(need, 2 * len(self.keys)), np.int64)
+            grown[: self.count] = self.keys[: self.count]
+            self.keys = grown
+        if len(self.table) < 2 * need or not len(self.table):
+            size = 16 << max(0, math.ceil(math.log2(max(1, need) / 8)))
+            self.table = np.full(size, -1, np.int32 if size <= 2**31 else np.int64)
+            _enter(self.keys, self.count, self.table)
+
+    def meet(self, keys: np.ndarray) -> np.ndarray:
+        """int64, the number of each of ``keys``; new ones get the next numbers."""
+        self._reserve(len(keys))
+        numbers = np.empty(len(keys), np.int64)
+        self.count = int(_meet(keys, self.keys, self.table, self.count, numbers))
+        return numbers
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """int64, the number of each of ``keys``; -1 where it is not known."""
+        numbers = np.empty(len(keys), np.int64)
+        _find(keys, self.keys, self.table, numbers)
+        return numbers
+
+
+@kernel
+def _slot(table: Any, nodes: Any, v: int) -> int:
+    """The slot of ``table`` with the number of ``v`` (its place in ``nodes``), or the free slot for it."""
+    mask: int = table.shape[0] - 1
+    at = int((np.uint64(v) * np.uint64(GOLDEN)) >> np.uint64(32)) & mask
+    while table[at] >= 0 and nodes[table[at]] != v:
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def _enter(keys: Any, count: int, table: Any) -> None:
+    for i in range(count):
+        at = _slot(table, keys, keys[i])
+        if table[at] < 0:
+            table[at] = i
+
+
+@kernel
+def _meet(keys: Any, known: Any, table: Any, count: int, numbers: Any) -> int:
+    for e in range(keys.shape[0]):
+        at = _slot(table, known, keys[e])
+        if table[at] < 0:
+            table[at] = count
+            known[count] = keys[e]
+            count += 1
+        numbers[e] = table[at]
+    return count
+
+
+@kernel
+def _find(keys: Any, known: Any, table: Any, numbers: Any) -> None:
+    for e in range(keys.shape[0]):
+        numbers[e] = table[_slot(table, known, keys[e])]
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _spans(lo: int, hi: int, keys: Any, rowptr: Any, edges: int, start: Any, stop: Any) -> int:
+    for i in range(lo, hi):
+        v = keys[i] & NODE
+        if v >= rowptr.shape[0] - 1:
+            return i
+        start[i], stop[i] = rowptr[v], rowptr[v + 1]
+        if not 0 <= start[i] <= stop[i] <= edges:
+            return i
+    return -1
+
+
+def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Where the edges of these nodes start and stop.
+
+    Raises:
+        IndexError: a node has no row, or its row is not inside the ``edges``.
+
+    >>> spans(np.array([1, 0]), np.array([0, 2, 5]), 5)
+    (array([2, 0]), array([5, 2]))
+    """
+    start, stop = np.empty((2, len(keys)), np.int64)
+    bad = _over(_spans, len(keys), threads, keys, rowptr, edges, start, stop)
+    if bad >= 0:
+        v = int(keys[bad]) & NODE
+        if v >= len(rowptr) - 1:
+            raise IndexError(f"node {v} is outside the graph, which has {len(rowptr) - 1} nodes")
+        row = f"rowptr[{v}] = {int(rowptr[v])}, rowptr[{v + 1}] = {int(rowptr[v + 1])}"
+        raise IndexError(f"the row of node {v} is not inside the {edges} edges: {row}")
+    return start, stop
+
+
+@kernel
+def _until(lo: int, hi: int, start: Any, stop: Any, limit: Any, time: Any, col: Any, of_nodes: bool, last: int) -> int:
+    for i in range(lo, hi):
+        begin, end = start[i], stop[i]
+        while begin < end:  # the first edge that is later than the limit
+            middle = (begin + end) // 2
+            at = np.int64(col[middle]) if of_nodes else middle
+            if at < 0 or at >= time.shape[0]:
+                return i
+            if limit[i] < time[at]:
+                end = middle
+            else:
+                begin = middle + 1
+        stop[i] = begin
+        if last >= 0:
+            start[i] = max(start[i], begin - last)
+    return -1
+
+
+def until(
+    start: np.ndarray, stop: np.ndarray, limit: np.ndarray, time: np.ndarray, col: np.ndarray, of_nodes: bool,
+    last: int = -1, threads: int = 1,
+) -> None:  # fmt: skip
+    """Cut rows, whose edges ascend in time, to those not later than ``limit``; to the ``last`` of them if it is given.
+
+    Args:
+        start, stop: of the rows; changed in place.
+        limit: the latest time that each row may have.
+        time: of every edge or, if ``of_nodes``, of every node in ``col``.
+        col: the node at the other end of every edge.
+    """
+    bad = _over(_until, len(start), threads, start, stop, limit, time, col, of_nodes, last)
+    if bad >= 0:
+        raise IndexError(f"there are {len(time)} times: too few for the edges of the graph")
+
+
+# -- picks -------------------------------------------------------------------------------------------------------------
+
+
+def sizes(start: np.ndarray, stop: np.ndarray, count: int, replace: bool) -> np.ndarray:
+    """int64 ``(rows + 1,)``: before which place of all picks those of each row begin.
+
+    >>> sizes(np.array([0, 2, 2]), np.array([2, 2, 9]), 3, False).tolist()
+    [0, 2, 2, 5]
+    """
+    degree = stop - start
+    if count >= 0:
+        degree = np.where(degree > 0, count, 0) if replace else np.minimum(degree, count)
+    first = np.zeros(len(start) + 1, np.int64)
+    np.cumsum(degree, out=first[1:])
+    return first
+
+
+@kernel
+def _distinct(start: int, degree: int, key: int, out: Any) -> None:
+    """Distinct edges of a row, each set of them as likely as any other."""
+    take = out.shape[0]
+    if take <= _SCAN:  # Floyd
+        for k in range(take):
+            last = degree - take + k
+            edge = start + below(key, k, last + 1)
+            for j in range(k):
+                if out[j] == edge:
+                    edge = start + last
+                    break
+            out[k] = edge
+        return
+    k = 0
+    for e in range(degree):  # each edge with probability (still to take) / (still to see)
+        if uniform(key, e) * (degree - e) < take - k:
+            out[k] = start + e
+            k += 1
+            if k == take:
+                return
+
+
+@kernel
+def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
+    """Distinct edges, drawn one after the other with probability ∝ weight: those with the largest log(u) / w.
+
+    ``out`` is a heap with the smallest of them on top. Edges of weight 0 come last.
+    """
+    take = out.shape[0]
+    rank = np.empty(take)
+    for e in range(start, stop):
+        u = uniform(key, e - start)
+        value = -np.inf if weight[e] == 0 else math.log1p(-u) / weight[e]
+        filled = e - start
+        if filled < take:
+            at = filled
+            while at > 0 and value < rank[(at - 1) // 2]:
+                rank[at], out[at] = rank[(at - 1) // 2], out[(at - 1) // 2]
+                at = (at - 1) // 2
+        elif value > rank[0]:
+            at = 0
+            while True:
+                child = 2 * at + 1
+                if child >= take:
+                    break
+                if child + 1 < take and rank[child + 1] < rank[child]:
+                    child += 1
+                if rank[child] >= value:
+                    break
+                rank[at], out[at] = rank[child], out[child]
+                at = child
+        else:
+            continue
+        rank[at], out[at] = value, e
+
+
+@kernel
+def _again(start: int, stop: int, weight: Any, key: int, out: Any) -> bool:
+    """Edges drawn independently with probability ∝ weight."""
+    below_edge = np.cumsum(weight[start:stop].astype(np.float64))
+    total = below_edge[-1]
+    if not total > 0:
+        return False
+    for k in range(out.shape[0]):
+        # The last edge with a weight is the largest answer, whatever the rounding of u · total.
+        at = np.searchsorted(below_edge, uniform(key, k) * total, side="right")
+        while at > 0 and (at >= below_edge.shape[0] or weight[start + at] == 0):
+            at -= 1
+        out[k] = start + at
+    return True
+
+
+@kernel
+def _pick(
+    lo: int, hi: int, start: Any, stop: Any, first: Any, whole: bool, replace: bool, weight: Any, key: int, names: Any,
+    out: Any,
+) -> int:  # fmt: skip
+    weighted = weight.shape[0] > 0
+    for i in range(lo, hi):
+        begin, end = start[i], stop[i]
+        own = out[first[i] : first[i + 1]]
+        take = own.shape[0]
+        if take == 0:
+            continue
+        if whole or (not replace and take == end - begin):
+            for k in range(take):
+                own[k] = begin + k
+            continue
+        own_key = mix(key, names[i] if names.shape[0] > 0 else i)
+        if weighted:
+            for e in range(begin, end):
+                if not (weight[e] >= 0 and weight[e] < np.inf):
+                    return i
+            if not replace:
+                _heavy(begin, end, weight, own_key, own)
+            elif not _again(begin, end, weight, own_key, own):
+                return i
+        elif replace:
+            for k in range(take):
+                own[k] = begin + below(own_key, k, end - begin)
+        else:
+            _distinct(begin, end - begin, own_key, own)
+    return -1
+
+
+def pick(
+    start: np.ndarray, stop: np.ndarray, count: int, replace: bool, weight: np.ndarray | None, key: int,
+    threads: int = 1, names: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """``count`` edges of each row, or all of them where it is negative: where each row's picks begin, and the picks.
+
+    Args:
+        start, stop: of the rows.
+        count: how many edges to take of each row, as far as it has so many.
+        replace: draw independently, so that an edge may be taken again, and ``count`` of every row that has an edge.
+        weight: of every edge, for probabilities proportional to it; all alike when ``None``.
+        key: what the draws are made from, with the name of the row.
+        names: int64, of every row; its place when ``None``.
+
+    Raises:
+        ValueError: a weight is negative or not finite, or all weights of a row are 0 and ``replace``.
+    """
+    first = sizes(start, stop, count, replace)
+    edges = np.empty(int(first[-1]), np.int64)
+    weights = np.empty(0, np.float32) if weight is None else weight
+    named = np.empty(0, np.int64) if names is None else names
+    bad = _over(_pick, len(start), threads, start, stop, first, count < 0, replace, weights, key, named, edges)
+    if bad >= 0:
+        raise ValueError(f"row {bad} has a negative or infinite edge weight, or no edge with a positive one")
+    return first, edges
+
+
+@kernel
+def _heads(
+    lo: int, hi: int, keys: Any, first: Any, edges: Any, col: Any, bound: int, limit: Any, time: Any, of_nodes: bool,
+    out: Any,
+) -> int:  # fmt: skip
+    timed = limit.shape[0] > 0
+    for i in range(lo, hi):
+        tree = (keys[i] >> TREE) << TREE
+        for k in range(first[i], first[i + 1]):
+            u = np.int64(col[edges[k]])
+            if u < 0 or u >= bound:
+                return k
+            if timed and time[u if of_nodes else edges[k]] > limit[i]:
+                return k
+            out[k] = tree | u
+    return -1
+
+
+def heads(
+    keys: np.ndarray, first: np.ndarray, edges: np.ndarray, col: np.ndarray, bound: int,
+    limit: np.ndarray | None = None, time: np.ndarray | None = None, of_nodes: bool = False, threads: int = 1,
+) -> np.ndarray:  # fmt: skip
+    """The keys of the nodes at the other end of picked edges, each in the tree of its row.
+
+    Args:
+        keys, first, edges: rows and what ``pick`` took of them.
+        col: the node at the other end of every edge.
+        bound: node ids lie below this.
+        limit, time, of_nodes: as of ``until``; a pick that is later than its limit is refused.
+    """
+    out = np.empty(len(edges), np.int64)
+    none = np.empty(0, np.int64)
+    timed = (none, none) if limit is None or time is None else (limit, time)
+    bad = _over(_heads, len(keys), threads, keys, first, edges, col, bound, *timed, of_nodes, out)
+    if bad >= 0:
+        u = int(col[edges[bad]])
+        if not 0 <= u < bound:
+            raise IndexError(f"col[{int(edges[bad])}] is node {u}, and the nodes run from 0 to {bound - 1}")
+        raise ValueError("Found invalid non-sorted temporal neighborhood")
+    return out
+
+
+def _over(function: Any, count: int, threads: int, *args: Any) -> int:
+    """Call ``function(lo, hi, *args)`` over all rows on so many threads; the first row that it finds fault with."""
+    found = run(function, even_ranges(count, threads if count > _FEW else 1), *args)
+    return next((bad for bad in found if bad >= 0), -1)
+
+
+# -- all hops of a checked graph ---------------------------------------------------------------------------------------
 
 
 class Neighborhood(NamedTuple):
@@ -26,104 +387,6 @@ class Neighborhood(NamedTuple):
     """int64 ``(hops + 1,)``, how many nodes were known after each hop; ``met[0]`` is the number of seeds."""
 
 
-# -- from node ids to local numbers, by a hash table as large as the sample --------------------------------------------
-
-
-@kernel
-def make_table(capacity: int) -> Any:
-    """An empty table for ``capacity`` numbers: -1 where free."""
-    size = 16
-    while size < 2 * capacity:
-        size *= 2
-    return np.full(size, -1, np.int32)
-
-
-@kernel
-def slot(table: Any, nodes: Any, v: int) -> int:
-    """The slot of ``table`` with the number of ``v`` (its place in ``nodes``), or the free slot for it."""
-    mask: int = table.shape[0] - 1
-    at = int((np.uint64(v) * np.uint64(GOLDEN)) >> np.uint64(32)) & mask
-    while table[at] >= 0 and nodes[table[at]] != v:
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
-def number(table: Any, nodes: Any, count: int) -> None:
-    """Put the first ``count`` of ``nodes``, which are distinct, into the table."""
-    for i in range(count):
-        table[slot(table, nodes, nodes[i])] = i
-
-
-# -- sampling ----------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def _choose(start: int, degree: int, key: int, out: Any) -> None:
-    """Fill ``out`` with distinct edges of a row, each set of them as likely as any other (Floyd's algorithm)."""
-    take = out.shape[0]
-    for k in range(take):
-        last = degree - take + k
-        edge = start + (last if take == degree else below(key, k, last + 1))
-        taken = False
-        for j in range(k):
-            taken |= out[j] == edge
-        out[k] = start + last if taken else edge
-
-
-@kernel
-def _sample(indptr: Any, indices: Any, seeds: Any, fanout: Any, key: int) -> Any:
-    hops = fanout.shape[0]
-    met = np.empty(hops + 1, np.int64)
-    met[0] = seeds.shape[0]
-    nodes = seeds
-    out_ptr = np.zeros(1, np.int64)
-    edges = np.empty(0, np.int64)
-    local = np.empty(0, np.int32)
-    first = 0  # the first node that was new in the last hop: older ones have their edges already
-    for hop in range(hops):
-        rows, done = met[hop], out_ptr[first]
-        grown_ptr = np.empty(rows + 1, np.int64)
-        grown_ptr[: first + 1] = out_ptr
-        for i in range(first, rows):
-            degree = indptr[nodes[i] + 1] - indptr[nodes[i]]
-            grown_ptr[i + 1] = grown_ptr[i] + (degree if fanout[hop] < 0 else min(degree, fanout[hop]))
-        out_ptr = grown_ptr
-        total = out_ptr[rows]
-
-        grown_edges = np.empty(total, np.int64)
-        grown_edges[:done] = edges
-        edges = grown_edges
-        for i in range(first, rows):
-            v = nodes[i]
-            _choose(indptr[v], indptr[v + 1] - indptr[v], mix(key, v), edges[out_ptr[i] : out_ptr[i + 1]])
-
-        room = rows + total - done
-        grown_nodes = np.empty(room, np.int64)
-        grown_nodes[:rows] = nodes[:rows]
-        nodes = grown_nodes
-        grown_local = np.empty(total, np.int32)
-        grown_local[:done] = local
-        local = grown_local
-        table = make_table(min(room, indptr.shape[0] - 1))
-        number(table, nodes, rows)
-        sources = np.empty(total - done, indices.dtype)  # in a separate loop, so that cache misses overlap
-        for e in range(done, total):
-            sources[e - done] = indices[edges[e]]
-        count = rows
-        for e in range(done, total):
-            u = np.int64(sources[e - done])
-            at = slot(table, nodes, u)
-            if table[at] < 0:
-                table[at] = count
-                nodes[count] = u
-                count += 1
-            local[e] = table[at]
-        met[hop + 1] = count
-        first = rows
-    return nodes[: met[hops]].copy(), out_ptr, local, edges, met
-
-
 def sample(
     indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, fanout: tuple[int, ...], key: int
 ) -> Neighborhood:
@@ -132,5 +395,16 @@ def sample(
     A node's edges are chosen once, when it is first met, without replacement; -1 takes them all. What is drawn for a
     node depends on ``key`` and on its id alone.
     """
-    seeds = np.ascontiguousarray(seeds, np.int64)
-    return Neighborhood(*_sample(indptr, indices, seeds, np.array(fanout, np.int64), key))
+    known, first, total, met = Known(seeds), 0, 0, [len(seeds)]
+    rows, sources, edges = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    for count in fanout:
+        new = known.keys[first : known.count]
+        first = known.count
+        ends, picked = pick(indptr[new], indptr[new + 1], count, False, None, key, names=new)
+        sources.append(known.meet(indices[picked].astype(np.int64)).astype(np.int32))
+        rows.append(total + ends[1:])
+        edges.append(picked)
+        total += len(picked)
+        met.append(known.count)
+    joined = (np.concatenate(parts) for parts in (rows, sources, edges))
+    return Neighborhood(known.keys[: known.count].copy(), *joined, np.array(met))

@@ -86,7 +86,7 @@ def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int
     """Distances for all nodes, then one sort by them: nothing depends on how many nodes a hop has found."""
     distance = torch.full((len(indptr) - 1,), FAR, dtype=torch.int32, device=indptr.device)
     distance.index_fill_(0, targets, 0)
-    ops = loops("reach", indptr.device)
+    ops = loops("subgraph", indptr.device)
     spread = spread_torch if ops is None else ops.spread
     spread(indptr, indices, distance, hops)
     distance, order = torch.sort(distance, stable=True)

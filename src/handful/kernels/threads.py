@@ -21,7 +21,11 @@ import numba
 import numpy as np
 import torch
 from filelock import FileLock, Timeout
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import intrinsic
 
 LONGEST_COMPILATION = 60.0
 """Seconds to wait for another process that compiles the same kernel."""
@@ -160,3 +164,24 @@ def over_rows(function: Callable[..., Any], indptr: np.ndarray, *args: Any) -> l
     """Call ``function(lo, hi, indptr, *args)`` over row ranges of equal work on all threads."""
     pieces = get_threads() if int(indptr[-1]) + len(indptr) > 20_000 else 1
     return run(function, row_ranges(indptr, pieces), indptr, *args)
+
+
+def _prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+    """Fetch the cache line of ``array[i, j]``; inside kernels only."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = [context.cast(builder, args[k], signature.args[k], types.intp) for k in (1, 2)]
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        address = cgutils.get_item_pointer(context, builder, signature.args[0], view, place, wraparound=False)  # type: ignore[no-untyped-call]
+        byte = builder.bitcast(address, ir.IntType(8).as_pointer())
+        word = ir.IntType(32)
+        hint = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte.type], ir.FunctionType(ir.VoidType(), [byte.type, word, word, word])
+        )
+        builder.call(hint, [byte, word(0), word(3), word(1)])  # to read, into every cache, as data
+        return context.get_dummy_value()
+
+    return types.void(array, i, j), generate
+
+
+prefetch: Any = intrinsic(_prefetch)

@@ -31,16 +31,6 @@ def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> i
     return tail
 
 
-def bfs(indptr: IntArray, indices: IntArray, source: int) -> IntArray:
-    """int32 ``(N,)``: the number of hops from ``source`` to every node along the rows, -1 where there is no path."""
-    n = len(indptr) - 1
-    if not 0 <= source < n:
-        raise ValueError(f"source {source} is not a node: ids run from 0 to {n - 1}")
-    distance = np.empty(n, np.int32)
-    _bfs(indptr, indices, source, distance, np.empty(n, indices.dtype))
-    return distance
-
-
 class Sweep(NamedTuple):
     """What breadth-first searches from several sources found; one value per source."""
 

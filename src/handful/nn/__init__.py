@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
+
+from torch import nn
 
 from handful.errors import HandfulError, unknown
 from handful.nn.backbone import Backbone, parameter_count
 from handful.nn.gat import GAT
 from handful.nn.gcn import GCN
 from handful.nn.graphland import GraphLandSAGE
-from handful.nn.network import Network
+from handful.nn.network import Network, declared_options
 from handful.nn.sage import SAGE
 from handful.nn.sgformer import SGFormer
 
@@ -32,26 +33,21 @@ def model_defaults(name: str) -> dict[str, Any]:
     """
     if name not in MODELS:
         raise HandfulError(unknown("model", name, MODELS))
-    found: dict[str, Any] = {}
-    for cls in MODELS[name].__mro__:
-        if issubclass(cls, Network) and "__init__" in vars(cls):
-            for option, parameter in inspect.signature(cls.__init__).parameters.items():
-                if parameter.default is not inspect.Parameter.empty:
-                    found.setdefault(option, parameter.default)
-    return found
+    return {option: parameter.default for option, parameter in declared_options(MODELS[name]).items()}
 
 
 def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a model: those ``given``, and its defaults for the others.
+    """All options of a model: those ``given``, and its defaults for the others. No model is made.
 
     Raises:
-        HandfulError: the model does not exist or has no such option; the nearest names are told.
+        HandfulError: the model does not exist, has no such option (the nearest names are given), or cannot take a
+            value.
     """
     defaults = model_defaults(name)
     for option in given:
         if option not in defaults:
             raise HandfulError(f"model '{name}': " + unknown("option", option, defaults))
-    return defaults | dict(given)
+    return MODELS[name].check(defaults | dict(given))
 
 
 def make_model(name: str, in_features: int, out_features: int, **options: Any) -> Network:
@@ -64,9 +60,10 @@ def make_model(name: str, in_features: int, out_features: int, **options: Any) -
     return MODELS[name](in_features, out_features, **complete)
 
 
-def model_name(model: Network) -> str | None:
+def model_name(model: nn.Module | type[nn.Module]) -> str | None:
     """The name under which ``make_model`` makes this kind of model; ``None`` for a class that is not registered."""
-    return next((name for name, cls in MODELS.items() if type(model) is cls), None)
+    kind = model if isinstance(model, type) else type(model)
+    return next((name for name, cls in MODELS.items() if kind is cls), None)
 
 
 __all__ = [

@@ -3,17 +3,122 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
+from handful.errors import HandfulError
+from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
 from handful.kernels.hashing import from_row
-from handful.nn.activation import Norm, NormAct, dropout
-from handful.nn.stack import Stack
+from handful.nn.network import Chunks, Depth, Network, Width, arguments, device_of, moved
 from handful.random import derived_seed
+from handful.settings import Rate
+
+Norm = Literal["bn", "ln", "none"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
+
+
+class Stack(Network):
+    """embed → layer 0 → layer 1 → … → head."""
+
+    @abstractmethod
+    def embed(self, x: Tensor) -> Tensor:
+        """The features as the first layer takes them."""
+
+    @abstractmethod
+    def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
+        """Layer ``i``, from a row for every source of ``adj`` to a row for every target."""
+
+    @abstractmethod
+    def head(self, h: Tensor) -> Tensor:
+        """The logits from the last layer's output."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        stack = batch.stack(self.depth)
+        h = self.run_layer(0, self.embed, batch.x[: stack[0].num_sources])
+        lean = self.first_two(stack, h) if self.lean and torch.is_grad_enabled() else None
+        h, done = (h, 0) if lean is None else (lean, 2)
+        for i, adj in enumerate(stack[done:], done):
+            h = self.run_layer(i, self.layer, i, adj, h)
+        return self.run_layer(-1, self.head, h).to(batch.x.device)
+
+    def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        return chunks.map_rows(self.head, self._through(self.depth, x, adj, chunks)).to(x.device)
+
+    def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)
+
+    def first_two(self, stack: Sequence[Adjacency], h: Tensor) -> Tensor | None:
+        """What comes out of layer 1, without ever holding all rows that come out of layer 0, which has by far the most;
+        ``None`` where that cannot be done. Gradients agree with those of ``layer`` to rounding."""
+        return None
+
+    @property
+    def last_gives_logits(self) -> bool:
+        """Whether it is the last layer, and not the head, that gives the logits."""
+        return False
+
+    @property
+    def embeds(self) -> bool:
+        """Whether ``embed`` does more in evaluation mode than to give the features the type of the parameters."""
+        return True
+
+    def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        """What comes out of the first ``layers`` layers, by chunks."""
+        h = x
+        if adj.in_memory or self.embeds:  # products of blocks give rows that type themselves
+            h = chunks.map_rows(partial(self.run_layer, 0, self.embed), x)
+        for i, block in enumerate(self.blocks()[:layers]):
+            adj, h = (moved(value, device_of(block)) for value in (adj, h))
+            h = self.infer_layer(i, adj, h, chunks)
+        return h
+
+    def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
+        """``layer``, by chunks of targets. Override where a chunk would repeat what can be done once for all."""
+        return chunks.map_targets(partial(self.layer, i, h=h), adj)
+
+
+class NormAct(nn.Module):
+    """norm → ReLU → dropout, in one pass."""
+
+    def __init__(self, norm: Norm, features: int, p: float) -> None:
+        super().__init__()
+        self.p = p
+        self.norm: nn.BatchNorm1d | nn.LayerNorm | None = None
+        if norm == "bn":
+            self.norm = nn.BatchNorm1d(features)
+        elif norm == "ln":
+            self.norm = nn.LayerNorm(features)
+
+    def forward(self, h: Tensor, seed: int) -> Tensor:
+        norm = self.norm
+        if norm is None:
+            return act(h, self.p, self.training, seed)
+        if isinstance(norm, nn.LayerNorm):
+            return layer_norm_act(h, norm.weight, norm.bias, norm.eps, self.p, self.training, seed)
+        if self.training and len(h) < 2:
+            raise HandfulError(
+                f"batch norm needs at least two nodes in a batch, got {len(h)}: use larger batches, or norm 'ln'"
+            )
+        if self.training and norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(1)
+        return batch_norm_act(
+            h,
+            norm.weight,
+            norm.bias,
+            norm.running_mean,
+            norm.running_var,
+            self.training,
+            norm.momentum or 0.0,
+            norm.eps,
+            self.p,
+            seed,
+        )
 
 
 class Conv(nn.Module, ABC):
@@ -55,32 +160,19 @@ class Backbone(Stack):
         self,
         in_features: int,
         out_features: int,
-        hidden: int = 256,
-        layers: int = 4,
+        hidden: Width = 256,
+        layers: Depth = 4,
         *,
-        dropout: float = 0.5,
+        dropout: Rate = 0.5,
         norm: Norm = "bn",
         residual: bool = True,
         input_projection: bool = False,
         output_projection: bool = False,
-        input_dropout: float = 0.0,
+        input_dropout: Rate = 0.0,
         two_logits: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(
-            in_features,
-            out_features,
-            hidden=hidden,
-            layers=layers,
-            dropout=dropout,
-            norm=norm,
-            residual=residual,
-            input_projection=input_projection,
-            output_projection=output_projection,
-            input_dropout=input_dropout,
-            two_logits=two_logits,
-            **options,
-        )
+        super().__init__(**arguments(locals()))
         out_features = self.out_features
         self.dropout, self.input_dropout = dropout, input_dropout
         first = hidden if input_projection else in_features

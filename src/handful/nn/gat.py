@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from handful.adjacency import Adjacency
 from handful.errors import HandfulError
 from handful.kernels.linear import linear
 from handful.nn.backbone import Backbone, Conv
-from handful.nn.network import Chunks, map_rows, map_targets
+from handful.nn.network import Chunks, Heads
 
 
 class GATConv(Conv):
@@ -22,8 +23,6 @@ class GATConv(Conv):
 
     def __init__(self, in_features: int, out_features: int, heads: int = 1, average: bool = False) -> None:
         super().__init__()
-        if not average and out_features % heads:
-            raise HandfulError(f"hidden ({out_features}) must be a multiple of heads ({heads})")
         self.heads, self.average = heads, average
         self.channels = out_features if average else out_features // heads
         self.linear = nn.Linear(in_features, heads * self.channels, bias=False)
@@ -63,17 +62,25 @@ class GAT(Backbone):
 
     sums_neighbors = False
 
-    def __init__(self, in_features: int, out_features: int, *args: Any, heads: int = 1, **options: Any) -> None:
+    def __init__(self, in_features: int, out_features: int, *args: Any, heads: Heads = 1, **options: Any) -> None:
         super().__init__(in_features, out_features, *args, heads=heads, **options)
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        known = super().check(options)
+        hidden, heads = known["hidden"], known["heads"]
+        if hidden % heads and (known["layers"] > 1 or known["output_projection"]):
+            raise HandfulError(f"hidden ({hidden}) must be a multiple of heads ({heads})")
+        return known
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
         conv, skip = self.convs[i], self.skips[i] if len(self.skips) else None
         assert isinstance(conv, GATConv)
         assert skip is None or isinstance(skip, nn.Linear)
         dtype = conv.linear.weight.dtype  # every chunk needs the values and scores of all its neighbours
-        z = map_rows(lambda rows: conv.values(rows.to(dtype)), h, chunks)
-        a_source = map_rows(conv.scores, z, chunks)
-        return map_targets(lambda some: self.act(i, conv.attend(some, h, z, a_source, skip)), adj, chunks)
+        z = chunks.map_rows(lambda rows: conv.values(rows.to(dtype)), h)
+        a_source = chunks.map_rows(conv.scores, z)
+        return chunks.map_targets(lambda some: self.act(i, conv.attend(some, h, z, a_source, skip)), adj)
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return GATConv(in_features, out_features, self.options["heads"], average=final)

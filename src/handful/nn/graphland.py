@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from handful.adjacency import Adjacency
+from handful.kernels.activation import dropout as drop
 from handful.kernels.linear import add_linear, linear
-from handful.nn.activation import dropout as drop
-from handful.nn.network import Chunks, map_rows, map_targets
-from handful.nn.stack import Stack
+from handful.nn.backbone import Stack
+from handful.nn.network import Chunks, Depth, Width, arguments
 from handful.random import derived_seed
+from handful.settings import Rate
 
 
 class PairMLP(nn.Module):
@@ -46,9 +47,15 @@ class GraphLandSAGE(Stack):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, hidden: int = 512, layers: int = 3, *, dropout: float = 0.2
+        self,
+        in_features: int,
+        out_features: int,
+        hidden: Width = 512,
+        layers: Depth = 3,
+        *,
+        dropout: Rate = 0.2,
     ) -> None:
-        super().__init__(in_features, out_features, hidden=hidden, layers=layers, dropout=dropout)
+        super().__init__(**arguments(locals()))
         self.dropout = dropout
         self.inner_input = nn.Linear(in_features, hidden)
         self.outer_input = nn.Linear(hidden, hidden)
@@ -78,8 +85,8 @@ class GraphLandSAGE(Stack):
         return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        normed = map_rows(self.norms[i], h, chunks)  # every chunk needs it of all its neighbours
-        return map_targets(partial(self.layer, i, h=h, normed=normed), adj, chunks)
+        normed = chunks.map_rows(self.norms[i], h)  # every chunk needs it of all its neighbours
+        return chunks.map_targets(partial(self.layer, i, h=h, normed=normed), adj)
 
     def head(self, h: Tensor) -> Tensor:
         return self.output(h)  # type: ignore[no-any-return]

@@ -1,27 +1,36 @@
-"""What every model of handful is: it runs on a batch, infers in chunks of rows, and shows its layers one by one."""
+"""What every model of handful is: it runs on a batch, infers in chunks of rows, and shows its layers one by one.
+
+A layer runs where its parameters are, so a model that does not fit is spread over devices by moving its parameters. Its
+activations may be computed twice, not kept. Neither changes a result: dropout is a function of ``step_seed``, so that a
+layer that is run again does exactly what it did before.
+"""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from itertools import chain, pairwise
+from typing import Annotated, Any, get_type_hints
+from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
+from handful.kernels.threads import even_ranges
+from handful.settings import Range, checked
 
-LARGEST = {
-    "in_features": 2**31,
-    "out_features": 2**31,
-    "hidden": 2**20,
-    "layers": 1000,
-    "heads": 1024,
-    "gnn_layers": 1000,
-}
+Width = Annotated[int, Range(1, 2**20)]
+Depth = Annotated[int, Range(1, 1000)]
+Heads = Annotated[int, Range(1, 1024)]
 """Beyond these, not even the list of a model's layers can be made in reasonable time."""
+Features = Annotated[int, Range(1, 2**31)]
 
 
 class Network(nn.Module, ABC):
@@ -50,25 +59,34 @@ class Network(nn.Module, ABC):
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
-        given = {"in_features": in_features, "out_features": out_features, **options}
-        for name, most in LARGEST.items():
-            value = given.get(name, 1)
-            if not isinstance(value, int) or value < 1:
-                raise HandfulError(f"{name} must be at least 1, got {value!r:.60}")
-            if value > most:
-                raise HandfulError(f"{name} must be at most {most:,}, got {value}")
-        for name in ("dropout", "input_dropout"):
-            if not 0 <= options.get(name, 0) < 1:
-                raise HandfulError(f"{name} must lie in [0, 1), got {options[name]}")
-        self.in_features = in_features
-        self.out_features = 2 if out_features == 1 and options.get("two_logits") else out_features
-        self.options = options
+        self.in_features = checked("in_features", in_features, Features)
+        two = out_features == 1 and options.get("two_logits")
+        self.out_features = 2 if two else checked("out_features", out_features, Features)
+        self.options = self.check(options)
         self.step_seed = 0
 
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """``options`` in the plain types that the model declares.
+
+        Raises:
+            HandfulError: a value that the model cannot take.
+        """
+        known = declared_options(cls)
+        return {
+            name: checked(name, value, known[name].annotation) if name in known else value
+            for name, value in options.items()
+        }
+
+    @classmethod
+    def hops(cls, options: Mapping[str, Any]) -> int:
+        """How many hops the output of a model with these options sees."""
+        return int(options["layers"])
+
     @property
-    @abstractmethod
     def depth(self) -> int:
         """How many hops the output sees."""
+        return self.hops(self.options)
 
     @property
     @abstractmethod
@@ -94,6 +112,57 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
+
+    def run_layer(self, i: int, layer: Callable[..., Tensor], *args: Any) -> Tensor:
+        """``layer(*args)`` where layer ``i`` lives, and again in the backward pass if activations are not kept."""
+        block = self.blocks()[i]
+        device = device_of(block)
+        args = tuple(moved(value, device) for value in args)
+        if not (self.checkpoint_activations and torch.is_grad_enabled()):
+            return layer(*args)
+        seed = self.step_seed
+        return checkpoint(  # type: ignore[no-any-return]
+            layer,
+            *args,
+            use_reentrant=False,
+            preserve_rng_state=False,
+            context_fn=lambda: (nullcontext(), self.second_run(block, seed)),
+        )
+
+    @contextmanager
+    def second_run(self, block: Sequence[nn.Module], seed: int) -> Iterator[None]:
+        """Inside, dropout is that of ``seed``, and running statistics, which have seen this batch, learn nothing."""
+        now = self.step_seed
+        buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
+        self.step_seed = seed
+        # Other tensors stand in for the buffers: a copy back into the same ones would look like a change to autograd.
+        for module, name, value in buffers:
+            setattr(module, name, value.clone())
+        try:
+            yield
+        finally:
+            self.step_seed = now
+            for module, name, value in buffers:
+                setattr(module, name, value)
+
+
+@cache
+def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
+    """The options of a model with their types and defaults, those of its base classes included."""
+    found: dict[str, inspect.Parameter] = {}
+    for cls in model.__mro__:
+        if issubclass(cls, Network) and "__init__" in vars(cls):
+            hints = get_type_hints(cls.__init__, include_extras=True)
+            for name, parameter in inspect.signature(cls.__init__).parameters.items():
+                if parameter.default is not parameter.empty:
+                    found.setdefault(name, parameter.replace(annotation=hints[name]))
+    return found
+
+
+def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a constructor by name, from the ``locals()`` that it begins with; ``options`` are among them."""
+    named = {name: value for name, value in scope.items() if name not in ("self", "__class__", "options")}
+    return {**named, **scope.get("options", {})}
 
 
 class Chunks:
@@ -129,12 +198,64 @@ class Chunks:
             out[lo:hi] = rows
         return make(0, 0) if out is None else out
 
+    def map_rows(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """``function(x)``, which acts on each row alone, by chunks of rows."""
+        return self.collect(lambda lo, hi: function(x[lo:hi]), self.of_rows(len(x)))
 
-def map_rows(function: Callable[[Tensor], Tensor], x: Tensor, chunks: Chunks) -> Tensor:
-    """``function(x)``, which acts on each row alone, by chunks of rows."""
-    return chunks.collect(lambda lo, hi: function(x[lo:hi]), chunks.of_rows(len(x)))
+    def map_targets(self, function: Callable[[Adjacency], Tensor], adj: Adjacency) -> Tensor:
+        """``function(adj)``, which gives a row for each target, by chunks of targets."""
+        return self.collect(lambda lo, hi: function(adj.rows(lo, hi)), self.of_targets(adj))
 
 
-def map_targets(function: Callable[[Adjacency], Tensor], adj: Adjacency, chunks: Chunks) -> Tensor:
-    """``function(adj)``, which gives a row for each target, by chunks of targets."""
-    return chunks.collect(lambda lo, hi: function(adj.rows(lo, hi)), chunks.of_targets(adj))
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+_copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDictionary()
+"""The adjacencies that are on other devices too: the layers there share one copy and what it caches."""
+
+
+def usable_device(name: str | torch.device) -> torch.device:
+    """The device of this name, if this machine has it."""
+    try:
+        device = torch.empty(0, device=name).device
+        if device.type == "meta":
+            raise RuntimeError("it holds no data")
+        return device
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise HandfulError(f"device '{name}' cannot be used here ({reason}): use cpu, or one that exists") from None
+
+
+def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activations: bool = False) -> nn.Module:
+    """Put contiguous groups of the model's layers on ``devices``, in order, and say whether activations are kept."""
+    if not isinstance(model, Network):
+        if len(devices) > 1 or checkpoint_activations:
+            raise HandfulError(
+                f"several devices and activation checkpointing need a model of handful's own: "
+                f"the layers of a {type(model).__name__} cannot be seen"
+            )
+        return model.to(devices[0])
+    blocks = model.blocks()
+    if len(devices) > len(blocks):
+        raise HandfulError(f"{len(devices)} devices for {len(blocks)} layers: name at most as many devices as layers")
+    for device, (lo, hi) in zip(devices, even_ranges(len(blocks), len(devices)), strict=True):
+        for module in chain(*blocks[lo:hi]):
+            module.to(device)
+    model.checkpoint_activations = checkpoint_activations
+    return model
+
+
+def device_of(block: Sequence[nn.Module]) -> torch.device:
+    """Where the parameters of a layer are."""
+    return next(chain(*(module.parameters() for module in block))).device
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """A tensor or an adjacency on ``device``; anything else as it is."""
+    if isinstance(value, Tensor):
+        return value if value.is_meta else value.to(device)  # what is on meta is spent: see ``Chunks.collect``
+    if isinstance(value, Adjacency) and value.device != device:
+        copies = _copies.setdefault(value, {})
+        if device not in copies:
+            copies[device] = value.to(device)
+        return copies[device]
+    return value

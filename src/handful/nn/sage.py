@@ -11,12 +11,10 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.kernels.aggregate import result_dtype, spmm
-from handful.kernels.dispatch import backend
+from handful.kernels.dispatch import backend, twin_gradients
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.threads import even_ranges
-from handful.kernels.twin import twin_gradients
 from handful.nn.backbone import Backbone, Conv, multiply_first
-from handful.nn.parallel import second_run
 
 PIECES = 32
 """In how many a lean model makes the rows between its first two layers: a fixed number, so that memory grows evenly
@@ -191,7 +189,7 @@ class SAGE(Backbone):
             return None
 
         def make(lo: int, hi: int) -> Tensor:
-            with second_run(self, block, seed):
+            with self.second_run(block, seed):
                 return self.layer(0, stack[0].rows(lo, hi), h)
 
         weights = second.weights(self.skips[1] if len(self.skips) else None)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch
-from handful.errors import HandfulError, SamplerError
-from handful.nn.activation import Norm, NormAct, dropout
-from handful.nn.network import Chunks, Network, map_rows, map_targets
-from handful.nn.parallel import device_of, moved, run_layer
+from handful.errors import SamplerError
+from handful.kernels.activation import dropout
+from handful.nn.backbone import Norm, NormAct
+from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, device_of, moved
 from handful.random import derived_seed
+from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
 """KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: all that a row needs to know of the others. They add up over chunks."""
@@ -139,43 +141,23 @@ class SGFormer(Network):
         self,
         in_features: int,
         out_features: int,
-        hidden: int = 256,
-        layers: int = 1,
+        hidden: Width = 256,
+        layers: Depth = 1,
         *,
-        heads: int = 1,
-        gnn_layers: int = 3,
-        dropout: float = 0.5,
+        heads: Heads = 1,
+        gnn_layers: Depth = 3,
+        dropout: Rate = 0.5,
         norm: Norm = "bn",
         residual: bool = True,
-        alpha: float = 0.5,
-        graph_weight: float = 0.5,
+        alpha: Share = 0.5,
+        graph_weight: Share = 0.5,
         use_graph: bool = True,
         use_weight: bool = True,
         use_act: bool = False,
         use_init: bool = False,
         two_logits: bool = False,
     ) -> None:
-        super().__init__(
-            in_features,
-            out_features,
-            hidden=hidden,
-            layers=layers,
-            heads=heads,
-            gnn_layers=gnn_layers,
-            dropout=dropout,
-            norm=norm,
-            residual=residual,
-            alpha=alpha,
-            graph_weight=graph_weight,
-            use_graph=use_graph,
-            use_weight=use_weight,
-            use_act=use_act,
-            use_init=use_init,
-            two_logits=two_logits,
-        )
-        for name, share in (("alpha", alpha), ("graph_weight", graph_weight)):
-            if not 0 <= share <= 1:
-                raise HandfulError(f"{name} must lie in [0, 1], got {share}")
+        super().__init__(**arguments(locals()))
         self.alpha = alpha if residual else 1.0
         self.residual = residual
         self.graph_weight = graph_weight
@@ -192,10 +174,10 @@ class SGFormer(Network):
         self.norm = norm
         self.output = nn.Linear(hidden, self.out_features)
 
-    @property
-    def depth(self) -> int:
+    @classmethod
+    def hops(cls, options: Mapping[str, Any]) -> int:
         """The attention sees every node; the GCN as many hops as it has layers."""
-        return 0 if self.graph is None else len(self.graph.layers)
+        return int(options["gnn_layers"]) if options["use_graph"] else 0
 
     @property
     def trimmable(self) -> bool:
@@ -242,16 +224,16 @@ class SGFormer(Network):
                 "SGFormer attends to all nodes of a batch, so its layers must share one subgraph: "
                 "use sampler full, rns, cluster, saint or neighbor"
             )
-        attended = run_layer(self, 0, partial(self.embed, 0), batch.x)
+        attended = self.run_layer(0, partial(self.embed, 0), batch.x)
         for i in range(len(self.attention.layers)):
-            attended = run_layer(self, i, partial(self.attend, i), attended)
+            attended = self.run_layer(i, partial(self.attend, i), attended)
         convolved = None
         if self.graph is not None:
             start = len(self.attention.layers)
-            convolved = first = run_layer(self, start, partial(self.embed, 1), batch.x)
+            convolved = first = self.run_layer(start, partial(self.embed, 1), batch.x)
             for i in range(self.depth):
-                convolved = run_layer(self, start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
-        return run_layer(self, -1, self.head, attended, convolved).to(batch.x.device)
+                convolved = self.run_layer(start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
+        return self.run_layer(-1, self.head, attended, convolved).to(batch.x.device)
 
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         return self._combined(self.head, x, adj, chunks).to(x.device)
@@ -271,19 +253,19 @@ class SGFormer(Network):
     def _through(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> tuple[Tensor, Tensor | None]:
         """What the branches come to. An attention layer takes two passes: the sums over all nodes, then the rows."""
         homes = [device_of(block) for block in self.blocks()]
-        attended = map_rows(partial(run_layer, self, 0, partial(self.embed, 0)), x, chunks)
+        attended = chunks.map_rows(partial(self.run_layer, 0, partial(self.embed, 0)), x)
         for i, layer in enumerate(self.attention.layers):
             assert isinstance(layer, GlobalAttention)
             attended = moved(attended, homes[i])
             sums = tuple(sum(part) for part in zip(*map(layer.sums, attended.split(chunks.rows)), strict=True))
-            attended = map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended, chunks)
+            attended = chunks.map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended)
         convolved = None
         if self.graph is not None:
             start = len(self.attention.layers)
-            convolved = first = map_rows(partial(run_layer, self, start, partial(self.embed, 1)), x, chunks)
+            convolved = first = chunks.map_rows(partial(self.run_layer, start, partial(self.embed, 1)), x)
             for i in range(self.depth):
                 adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
-                convolved = map_targets(partial(self.convolve, i, h=convolved, first=first), adj, chunks)
+                convolved = chunks.map_targets(partial(self.convolve, i, h=convolved, first=first), adj)
         return moved(attended, homes[-1]), convolved
 
     def _branch(self, branch: int) -> Branch:

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from handful.errors import HandfulError
-from handful.kernels.csr import row_of_edge
-from handful.kernels.hop import NODE, TREE
-from handful.kernels.node2vec import walks
+from handful.kernels.neighbors import NODE, TREE
 from handful.kernels.threads import get_threads
+from handful.kernels.walks import walk
 from handful.pyg.sampling import Relation, Sampled, Strategy, induced, layered, sample
+from handful.samplers.cluster import cut_by_metis
 
 EdgeType = tuple[str, str, str]
 _ONLY: EdgeType = ("", "", "")
@@ -325,7 +325,7 @@ def subgraph(
 
 
 def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
-    """``(seeds, walk_length + 1)``: node2vec's walks; see ``handful.kernels.node2vec.walks``.
+    """``(seeds, walk_length + 1)``: node2vec's walks; see ``handful.kernels.walks.walk``.
 
     >>> random_walk(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2]), torch.tensor([0]), 3)
     tensor([[0, 1, 2, 2]])
@@ -335,7 +335,7 @@ def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: 
     if walk_length < 0:
         raise OperatorError(f"a walk has 0 steps or more, got {walk_length}")
     arrays = _rowptr(rowptr, seed.dtype), _ints("col", col, seed.dtype), _seeds(seed, len(rowptr) - 1)
-    return _tensor(_checked(walks, *arrays, walk_length, p, q, _key()), seed.dtype)
+    return _tensor(_checked(walk, *arrays, walk_length, _key(), p, q), seed.dtype)
 
 
 def metis(
@@ -352,8 +352,6 @@ def metis(
     >>> metis(torch.arange(0, 9, 2), ring, 2).bincount()
     tensor([2, 2])
     """
-    import pymetis
-
     dtype = rowptr.dtype
     pointers, ends = _rowptr(rowptr, dtype), _ints("col", col, dtype)
     n = len(pointers) - 1
@@ -366,33 +364,9 @@ def metis(
         raise OperatorError(f"'col' has a node outside 0 to {n - 1}")
     if num_partitions == 1:
         return torch.zeros(n, dtype=dtype)
-    weight = None if edge_weight is None else _times("edge_weight", edge_weight, len(ends))
-    adjacency, weight = _symmetric(pointers, ends, weight)
-    found = pymetis.part_graph(
-        num_partitions,
-        pymetis.CSRAdjacency(*adjacency),
-        vweights=None if node_weight is None else _times("node_weight", node_weight, n),
-        eweights=weight,
-        recursive=recursive,
-    )
-    return _tensor(np.asarray(found.vertex_part, np.int64), dtype)
-
-
-def _symmetric(
-    rowptr: np.ndarray, col: np.ndarray, weight: np.ndarray | None
-) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray | None]:
-    """Each pair of connected nodes in both directions, without loops; its weight is the sum over its edges."""
-    from scipy.sparse import csr_array
-
-    n = len(rowptr) - 1
-    row = row_of_edge(rowptr)
-    apart = row != col
-    ones = np.ones(int(apart.sum()), np.int64) if weight is None else weight[apart].astype(np.int64)
-    one_way = csr_array((ones, (row[apart], col[apart])), shape=(n, n))
-    both = csr_array(one_way + one_way.T)
-    both.sort_indices()
-    adjacency = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-    return adjacency, None if weight is None else both.data.astype(np.int64)
+    of_edges = None if edge_weight is None else _times("edge_weight", edge_weight, len(ends))
+    of_nodes = None if node_weight is None else _times("node_weight", node_weight, n)
+    return _tensor(cut_by_metis(pointers, ends, num_partitions, of_edges, of_nodes, recursive), dtype)
 
 
 # -- torch_sparse ------------------------------------------------------------------------------------------------------

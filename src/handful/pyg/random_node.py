@@ -17,7 +17,7 @@ from torch_geometric.utils import select
 
 from handful.errors import GraphError, SamplerError
 from handful.kernels.csr import first_outside
-from handful.kernels.inside import inside, renumbered
+from handful.kernels.inside import Inside, inside
 from handful.pyg.operators import kernel_threads
 
 
@@ -114,16 +114,20 @@ class RandomNodeLoader(DataLoader[Any]):
             for start, end in self._kinds.values():
                 own = nodes[(nodes >= start) & (nodes < end)] if len(self._kinds) > 1 else nodes
                 number[own.numpy()] = np.arange(len(own))
+        numbers = {kind: number[slice(*ends)] for kind, ends in self._kinds.items()}
         kept = {}
         for kind, (source, target) in self._ends.items():
-            of_source, of_target = (slice(*self._kinds[end]) for end in (kind[0], kind[2]))
-            places, first = inside(source, target, part[of_source], part[of_target], m, threads)
-            kept[kind] = places, first, (source, target, number[of_source], number[of_target])
-        for p, nodes in enumerate(parts):
-            edges = {kind: places[first[p] : first[p + 1]] for kind, (places, first, _) in kept.items()}
-            yield self._batch(nodes, edges, {kind: ends for kind, (_, _, ends) in kept.items()})
+            of_source, of_target = (part[slice(*self._kinds[end])] for end in (kind[0], kind[2]))
+            kept[kind] = inside(source, target, of_source, of_target, m, self._needs_places(kind), threads)
+        for nodes in parts:
+            yield self._batch(nodes, {kind: found.pop(0) for kind, found in kept.items()}, numbers)
 
-    def _batch(self, nodes: Tensor, edges: dict[Any, np.ndarray], ends: dict[Any, Any]) -> Any:
+    def _needs_places(self, kind: Any) -> bool:
+        """Whether a batch has more of its edges than their ends."""
+        store = _store(self.data, kind)
+        return self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
+
+    def _batch(self, nodes: Tensor, edges: dict[Any, Inside], numbers: dict[Any, np.ndarray]) -> Any:
         """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
         out = copy.copy(self.data)
         for kind, (start, end) in self._kinds.items():
@@ -138,14 +142,15 @@ class RandomNodeLoader(DataLoader[Any]):
                 new.n_id = own
         for kind, found in edges.items():
             store, new = (_store(one, kind) for one in (self.data, out))
-            ids = torch.from_numpy(found)
+            numbered = found.numbered(numbers[kind[0]], numbers[kind[2]], self._ends[kind][0].dtype, kernel_threads())
+            new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
+            if found.places is None:
+                continue
+            ids = torch.from_numpy(found.places)
             for key, value in store.items():
                 at_edges = key != "edge_index" and store.is_edge_attr(key)
                 if at_edges and not (kind == _ONLY and store.is_node_attr(key)):
                     new[key] = _pick(value, ids, self._dim(key, value))
-            source, target, of_source, of_target = ends[kind]
-            numbered = renumbered(found, source, target, of_source, of_target, kernel_threads())
-            new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
             if self.return_ids and "e_id" not in store:
                 new.e_id = ids.to(torch.int64)
         return out

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from handful.kernels.hop import NODE, TREE, Known, heads, pick, spans, until
+from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, spans, until
 from handful.random import derived_seed, generator
 
 Strategy = Literal["uniform", "last"]

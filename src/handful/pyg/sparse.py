@@ -15,7 +15,7 @@ from torch import Tensor
 from handful.errors import GraphError
 from handful.graph import check_edges
 from handful.kernels.csr import coo_to_csr, row_of_edge
-from handful.kernels.hop import Known
+from handful.kernels.neighbors import Known
 from handful.pyg.operators import random_walk
 from handful.pyg.sampling import Relation, induced
 

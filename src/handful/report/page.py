@@ -8,23 +8,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from handful.errors import RunError
 from handful.files import home, read_bytes, sealed, unsealed, write_json, write_text
 from handful.finding import Chart, Finding
 from handful.report.tables import csv, latex, markdown
-from handful.report.vega import COLORS, legend_of, panel_columns, shared, slug, view_spec, write_charts
+from handful.report.vega import COLORS, LIGHT, SHARED, legend_of, panel_columns, slug, view_spec, write_charts
 from handful.version import __version__
 
 FINDING = "finding.json"
-VARIABLES = {light: f"var(--{name})" for name, (light, _) in COLORS.items()}
+VARIABLES = {light: f"var(--{name})" for name, light in LIGHT.items()}
 """The colours of specifications as the style of the page has them, where they also have a dark value."""
 
 
@@ -93,17 +92,17 @@ def render(findings: Sequence[Finding], title: str, unreadable: Mapping[str, str
         if finding.environment:
             made.setdefault(tuple(finding.environment.items()), []).append(finding.name)
     single = len(findings) == 1 and not unreadable
-    page: str = _template().render(
+    return template("page.html.jinja").render(
         title=findings[0].title if single else title,
         single=single,
         sections=sections,
         unreadable=unreadable or {},
         made=made,
         colors=COLORS,
-        data=_json({"shared": shared(), "colors": VARIABLES, "charts": charts}),
+        data={"shared": SHARED, "colors": VARIABLES, "charts": charts},
+        vega=_vega(),
         version=__version__,
     )
-    return page
 
 
 def _drawn(finding: Finding, chart: Chart) -> dict[str, Any]:
@@ -123,30 +122,27 @@ def _drawn(finding: Finding, chart: Chart) -> dict[str, Any]:
 
 
 @cache
-def _template() -> Any:
-    loader = PackageLoader("handful.report", "assets")
-    surroundings = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+def template(name: str) -> Template:
+    """A template among the assets."""
+    made = Environment(
+        loader=PackageLoader("handful.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    surroundings.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
-    assets = files("handful.report") / "assets"
-    for kind in ("css", "js"):
-        surroundings.globals[kind] = Markup((assets / f"page.{kind}").read_text(encoding="utf-8"))
-    surroundings.globals["vega"] = Markup(_vega().replace("</script", "<\\/script"))
-    return surroundings.get_template("page.html.jinja")
+    made.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
+    return made.get_template(name)
 
 
-def _vega() -> str:
+@cache
+def _vega() -> Markup:
     """What draws charts in a browser: it takes seconds to put together, so it is kept among the data sets."""
     kept = home() / f"vega-{version('vl-convert-python')}.js"
-    with suppress(OSError):
-        return kept.read_text(encoding="utf-8")
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    with suppress(OSError):  # a place that cannot be written to costs the seconds again, and nothing else
-        write_text(kept, made)
-    return made
-
-
-def _json(value: Any) -> Markup:
-    """JSON inside a script: a text with "</script>" in it must not end that."""
-    return Markup(json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
+    try:
+        made = kept.read_text(encoding="utf-8")
+    except OSError:
+        made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        with suppress(OSError):  # a place that cannot be written to costs the seconds again, and nothing else
+            write_text(kept, made)
+    return Markup(made.replace("</script", "<\\/script"))

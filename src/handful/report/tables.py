@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from csv import writer
+from importlib.resources import files
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
@@ -12,38 +14,8 @@ from rich.text import Text
 
 from handful.finding import Table
 
-PLAIN = {
-    "\\": r"\textbackslash{}",
-    **{char: "\\" + char for char in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-    "…": r"\ldots{}",
-    "ö": r"\"o",
-    "ü": r"\"u",
-}
-MATH = {
-    "±": r"\pm",
-    "×": r"\times",
-    "·": r"\cdot",
-    "−": "-",
-    "≠": r"\neq",
-    "≥": r"\geq",
-    "≤": r"\leq",
-    "∝": r"\propto",
-    "∇": r"\nabla",
-    "‖": r"\|",
-    "|": "|",
-    "<": "<",
-    ">": ">",
-    "Δ": r"\Delta",
-    "α": r"\alpha",
-    "σ": r"\sigma",
-    "²": "^2",
-    "ᵖ": "^p",
-    "→": r"\to",
-}
-ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
+LATEX = json.loads((files("handful.report") / "assets" / "latex.json").read_text(encoding="utf-8"))
+PLAIN, MATH, ACCENTS = (LATEX[kind] for kind in ("escapes", "signs", "accents"))
 SIGNS = re.compile(rf"(?:\w[{''.join(ACCENTS)}]|[{re.escape(''.join(MATH))}])")
 
 
@@ -89,23 +61,19 @@ def csv(table: Table) -> str:
 def latex(table: Table) -> str:
     """The table as a float with its title as the caption; the document needs ``\\usepackage{booktabs}``."""
     marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\textit{{{}}}"}
+    head = list(map(latex_text, table.head))
     rows = [[marks[cell.rank].format(latex_text(cell.text)) for cell in row] for row in table.rows]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{latex_text(table.title)}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}",
-            r"\toprule",
-            " & ".join(map(latex_text, table.head)) + r" \\",
-            r"\midrule",
-            *(" & ".join(row) + r" \\" for row in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    lines = [" & ".join(row) + " \\\\\n" for row in (head, *rows)]
+    return rf"""\begin{{table}}
+\centering
+\caption{{{latex_text(table.title)}}}
+\begin{{tabular}}{{l{"r" * (len(head) - 1)}}}
+\toprule
+{lines[0]}\midrule
+{"".join(lines[1:])}\bottomrule
+\end{{tabular}}
+\end{{table}}
+"""
 
 
 def latex_text(text: str) -> str:
@@ -114,14 +82,9 @@ def latex_text(text: str) -> str:
     >>> latex_text("72.51 ± 0.19 %")
     '72.51 $\\\\pm$ 0.19 \\\\%'
     """
-    out, at = [], 0
-    for match in SIGNS.finditer(text):
+
+    def formula(match: re.Match[str]) -> str:
         sign = match[0]
-        formula = MATH[sign] if sign in MATH else rf"\{ACCENTS[sign[1]]}{{{sign[0]}}}"
-        out += [_escaped(text[at : match.start()]), f"${formula}$"]
-        at = match.end()
-    return "".join([*out, _escaped(text[at:])])
+        return f"${MATH[sign]}$" if sign in MATH else rf"$\{ACCENTS[sign[1]]}{{{sign[0]}}}$"
 
-
-def _escaped(text: str) -> str:
-    return "".join(PLAIN.get(char, char) for char in text)
+    return SIGNS.sub(formula, text.translate(str.maketrans(PLAIN)))

@@ -1,50 +1,45 @@
-"""Prepare the next batch while the current one trains."""
+"""Prepare what comes next while the present is used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from queue import SimpleQueue
-from threading import Semaphore, Thread
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import repeat
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _END = object()
 
 
-def ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
-    """The same items in the same order, made by a thread that is at most ``depth`` items ahead of the consumer.
+def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1) -> Iterator[T]:
+    """What every call gives, in order; the next ``depth`` calls run on ``threads`` while the present result is used.
 
-    Beside the item in use there are never more than ``depth`` others, one that is still being made included. An error
-    in the producer is raised here; leaving the loop early stops the producer.
+    Beside the result in use there are never more than ``depth`` others, one that is still being made included. An error
+    of a call is raised here; leaving the loop early waits for the calls that run and starts no other.
+
+    >>> list(run_ahead([lambda: 1, lambda: 4], depth=2))
+    [1, 4]
     """
-    queue: SimpleQueue[Any] = SimpleQueue()
-    room = Semaphore(depth)
-    stopped = False
-
-    def produce() -> None:
-        try:
-            while room.acquire() and not stopped:
-                item = next(items, _END)
-                queue.put((item, None))
-                if item is _END:
-                    return
-                del item
-        except BaseException as error:
-            queue.put((None, error))
-
-    worker = Thread(target=produce, name="handful-ahead", daemon=True)
-    worker.start()
+    workers = ThreadPoolExecutor(threads, thread_name_prefix="handful-ahead")
+    coming: deque[Future[T]] = deque()
     try:
-        while True:
-            item, error = queue.get()
-            if error is not None:
-                raise error
-            if item is _END:
-                return
-            room.release()
-            yield item
-            del item
+        for call in calls:
+            coming.append(workers.submit(call))
+            if len(coming) > depth:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
     finally:
-        stopped = True
-        room.release()
-        worker.join()
+        workers.shutdown(cancel_futures=True)
+
+
+def ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
+    """The same items in the same order, made by a thread that is at most ``depth`` items ahead of the consumer."""
+    making: Iterator[Any] = run_ahead(repeat(partial(next, items, _END)), depth)
+    for item in making:
+        if item is _END:
+            return
+        yield item
+        del item

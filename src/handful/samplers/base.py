@@ -6,15 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, make_batch
-from handful.errors import SamplerError, unknown
+from handful.errors import HandfulError, SamplerError, unknown
 from handful.graph import Graph
+from handful.kernels.threads import get_threads, run
+from handful.settings import Range, check_fields
+
+Size = Annotated[int, Range(1, 2**31 - 1)]
 
 
 class Deal(NamedTuple):
@@ -172,3 +176,34 @@ def make_sampler(name: str, **options: Any) -> Sampler:
             why = unknown("option", option, known) if known else f"it has no options, got '{option}'"
             raise SamplerError(f"sampler '{name}': {why}")
     return cls(**options)
+
+
+T = TypeVar("T")
+
+
+def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
+    """``nodes`` in pieces of ``size``; the last one is what is left.
+
+    >>> [chunk.tolist() for chunk in in_chunks(np.arange(5), 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    return [nodes[lo : lo + size] for lo in range(0, len(nodes), size)]
+
+
+def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
+    """``draw(step)`` for every step in order, as many steps at once as there are threads.
+
+    >>> list(in_order(lambda step: step * step, 4))
+    [0, 1, 4, 9]
+    """
+    threads = get_threads()
+    for lo in range(0, steps, threads):
+        yield from run(lambda step, _: draw(step), [(k, k + 1) for k in range(lo, min(lo + threads, steps))])
+
+
+def check_options(sampler: Sampler, without: tuple[str, ...] = ()) -> None:
+    """Give the options of a sampler, but for some, the plain types that they are declared with, or refuse them."""
+    try:
+        check_fields(sampler, without)
+    except HandfulError as error:
+        raise SamplerError(f"sampler '{sampler.name}': {error}") from None

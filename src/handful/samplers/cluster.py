@@ -20,10 +20,10 @@ from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.files import home, write_aside
 from handful.graph import Graph
+from handful.kernels.csr import row_of_edge
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, register
+from handful.samplers.base import Deal, Sampler, Size, check_options, register
 from handful.samplers.induced import induced_parts, part_dtype
-from handful.samplers.options import at_least, take_types
 
 _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 
@@ -47,12 +47,11 @@ class Clusters(Sampler):
     100
     """
 
-    clusters: int = 200
-    per_batch: int = 20
+    clusters: Size = 200
+    per_batch: Size = 20
 
     def __post_init__(self) -> None:
-        take_types(self)
-        at_least(1, clusters=self.clusters, per_batch=self.per_batch)
+        check_options(self)
         if self.per_batch > self.clusters:
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 
@@ -113,14 +112,44 @@ def partition(graph: Graph, clusters: int) -> Partition:
 
 def metis(graph: Graph, clusters: int) -> np.ndarray:
     """Cut ``graph`` into ``clusters`` of about equal size with few edges between them."""
-    import pymetis
-
     if graph.num_edges > 1_000_000:
         print(f"handful: METIS cuts {graph.name} into {clusters} clusters (once)…", file=sys.stderr, flush=True)
-    topology = Graph(graph.indptr, graph.indices, undirected=graph.undirected, checked=True)
-    simple = topology.to_undirected().without_loops().coalesce()
-    indptr, indices = (array.astype(np.int64) for array in simple.topology)
-    return np.asarray(pymetis.part_graph(clusters, pymetis.CSRAdjacency(indptr, indices)).vertex_part, np.int32)
+    return cut_by_metis(*graph.topology, clusters)
+
+
+def cut_by_metis(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    parts: int,
+    edge_weight: np.ndarray | None = None,
+    node_weight: np.ndarray | None = None,
+    recursive: bool = False,
+) -> np.ndarray:
+    """int32 ``(N,)``, the part of every node. Edges count in both directions, as one, and loops do not count.
+
+    Args:
+        indptr, indices: of a checked CSR.
+        parts: how many parts.
+        edge_weight, node_weight: int64; that of two connected nodes is the sum over the edges between them.
+        recursive: bisect again and again, in place of cutting into all parts at once.
+    """
+    import pymetis
+    from scipy.sparse import csr_array
+
+    row, n = row_of_edge(indptr), len(indptr) - 1
+    apart = row != indices
+    weight = np.ones(int(apart.sum()), np.int64) if edge_weight is None else edge_weight[apart]
+    one_way = csr_array((weight, (row[apart], indices[apart])), shape=(n, n))
+    both = csr_array(one_way + one_way.T)
+    both.sort_indices()
+    found = pymetis.part_graph(
+        parts,
+        pymetis.CSRAdjacency(both.indptr.astype(np.int64), both.indices.astype(np.int64)),
+        vweights=node_weight,
+        eweights=None if edge_weight is None else both.data,
+        recursive=recursive,
+    )
+    return np.asarray(found.vertex_part, np.int32)
 
 
 def _read(path: Path, nodes: int, clusters: int) -> Partition | None:

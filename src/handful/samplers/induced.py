@@ -12,7 +12,7 @@ from handful.adjacency import Adjacency
 from handful.graph import Graph
 from handful.kernels import subgraph
 from handful.kernels.dispatch import backend, loops
-from handful.kernels.transfer import sent
+from handful.kernels.memory import sent
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:

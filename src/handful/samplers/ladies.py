@@ -16,9 +16,7 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.layerwise import Layer, layer, transition
 from handful.random import derived_seed, generator
-from handful.samplers.base import Sampler, register
-from handful.samplers.chunks import in_chunks, in_order
-from handful.samplers.options import at_least, take_types, whole_numbers
+from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
 
 _operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 
@@ -49,15 +47,13 @@ class Ladies(Sampler):
     """
 
     budget: tuple[int, ...] = (8192,)
-    batch_size: int = 1024
+    batch_size: Size = 1024
     layerwise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        take_types(self)
-        object.__setattr__(self, "budget", whole_numbers("budget", self.budget))
+        check_options(self)
         if min(self.budget) < 1:
             raise SamplerError(f"budget takes numbers from 1, got {self.budget}")
-        at_least(1, batch_size=self.batch_size)
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())

@@ -15,9 +15,7 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.neighbors import Neighborhood, sample
 from handful.random import derived_seed, generator
-from handful.samplers.base import Sampler, register
-from handful.samplers.chunks import in_chunks, in_order
-from handful.samplers.options import at_least, take_types, whole_numbers
+from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
 from handful.trim import trim
 
 
@@ -48,17 +46,13 @@ class Neighbors(Sampler):
     """
 
     fanout: tuple[int, ...] = (10, 10)
-    batch_size: int = 1024
+    batch_size: Size = 1024
     trimmed: bool = False
 
     def __post_init__(self) -> None:
-        take_types(self)
-        object.__setattr__(self, "fanout", whole_numbers("fanout", self.fanout))
+        check_options(self)
         if any(f < 1 and f != -1 for f in self.fanout):
             raise SamplerError(f"fanout takes numbers from 1, or -1 for all neighbours, got {self.fanout}")
-        at_least(1, batch_size=self.batch_size)
-        if not isinstance(self.trimmed, bool):
-            raise SamplerError(f"trimmed must be true or false, got {self.trimmed!r}")
 
     @property
     def shared(self) -> bool:

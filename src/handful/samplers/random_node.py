@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -13,13 +14,13 @@ from handful.adjacency import Adjacency
 from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.kernels.deal import counts, of_rank
 from handful.kernels.dispatch import backend
+from handful.kernels.subgraph import counts, of_rank
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, register
+from handful.samplers.base import Deal, Sampler, Size, check_options, register
 from handful.samplers.hubs import Hubs, checked_hubs, expected_share, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
-from handful.samplers.options import at_least, take_types
+from handful.settings import Range
 
 
 @register("rns")
@@ -50,18 +51,15 @@ class RandomNodes(Sampler):
     [41, 40, 39]
     """
 
-    parts: int = 4
+    parts: Size = 4
     drop_last: bool = False
     stratify: bool = False
-    fraction: float | None = None
+    fraction: Annotated[float, Range(0, 1, open_low=True)] | None = None
     hubs: Hubs | None = None
 
     def __post_init__(self) -> None:
-        take_types(self)
-        at_least(1, parts=self.parts)
+        check_options(self, without=("hubs",))
         object.__setattr__(self, "hubs", checked_hubs(self.hubs))
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise SamplerError(f"fraction must lie in (0, 1], got {self.fraction}")
         if self.fraction is not None and (self.drop_last or self.stratify):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
 
@@ -83,13 +81,9 @@ class RandomNodes(Sampler):
         for nodes, adjacency, *_ in self._blocks(graph, seed, epoch):
             yield nodes, adjacency
 
-    def blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int]]:
-        """As ``subgraphs``, and how many of the nodes are the block's own: they come first, helpers after them."""
-        for nodes, adjacency, own, _ in self._blocks(graph, seed, epoch):
-            yield nodes, adjacency, own
-
     def _blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int, int | None]]:
-        """As ``blocks``, and how many of its own are training nodes, where a device would have to be asked for that."""
+        """Of every part its nodes, its edges, how many of the nodes are its own, which come before its helpers, and how
+        many of these are training nodes, where a device would have to be asked for that."""
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return

@@ -17,9 +17,8 @@ from handful.kernels.csr import row_of_edge
 from handful.kernels.subgraph import induced
 from handful.kernels.walks import walk
 from handful.random import derived_seed, generator
-from handful.samplers.base import Sampler, register
+from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
-from handful.samplers.options import at_least, take_types
 
 MOST_VISITS = 1 << 28
 """Of one step, which keeps them all."""
@@ -47,14 +46,13 @@ class RandomWalks(Sampler):
     5
     """
 
-    roots: int = 6000
-    length: int = 2
+    roots: Size = 6000
+    length: Size = 2
     normalize: bool = False
-    coverage: int = 50
+    coverage: Size = 50
 
     def __post_init__(self) -> None:
-        take_types(self)
-        at_least(1, roots=self.roots, length=self.length, coverage=self.coverage)
+        check_options(self)
         if self.roots * (self.length + 1) > MOST_VISITS:
             raise SamplerError(
                 f"{self.roots} walks of {self.length} steps are more than {MOST_VISITS:,} visits: use fewer"

@@ -11,8 +11,12 @@ What waits is in memory while the budget allows, and else in files (``Scratch``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ctypes
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,23 +29,28 @@ from handful.errors import HandfulError
 from handful.graph import Graph
 from handful.kernels import memory
 from handful.kernels.csr import index_dtype
-from handful.kernels.rows import put_rows
+from handful.kernels.gather import put_rows
 from handful.kernels.subgraph import BLOCK, Codes, coded, cut, grouped, members, part_csr, row_blocks
+from handful.samplers.ahead import run_ahead
 from handful.samplers.base import Deal
 from handful.samplers.induced import edge_values, part_adjacency
-from handful.shuffle.budget import Budget
-from handful.shuffle.read import READERS, ahead, fetch, fetch_rows
-from handful.shuffle.scratch import Scratch
+from handful.shuffle.scratch import Budget, Scratch
 from handful.trim import trim
 
 Say = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is done."""
 StepBytes = Callable[[Sample], tuple[int, int]]
-"""What a training step on a sample takes beside the sample and its features: as it is, and if it is made lean."""
+"""What a training step on a sample takes, its batch included: as it is, and if it is made lean."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
 """How many bytes of features are read at a time, at most and at least."""
 LEAST_BLOCK = 1 << 12
 """How many edges and rows are cut at a time, at least; ``BLOCK`` at most."""
+POPULATE_READ = 22
+"""Linux 5.14's madvise that reads pages and maps them; Python has no name for it."""
+READERS = 2
+"""How many blocks are read at once, beside the one that is used: a disk gives more to two than to one."""
+NEAR = 1 << 18
+"""Rows that are nearer than this, in bytes, are read in one go: what lies between costs less than another read."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
 """The arrays of a layer. Those of trimmed layers are the first values of the longest."""
 
@@ -87,9 +96,7 @@ def shuffled(
         cut_edges(graph, codes, scratch, budget, say)
         waiting: list[Waiting] = []
         for p, sample in enumerate(samples(graph, codes, depth, scratch, budget, say)):
-            own = batch_bytes(graph, sample)
-            as_it_is, lean_too = step_bytes(sample)
-            waiting.append(put(sample, p, codes, (own + as_it_is, own + lean_too), scratch))
+            waiting.append(put(sample, p, codes, step_bytes(sample), scratch))
             del sample
         lean = not budget.holds(max(one.step_bytes[0] for one in waiting), scratch)
         budget.require(max(one.step_bytes[lean] for one in waiting), scratch, "a training step on one part")
@@ -123,7 +130,7 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
         for name, none in (("degree", np.empty(0, np.uint8)), ("source", indices[:0]), ("weight", _none(weight))):
             scratch.append(name, p, none)
     budget.make_room(needed, scratch, "a block of edges")
-    for lo, hi in ahead(row_blocks(indptr, size), prepare):
+    for lo, hi in run_ahead((partial(prepare, block) for block in row_blocks(indptr, size)), READERS, READERS):
         piece = cut(lo, indptr[lo : hi + 1], indices, codes, weight)
         for p in range(codes.m):
             for name, array in zip(("degree", "source", "weight"), piece.of(p), strict=True):
@@ -153,7 +160,8 @@ def samples(
         for p, own in enumerate(members(codes, begin, min(begin + together, codes.m)), begin):
             edges, rows = scratch.rows("source", p), len(own) + len(codes.hubs)
             budget.make_room(part_bytes(rows, edges, graph.num_nodes, heavy), scratch, "one part")
-            sample = _sample(graph, codes, p, own, depth, scratch)
+            kept = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
+            sample = sample_of(graph, codes, p, own, kept, depth)
             if sample.num_nodes < rows:
                 _forget_others(codes, p, own, sample.nodes.numpy())
             yield sample
@@ -161,10 +169,21 @@ def samples(
             say("cutting parts", (p + 1) / codes.m)
 
 
-def _sample(graph: Graph, codes: Codes, p: int, own: np.ndarray, depth: int | None, scratch: Scratch) -> Sample:
-    edges = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
-    nodes, *csr = map(torch.from_numpy, part_csr(codes, p, own, *edges))
-    sample = training_sample(graph, nodes, (part_adjacency(graph, *csr),), own=len(own))
+def sample_of(
+    graph: Graph, codes: Codes, p: int, own: np.ndarray, edges: Iterable[np.ndarray], depth: int | None
+) -> Sample:
+    """Part ``p`` with the nodes ``own`` as a sample, trimmed to ``depth``: the same as the sampler makes.
+
+    Args:
+        graph: of which labels and masks are looked at.
+        codes: of all nodes.
+        p: which part.
+        own: its nodes.
+        edges: degree, source and weight of what ``cut`` has left of it.
+        depth: of the model; ``None`` for a sample that is not trimmed.
+    """
+    nodes, *arrays = map(torch.from_numpy, part_csr(codes, p, own, *edges))
+    sample = training_sample(graph, nodes, (part_adjacency(graph, *arrays),), own=len(own))
     return sample if depth is None else trim(sample, depth)
 
 
@@ -250,7 +269,7 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
         scratch.append("x", p, x[:0])
         scratch.append("y", p, graph.y[:0].numpy())
     budget.make_room(needed, scratch, "a block of features")
-    for lo, wanted in ahead(range(0, n, rows), prepare):
+    for lo, wanted in run_ahead((partial(prepare, lo) for lo in range(0, n, rows)), READERS, READERS):
         for p, nodes in enumerate(wanted):
             if len(nodes):
                 ids = torch.from_numpy(nodes)
@@ -286,15 +305,6 @@ def _bits(x: Tensor) -> np.ndarray:
     return bits
 
 
-def batch_bytes(graph: Graph, sample: Sample) -> int:
-    """What the batch of a sample takes, with the transposes of its layers, which the backward pass makes."""
-    assert graph.x is not None
-    per_edge = 4 if graph.edge_weight is None else 20
-    longest = max(layer.num_edges for layer in sample.layers)
-    turned = (24 * one.num_sources + per_edge * one.num_edges for one in sample.layers if not one.symmetric)
-    return sample.num_nodes * (graph.num_features * graph.x.element_size() + 32) + per_edge * longest + sum(turned)
-
-
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
     """The batch of part ``p``; nothing of it waits any more."""
     assert graph.x is not None
@@ -308,3 +318,39 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
         raise AssertionError(f"part {p} has {at} rows of features for {sample.num_nodes} nodes")
     y = torch.from_numpy(scratch.joined("y", p))
     return Batch(sample.nodes, sample.layers, sample.targets, x=x, y=y)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def fetch(array: np.ndarray, lo: int, hi: int) -> int:
+    """Bring rows ``lo`` to ``hi`` of a contiguous array into memory, if a file is behind it; how many bytes these are.
+
+    Only a hint: rows that were not brought are read when they are used.
+    """
+    width = array.strides[0] if array.ndim else array.itemsize
+    size = (hi - lo) * width
+    advise = _madvise()
+    if advise is not None and size > 0:
+        page = mmap.PAGESIZE
+        begin = (array.ctypes.data + lo * width) // page * page
+        end = array.ctypes.data + hi * width
+        if advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), POPULATE_READ) != 0:
+            advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_WILLNEED)
+    return size
+
+
+def fetch_rows(array: np.ndarray, rows: np.ndarray) -> int:
+    """``fetch`` for some ``rows``, ascending, each run of near ones in one go; how many bytes were asked for."""
+    if len(rows) == 0:
+        return 0
+    apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1
+    runs = zip(np.append(0, apart), np.append(apart, len(rows)), strict=True)
+    return sum(fetch(array, int(rows[a]), int(rows[b - 1]) + 1) for a, b in runs)
+
+
+@cache
+def _madvise() -> Any:
+    if os.name != "posix" or not hasattr(mmap, "MADV_WILLNEED"):
+        return None
+    return getattr(ctypes.CDLL(None), "madvise", None)

@@ -17,16 +17,15 @@ from torch import Tensor, nn
 
 from handful import ranks
 from handful.adjacency import Adjacency
-from handful.batch import Batch, Sample, training_sample
+from handful.batch import Batch, Sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
-from handful.kernels.subgraph import Codes, coded, cut, members, part_csr, row_blocks
-from handful.nn.network import Chunks, map_rows
-from handful.nn.stack import Stack
+from handful.kernels.subgraph import Codes, coded, cut, members, row_blocks
+from handful.nn.backbone import Stack
+from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
-from handful.samplers.induced import part_adjacency
-from handful.shuffle.shards import ShardedGraph, all_rows
-from handful.trim import trim
+from handful.shuffle.epoch import sample_of
+from handful.shuffle.shards import ShardedGraph
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
 """``count``, ``source`` and ``value`` of a part, as ``Cut.of`` gives them."""
@@ -54,48 +53,36 @@ def shard_batches(
     owners = [owner(p) for p in range(deal.parts)]
     parts = [[p for p in range(deal.parts) if owners[p] == rank] for rank in range(ranks.size())]
     own = parts[ranks.rank()]
-    samples = []
-    for p, survivors in zip(own, sent(graph, codes, parts), strict=True):
-        sample = sample_of(graph, codes, p, survivors)
-        samples.append(sample if depth is None else trim(sample, depth))
+    samples = [
+        sample_of(graph, codes, p, next(iter(members(codes, p, p + 1))), survivors, depth)
+        for p, survivors in zip(own, send(graph, codes, parts), strict=True)
+    ]
     batches = iter([*with_rows(graph, samples, max(map(len, parts)))])
     for rank in owners:
         yield next(batches) if rank == ranks.rank() else None
 
 
-def sent(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> list[Survivors]:
+def send(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> list[Survivors]:
     """One pass over this rank's edges; the survivors of its own parts, from all ranks. ``parts`` are those of each."""
     indptr, indices = graph.local
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
     cuts = [cut(graph.begin + lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
     kinds: tuple[Any, ...] = (np.int32, indices.dtype, np.float32)
-    leaving: list[list[list[np.ndarray]]] = [[[], [], []] for _ in parts]
-    lengths = []
-    for to, theirs in enumerate(parts):
-        told = np.zeros((len(theirs), 3), np.int64)
-        for j, p in enumerate(theirs):
-            for i, array in enumerate(subgraph.joined([piece.of(p) for piece in cuts], indices, values)):
-                leaving[to][i].append(array.astype(kinds[i], copy=False))
-                told[j, i] = len(array)
-        lengths.append(torch.from_numpy(told))
+    leaving, lengths = [], []
+    for theirs in parts:
+        kept = [subgraph.joined([piece.of(p) for piece in cuts], indices, values) for p in theirs]
+        lengths.append(torch.tensor([[len(array) for array in one] for one in kept], dtype=torch.int64).view(-1, 3))
+        arrays = ([np.empty(0, kind), *(one[i] for one in kept)] for i, kind in enumerate(kinds))
+        leaving.append([np.concatenate(some, dtype=some[0].dtype) for some in arrays])
     del cuts
-    found = [lengths.numpy() for lengths in ranks.exchanged(lengths)]
+    found = [lengths.numpy() for lengths in ranks.exchange(lengths)]
     arrived = []
-    for i, kind in enumerate(kinds):
-        out = [torch.from_numpy(np.concatenate([np.empty(0, kind), *leaving[to][i]])) for to in range(len(parts))]
-        got = [one.numpy() for one in ranks.exchanged(out)]
+    for i in range(len(kinds)):
+        got = [one.numpy() for one in ranks.exchange([torch.from_numpy(out[i]) for out in leaving])]
         # What each rank sent, cut into parts; then part by part what all sent, in their order.
         pieces = [np.split(one, np.cumsum(told[:, i])[:-1]) for one, told in zip(got, found, strict=True)]
         arrived.append([np.concatenate(of_part) for of_part in zip(*pieces, strict=True)])
     return list(zip(*arrived, strict=True))[: len(parts[ranks.rank()])]
-
-
-def sample_of(graph: ShardedGraph, codes: Codes, p: int, survivors: Survivors) -> Sample:
-    """Part ``p`` as a sample: the same as the sampler makes of the whole graph."""
-    (own,) = members(codes, p, p + 1)
-    nodes, *edges = part_csr(codes, p, own, *survivors)
-    adjacency = part_adjacency(graph, *map(torch.from_numpy, edges))
-    return training_sample(graph, torch.from_numpy(nodes), (adjacency,), own=len(own))
 
 
 def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> Iterator[Batch]:
@@ -105,19 +92,19 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
     none = torch.empty(0, dtype=torch.int64)
     for k in range(rounds):
         sample = samples[k] if k < len(samples) else None
-        x = fetched(graph.x, graph.cuts, none if sample is None else sample.nodes)
+        x = fetch(graph.x, graph.cuts, none if sample is None else sample.nodes)
         if sample is not None:
             y = graph.y[sample.nodes[sample.targets]]
             yield Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y)
 
 
-def fetched(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
+def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
     """The rows of ``nodes``, int64 ids, where rank r has those from ``cuts[r]`` to ``cuts[r + 1]``; all ranks ask."""
     places = torch.bucketize(nodes, torch.tensor(cuts[1:-1]), right=True)
     order = torch.argsort(places, stable=True)
     count = torch.bincount(places, minlength=len(cuts) - 1).tolist()
     asked = [one - begin for one, begin in zip(torch.split(nodes[order], count), cuts[:-1], strict=True)]
-    answers = ranks.exchanged([rows[wanted] for wanted in ranks.exchanged(asked)])
+    answers = ranks.exchange([rows[wanted] for wanted in ranks.exchange(asked)])
     out = rows.new_empty(len(nodes), *rows.shape[1:])
     out[order] = torch.cat(answers)
     return out
@@ -144,27 +131,25 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     check_model(model)
     assert isinstance(model, Stack)
     assert graph.x is not None
-    degree = own_rows(graph, 0, len(graph.x), graph.num_nodes).loop
-    weight = graph.indptr.diff().float() if graph.edge_weight is None else _row_sums(graph)
-    degree = degree + weight
+    degree = own_rows(graph, 0, len(graph.x)).own_degree_with_loops
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
-    h = map_rows(model.embed, graph.x, chunks)
+    h = chunks.map_rows(model.embed, graph.x)
     for i in range(model.depth):
         out: list[Tensor] = []
         for k in range(rounds):
             lo, hi = (min(end * chunks.rows, len(h)) for end in (k, k + 1))
             nodes, adjacency = around(graph, lo, hi)
-            below, degrees = fetched(h, graph.cuts, nodes), fetched(degree, graph.cuts, nodes)
+            below, degrees = fetch(h, graph.cuts, nodes), fetch(degree, graph.cuts, nodes)
             if hi > lo:
                 out.append(model.layer(i, adjacency(degrees), below))
         h = torch.cat(out)
-    return map_rows(model.head, h, chunks)
+    return chunks.map_rows(model.head, h)
 
 
 def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Tensor], Adjacency]]:
     """The rank's rows ``lo`` to ``hi`` and their sources, rows first; and their edges, once all degrees are known."""
     first, last = graph.begin + lo, graph.begin + hi
-    rows = own_rows(graph, lo, hi, graph.num_nodes)
+    rows = own_rows(graph, lo, hi)
     sources = rows.indices.numpy()
     inside = (sources >= first) & (sources < last)
     others = np.unique(sources[~inside])
@@ -180,29 +165,9 @@ def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Ten
     return nodes, adjacency
 
 
-def own_rows(graph: ShardedGraph, lo: int, hi: int, sources: int) -> Adjacency:
+def own_rows(graph: ShardedGraph, lo: int, hi: int) -> Adjacency:
     """The rank's rows ``lo`` to ``hi`` over all nodes."""
     begin, end = int(graph.indptr[lo]), int(graph.indptr[hi])
     weight = None if graph.edge_weight is None else graph.edge_weight[begin:end]
     edges = graph.indptr[lo : hi + 1] - begin, graph.indices[begin:end]
-    return Adjacency(*edges, sources, weight, has_loops=graph.has_loops, offset=graph.begin + lo)
-
-
-def _row_sums(graph: ShardedGraph) -> Tensor:
-    """The weights of every row added up, in the order and type in which ``Adjacency`` adds them."""
-    assert graph.edge_weight is not None
-    row = torch.repeat_interleave(torch.arange(len(graph.indptr) - 1), graph.indptr.diff())
-    return torch.zeros(len(graph.indptr) - 1).index_add(0, row, graph.edge_weight)
-
-
-def outputs_of_all(graph: ShardedGraph, outputs: Tensor) -> Tensor:
-    """``(judged, outputs)``: what all ranks found for the validation and test nodes, ascending.
-
-    Args:
-        graph: of which this rank has its shard.
-        outputs: what this rank found for its own nodes.
-    """
-    assert graph.val_mask is not None
-    assert graph.test_mask is not None
-    own = slice(graph.begin, graph.begin + len(outputs))
-    return all_rows(outputs[graph.val_mask[own] | graph.test_mask[own]])
+    return Adjacency(*edges, graph.num_nodes, weight, has_loops=graph.has_loops, offset=graph.begin + lo)

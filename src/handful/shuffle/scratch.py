@@ -1,4 +1,5 @@
-"""``Scratch``: arrays that wait for the turn of their part, in memory while they may, else in files without a name."""
+"""``Scratch``: arrays that wait for the turn of their part, in memory while they may, else in files without a name; and
+``Budget``: room for what comes next, made by sending what waits in memory to files."""
 
 from __future__ import annotations
 
@@ -13,7 +14,12 @@ from typing import IO, NamedTuple, Self
 
 import numpy as np
 
+from handful.budget import anonymous, in_words
 from handful.errors import HandfulError
+from handful.kernels.memory import release
+
+SLACK = 16
+"""One part in so many of a budget is left for what is not counted: the allocator's gaps, small tensors, Python."""
 
 
 class Written(NamedTuple):
@@ -147,19 +153,78 @@ class Scratch:
         return Written(offset, piece.shape, piece.dtype)
 
     def _read(self, name: str, piece: Written) -> np.ndarray:
-        out = np.empty(piece.shape, piece.dtype)
-        file = self._files[name]
+        file, count = self._files[name], math.prod(piece.shape)
         file.seek(piece.offset)
-        left = out.data.cast("B") if out.size else memoryview(b"")
-        while left:
-            got = file.readinto(left)  # type: ignore[attr-defined]
-            if not got:
-                raise HandfulError(f"a scratch file in {self.folder} was cut short: run it again")
-            left = left[got:]
-        return out
+        out = np.fromfile(file, piece.dtype, count)
+        if len(out) < count:
+            raise HandfulError(f"a scratch file in {self.folder} was cut short: run it again")
+        return out.reshape(piece.shape)
 
     def _done(self, name: str) -> None:
         """One piece less waits in the file of ``name``; an empty file is given back."""
         self._waiting[name] -= 1
         if self._waiting[name] == 0:
             self._files.pop(name).close()
+
+
+class Budget:
+    """So many bytes of anonymous memory for the whole process: libraries, model and activations included.
+
+    What is held is asked of the system again and again, so that nothing is left out of the account.
+
+    Args:
+        memory: the bytes.
+        parts: m, for the words of the error.
+    """
+
+    def __init__(self, memory: int, parts: int) -> None:
+        self.memory, self.parts = memory, parts
+
+    def free(self) -> int:
+        """How much more may be taken."""
+        return self.memory - self.memory // SLACK - anonymous()
+
+    def make_room(self, needed: int, scratch: Scratch, what: str) -> None:
+        """Move what waits in memory to files until ``needed`` more bytes fit into the budget.
+
+        Raises:
+            HandfulError: they do not fit even so.
+        """
+        if needed <= self.free():
+            return
+        release()
+        while needed > (free := self.free()):
+            if scratch.held == 0:
+                raise self.too_small(needed, free, what)
+            scratch.spill(needed - free)  # of which the allocator may keep some, in the gaps between other arrays
+            release()
+
+    def holds(self, needed: int, scratch: Scratch) -> bool:
+        """Whether ``needed`` more bytes fit when all that waits in memory has gone to files."""
+        release()
+        return needed <= self.free() + scratch.held
+
+    def require(self, needed: int, scratch: Scratch, what: str) -> None:
+        """Refuse what the budget does not hold.
+
+        Raises:
+            HandfulError: it does not.
+        """
+        if not self.holds(needed, scratch):
+            raise self.too_small(needed, self.free() + scratch.held, what)
+
+    def too_small(self, needed: int, free: int, what: str) -> HandfulError:
+        """The error that says what would do; what a part needs falls about as its nodes do."""
+        held = self.memory - self.memory // SLACK - free
+        enough = (held + needed) * SLACK / (SLACK - 1)
+        parts = f"at least {math.ceil(self.parts * needed / free)} parts, or " if free > 0 else ""
+        return HandfulError(
+            f"{what} of {self.parts} takes {in_words(needed)} beside the {in_words(held)} that this process holds, and "
+            f"memory is {in_words(self.memory)}: use {parts}memory {_rounded_up(enough)}"
+        )
+
+
+def _rounded_up(count: float) -> str:
+    """A size for people that is not below ``count``."""
+    unit = 2**30 if count >= 2**30 else 2**20
+    return in_words(math.ceil(count * 10 / unit) * unit / 10)

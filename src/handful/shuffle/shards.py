@@ -25,19 +25,7 @@ from handful import ranks
 from handful.errors import DatasetError, GraphError, RankError
 from handful.graph import MASKS, Graph
 from handful.kernels import csr
-from handful.storage import (
-    FIELDS,
-    HEADER,
-    Folder,
-    _map,
-    _plain,
-    _read_stamp,
-    _refuse_odd,
-    _sibling,
-    _stamp,
-    _verify,
-    _write_stamp,
-)
+from handful.storage import FIELDS, HEADER, Folder, is_saved, open_arrays, read_fields, read_header, sibling
 
 FORMAT, VERSION = "handful-shard", 1
 ROWS = ("x", "y", *MASKS)
@@ -123,7 +111,7 @@ class ShardedGraph(Graph):
 
 def all_rows(own: Tensor) -> Tensor:
     """The rows of all ranks, in order."""
-    return torch.cat(ranks.exchanged([own] * ranks.size()))
+    return torch.cat(ranks.exchange([own] * ranks.size()))
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -165,7 +153,7 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
     if path.exists():
         raise DatasetError(f"{path} exists: choose another place for the shards")
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = _sibling(path)
+    aside = sibling(path)
     said = {
         "format": FORMAT,
         "version": VERSION,
@@ -180,11 +168,8 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
             folder = Folder(aside / f"shard-{k}")
             folder.path.mkdir(parents=True)
             for name, values in _rows(graph, lo, hi).items():
-                array, dtype = _plain(values)
-                with folder.array(name, dtype, array.dtype, array.shape[1:]) as out:
-                    out.append(array)
-            header = json.dumps({**said, "shard": k, "arrays": folder.arrays}, ensure_ascii=False, indent=1)
-            (folder.path / HEADER).write_text(header, encoding="utf-8")
+                folder.write(name, values)
+            folder.write_header({**said, "shard": k})
         aside.rename(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -232,19 +217,16 @@ def open_shards(path: str | Path) -> ShardedGraph:
     path = Path(path)
     with ranks.agreed():
         header = _header(path)
-        own = _checked(path, header, _opened(path / f"shard-{ranks.rank()}", header))
+        own = _open_rows(path / f"shard-{ranks.rank()}", header)
     said = [header["cuts"], header["identity"]]
-    for other, theirs in enumerate(ranks.gathered(said)):
+    for other, theirs in enumerate(ranks.gather(said)):
         if theirs != json.loads(json.dumps(said)):
             raise RankError(
                 f"{path} of rank {ranks.rank()} and of rank {other} are of different graphs: shard one anew"
             )
-    fields: dict[str, Any] = {name: header.get(name) for name in FIELDS}
-    if fields["class_names"] is not None:
-        fields["class_names"] = tuple(fields["class_names"])
     everyones = {name: all_rows(own[name]) for name in ("y", *MASKS)}
     return ShardedGraph(
-        **{**own, **everyones, **fields},
+        **{**own, **everyones, **read_fields(header)},
         checked=True,
         cuts=tuple(header["cuts"]),
         edges_in_all=header["edges"],
@@ -255,70 +237,56 @@ def open_shards(path: str | Path) -> ShardedGraph:
 
 def _header(path: Path) -> dict[str, Any]:
     """The header of this rank's shard."""
-    file = path / f"shard-{ranks.rank()}" / HEADER
-    count = ranks.size()
-    if not file.is_file():
+    folder, count = path / f"shard-{ranks.rank()}", ranks.size()
+    if not is_saved(folder):
         there = len(list(path.glob(f"shard-*/{HEADER}")))
-        raise DatasetError(f"{file.parent} is missing: {path} has {there} shards here, and there are {count} ranks")
-    _refuse_odd(file)
-    try:
-        header = json.loads(file.read_text(encoding="utf-8"))
-        if header["format"] != FORMAT or header["version"] != VERSION:
-            raise KeyError("format")
-        kinds = {"cuts": list, "edges": int, "loops": bool, "identity": dict, "arrays": dict, "shard": int}
-        if any(type(header[name]) is not kind for name, kind in kinds.items()):
-            raise KeyError("type")
-        entry = {"dtype": str, "shape": list, "bytes": int, "crc32": str}
-        if any(type(one[key]) is not kind for one in header["arrays"].values() for key, kind in entry.items()):
-            raise KeyError("arrays")
-        if set(ARRAYS) - set(header["arrays"]) - {"edge_weight"} or set(header["arrays"]) - set(ARRAYS):
-            raise KeyError("arrays")
-        cuts = header["cuts"]
-        rising = all(type(cut) is int for cut in cuts) and all(a < b for a, b in pairwise(cuts))
-        if len(cuts) < 2 or cuts[0] != 0 or not rising:
-            raise KeyError("cuts")
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RecursionError):
-        raise DatasetError(f"{file} is not the header of a shard of this version: shard the graph anew") from None
+        raise DatasetError(f"{folder} is missing: {path} has {there} shards here, and there are {count} ranks")
+    header = read_header(folder, FORMAT, (VERSION,))
+    kinds = {"cuts": list, "edges": int, "loops": bool, "identity": dict, "shard": int}
+    fits = all(type(header.get(name)) is kind for name, kind in kinds.items())
+    fits = fits and set(ARRAYS) - {"edge_weight"} <= set(header["arrays"]) <= set(ARRAYS)
+    cuts = header["cuts"] if fits else []
+    if not all(type(cut) is int for cut in cuts) or len(cuts) < 2 or cuts[0] != 0 or cuts != sorted(set(cuts)):
+        raise DatasetError(f"{folder / HEADER} is not the header of a shard: shard the graph anew")
     if len(cuts) - 1 != count:
         how = f"start {len(cuts) - 1} (--processes or torchrun), or shard the graph anew"
         raise DatasetError(f"{path} has {len(cuts) - 1} shards, and there {_are(count)}: {how}")
     if header["shard"] != ranks.rank():
-        raise DatasetError(f"{file.parent} holds shard {header['shard']}: give every rank its own")
-    return header  # type: ignore[no-any-return]
+        raise DatasetError(f"{folder} holds shard {header['shard']}: give every rank its own")
+    return header
 
 
 def _are(count: int) -> str:
     return "is 1 rank" if count == 1 else f"are {count} ranks"
 
 
-def _opened(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
-    """The arrays of a shard, memory-mapped; verified unless this user has verified the same files before."""
-    for name in header["arrays"]:
-        _refuse_odd(folder / f"{name}.npy")
-    stamp = _stamp(folder, header)
-    if stamp is None or stamp != _read_stamp(folder):
-        for name, entry in header["arrays"].items():
-            _verify(folder / f"{name}.npy", entry)
-        _write_stamp(folder, stamp)
-    opened = {name: _map(folder / f"{name}.npy", entry) for name, entry in header["arrays"].items()}
-    return {name: torch.as_tensor(array) for name, array in opened.items()}
-
-
-def _checked(path: Path, header: dict[str, Any], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Refuse arrays that do not fit together: kernels see no index that is not checked."""
-    cuts, k = header["cuts"], header["shard"]
-    rows, indptr, indices = cuts[k + 1] - cuts[k], own["indptr"], own["indices"]
-    fits = len(indptr) == rows + 1 and indptr.dtype == torch.int64 and indices.ndim == 1
-    fits = fits and indices.dtype in (torch.int32, torch.int64) and all(len(own[name]) == rows for name in ROWS)
-    fits = fits and all(own[name].dtype == torch.bool for name in MASKS)
-    fits = fits and ("edge_weight" not in own or own["edge_weight"].shape == indices.shape)
-    if fits:
-        ends, sources = indptr.numpy(), indices.numpy()
-        fits = ends[0] == 0 and ends[-1] == len(sources) and csr.first_bad_row(ends) < 0
-        fits = fits and csr.first_outside(sources, cuts[-1]) < 0
-    classes, y = header.get("num_classes"), own["y"]
-    if fits and not y.is_floating_point():
-        fits = y.dtype == torch.int64 and csr.first_outside(y.numpy() + 1, int(classes or 0) + 1) < 0
+def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
+    """The arrays of a shard, memory-mapped. Those that do not fit together are refused: kernels check no index."""
+    arrays, confirm = open_arrays(folder, header["arrays"])
+    own = {name: torch.as_tensor(array) for name, array in arrays.items()}
+    cuts, k, indptr, indices, y = header["cuts"], header["shard"], own["indptr"], own["indices"], own["y"]
+    rows = cuts[k + 1] - cuts[k]
+    fits = (
+        len(indptr) == rows + 1
+        and indptr.dtype == torch.int64
+        and indices.ndim == 1
+        and indices.dtype in (torch.int32, torch.int64)
+        and all(len(own[name]) == rows for name in ROWS)
+        and all(own[name].dtype == torch.bool for name in MASKS)
+        and ("edge_weight" not in own or own["edge_weight"].shape == indices.shape)
+        and indptr[0] == 0
+        and indptr[-1] == len(indices)
+        and csr.first_bad_row(indptr.numpy()) < 0
+        and csr.first_outside(indices.numpy(), cuts[-1]) < 0
+        and (y.is_floating_point() or _are_classes(y, int(header.get("num_classes") or 0)))
+    )
     if not fits:
-        raise DatasetError(f"{path / f'shard-{k}'} is not a valid shard: shard the graph anew")
+        raise DatasetError(f"{folder} is not a valid shard: shard the graph anew")
+    if confirm is not None:
+        confirm()
     return own
+
+
+def _are_classes(y: Tensor, classes: int) -> bool:
+    """Whether every label is a class, or -1 where it is unknown."""
+    return y.dtype == torch.int64 and csr.first_outside(y.numpy() + 1, classes + 1) < 0

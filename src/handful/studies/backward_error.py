@@ -8,7 +8,7 @@ from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers import RandomNodes
-from handful.studies.request import Request
+from handful.studies.budget import Request
 from handful.theory.backward_error import STEPS, backward_error, smooth_losses
 from handful.vocabulary import FLOWS
 
@@ -29,7 +29,10 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def run(request: Request) -> Finding:
-    """The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models."""
+    """Which coefficient holds: an epoch of SGD against the flow of the modified loss, as the step size shrinks.
+
+    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models.
+    """
     seed = request.seeds[0]
     graph = noisy_graph(NODES[request.budget], seed)
     batches = list(RandomNodes(PARTS).epoch(graph, seed, 0))
@@ -53,8 +56,7 @@ def run(request: Request) -> Finding:
     return Finding(
         "backward-error",
         title,
-        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {found.slopes[holds]:.1f}. From the others it parts "
-        "at second order. α is the size of one step, not of an epoch.",
+        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {found.slopes[holds]:.1f}.",
         [Table(title, ["flow of", "p", *(f"α = {found.steps[i]:.2g}" for i in shown)], rows)],
         [Chart("backward-error", "Mean SGD against three gradient flows", [view])],
         {"slopes": found.slopes, "steps": list(found.steps), "errors": found.errors, "parts": PARTS},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
+from handful.finding import Axis, Chart, Finding, Series, View
 from handful.samplers import make_sampler
-from handful.studies.request import Request
+from handful.studies.budget import Request
+from handful.studies.grid import text_table
 from handful.theory.bias import bias_bound, bias_split
 from handful.vocabulary import PARTS, title
 
@@ -19,39 +19,19 @@ SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average no
 
 
 def run(request: Request) -> Finding:
-    """GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian)."""
+    """Both sides of the bias bound for m = 1…16, and the bias of every sampler split into its two terms.
+
+    GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian).
+    """
     seed, epochs, hidden = request.seeds[0], EPOCHS[request.budget], HIDDEN[request.budget]
-    what = Experiment(
-        request.graph or "debian",
-        split=request.split,
-        root=request.root,
-        hidden=hidden,
-        layers=3,
-        norm="ln",
-        residual=False,
-        device=request.device,
-    )
+    what = request.experiment(hidden=hidden, layers=3, norm="ln", residual=False)
     graph = what.load(seed).to(request.device)
     model = what.make_model(graph, seed).to(request.device)
-    total = len(VALUES) + len(SAMPLERS)
-    bounds = []
-    for i, m in enumerate(VALUES):
-        request.report(i, total, f"m = {m}")
-        bounds += bias_bound(model, graph, [m], epochs, seed)
-    splits = {}
-    for i, name in enumerate(SAMPLERS):
-        request.report(len(VALUES) + i, total, name)
-        splits[name] = asdict(bias_split(model, graph, make_sampler(name), 5 * epochs, seed))
-    request.report(total, total, "done")
-    rows = [
-        [
-            Cell(str(b.m)),
-            Cell(f"{b.bias:.2g} ± {b.bias_ci95:.1g}"),
-            Cell(f"{b.average_bound:.3g}"),
-            Cell(f"{b.bound:.3g}"),
-        ]
-        for b in bounds
-    ]
+    bounds = [b for m in request.each(VALUES, "m = {}".format) for b in bias_bound(model, graph, [m], epochs, seed)]
+    splits = {
+        name: asdict(bias_split(model, graph, make_sampler(name), 5 * epochs, seed)) for name in request.each(SAMPLERS)
+    }
+    rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]
     terms = "; ".join(
         f"{title(name)} {s['node_subsampling']['mean']:+.2g} ± {s['node_subsampling']['ci95']:.1g} and "
         f"{s['edge_removal']['mean']:+.2g} ± {s['edge_removal']['ci95']:.1g}"
@@ -69,7 +49,7 @@ def run(request: Request) -> Finding:
         "bias-bound",
         heading,
         f"Bias by node subsampling (I) and by edge removal (II): {terms}.",
-        [Table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows)],
+        [text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows)],
         [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
         {
             "graph": graph.name,

@@ -1,4 +1,4 @@
-"""How much a study trains under each budget, and the experiments that come of it.
+"""What a study is asked for, how much it trains under each budget, and the experiments that come of it.
 
 ``paper`` is what the paper's tables say. ``laptop`` and ``smoke`` take any graph: a small model, few epochs, and one
 learning rate and dropout for all. They keep what a study compares, and make no claim on the accuracies of the paper.
@@ -6,17 +6,97 @@ learning rate and dropout for all. They keep what a study compares, and make no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
+from handful.errors import HandfulError, unknown
 from handful.experiment import Experiment
 from handful.samplers import make_sampler
 from handful.studies import presets
 from handful.studies.executors import make_executor
 from handful.studies.jobs import Outcome, run_jobs
-from handful.studies.request import Request
 from handful.studies.tuning import search
+from handful.vocabulary import PAPER_SEEDS
+
+T = TypeVar("T")
+BUDGETS = {"smoke": PAPER_SEEDS[:1], "laptop": PAPER_SEEDS[:3], "paper": PAPER_SEEDS}
+"""How much a study may compute, and the seeds that this takes where nobody names others."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a study is asked for.
+
+    Args:
+        graph: a name or path; ``None`` for the study's own.
+        split, root: as for ``handful.load``.
+        budget: how much it may compute: ``smoke``, ``laptop`` or ``paper``.
+        seeds: the budget's, if there are none.
+        device: where to compute.
+        out: the folder below which runs are kept; what is done there is not done again.
+        jobs: how many runs at a time, else one here, and as many as there is room for on a cluster.
+        executor: where they run: ``local``, or ``ray`` for a cluster.
+        tune_each: how many trials of learning rate, dropout and weight decay every configuration gets of its own,
+            before it is trained; 0 for none. For the studies that compare configurations of one sampler.
+        report: called with how much is done, of how much, and what it is.
+
+    ``seeds_given`` tells whether somebody named the seeds.
+
+    >>> Request(budget="smoke").seeds
+    (42,)
+    """
+
+    graph: str | None = None
+    split: str | None = None
+    root: str | None = None
+    budget: str = "laptop"
+    seeds: tuple[int, ...] = ()
+    device: str = "cpu"
+    out: Path = Path("runs")
+    jobs: int | None = None
+    executor: str = "local"
+    tune_each: int = 0
+    report: Callable[[int, int, str], None] = lambda done, total, word: None
+    seeds_given: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if self.budget not in BUDGETS:
+            raise HandfulError(unknown("budget", self.budget, BUDGETS))
+        object.__setattr__(self, "seeds_given", bool(self.seeds))
+        if not self.seeds:
+            object.__setattr__(self, "seeds", BUDGETS[self.budget])
+
+    def graph_or(self, paper: str) -> str:
+        """The graph that was asked for, else debian, or ``paper`` under that budget."""
+        return self.graph or (paper if self.budget == "paper" else "debian")
+
+    def experiment(self, **fields: Any) -> Experiment:
+        """An experiment on the graph that was asked for, else debian."""
+        here: dict[str, Any] = {"split": self.split, "root": self.root, "device": self.device, "seeds": self.seeds}
+        return Experiment(self.graph or "debian", **here, **fields)
+
+    def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
+        """Go through ``items``, and report which one is next."""
+        for done, item in enumerate(items):
+            self.report(done, len(items), word(item))
+            yield item
+        self.report(len(items), len(items), "done")
+
+
+def study_folder(name: str, graph: str | None, budget: str) -> Path:
+    """Where a study keeps its runs if not told: the same for the same question, so that asking again goes on.
+
+    >>> study_folder("parts", "data/my graph.npz", "auto").name
+    'study-parts-my-graph.npz-auto'
+    """
+    words = [name, *([Path(graph).name] if graph else []), budget]
+    return Path("runs") / ("study-" + re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)))
+
+
+# -- experiments -------------------------------------------------------------------------------------------------------
 
 EVALUATIONS = {"smoke": 20, "laptop": 20, "paper": 200}
 """How often a run is evaluated; the paper does not tell."""
@@ -41,7 +121,7 @@ SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
-    """The scale for this budget, which is not ``paper``."""
+    """The scale for this budget."""
     return SMOKE if request.budget == "smoke" else laptop
 
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from handful.datasets import sources
 from handful.errors import SamplerError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, View, best_two, mean_of, points
+from handful.finding import Axis, Chart, Finding, View, mean_of, points
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
-from handful.studies.beside import paper_number
+from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.executors import Executor, Local
+from handful.studies.grid import EPOCH_SECONDS, RAM, SECONDS, TEST, Entry, Grid, Measure, gib, paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
-from handful.studies.trained import graph_and_metric, setting, trained_finding
-from handful.studies.verdict import few_seeds, verdict
-from handful.training.metrics import METRICS, Metric
-from handful.vocabulary import METHODS, hues, title
+from handful.vocabulary import METHODS, hues, title, words
 
-SAMPLERS = tuple(METHODS)
-OURS = ("rns", "rns-hubs")
+SCALE = Scale(hidden=128, layers=3, epochs=40)
+GPU = Measure("peak_gpu_bytes", "GPU (GiB)", gib)
+PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS = 8
 """Batches per epoch for samplers that go by targets."""
 
@@ -84,134 +86,83 @@ def compare_samplers(
 ) -> Finding:
     """Train ``experiment`` with every sampler, each in its own process below ``out``."""
     jobs = {sampler.method: experiment.with_(sampler=sampler) for sampler in samplers}
-    return comparison("compare", jobs, run_jobs(jobs, out, executor, progress))
+    outcomes = run_jobs(jobs, out, executor, progress)
+    return comparison("compare", Grid(entries_of(jobs), {outcome.name: outcome for outcome in outcomes}))
 
 
-def comparison(name: str, jobs: Mapping[str, Experiment], outcomes: Sequence[Outcome]) -> Finding:
+def samplers(request: Request) -> Finding:
+    """The main table: full-graph training against every sampler, accuracy, time and memory.
+
+    Each has the paper's model and hyperparameters for it, or all have the same small ones.
+    """
+    graph = request.graph_or("ogbn-arxiv")
+    jobs = {sampler: benchmark(request, graph, sampler, SCALE) for sampler in METHODS}
+    return comparison("samplers", Grid.train(request, entries_of(jobs)))
+
+
+def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
+    """Jobs by their methods, with the paper's numbers for those of its graphs that are judged by their own metric."""
+    found = {}
+    for method, job in jobs.items():
+        named = sources().get(job.graph)
+        own = named is not None and job.settings.metric in (None, named.metric)
+        paper = paper_number("tab:main-results", job.graph, method) if own else None
+        found[method] = Entry(job, method, paper=paper, facts={"sampler": method})
+    return found
+
+
+def comparison(name: str, grid: Grid) -> Finding:
     """The table and charts of jobs that differ in their sampler."""
-    payload = table_json(outcomes)
-    head, rows = table_cells(payload)
-    seeds = len(next(iter(jobs.values())).seeds)
-    papers = [row["paper"] for row in payload["rows"]]
-    if any(papers):
-        metric = METRICS[payload["metric"]]
-        head = [*head, metric.label("Paper")]
-        rows = [[*cells, Cell(metric.text(p["test"]) if p else "")] for cells, p in zip(rows, papers, strict=True)]
-    return trained_finding(
-        name,
-        outcomes,
-        title=f"{payload['graph']} · {len(jobs)} way{'s' * (len(jobs) > 1)} to train · {setting(jobs)}",
-        words=" ".join(filter(None, (verdict(payload, seeds), in_words(payload), few_seeds(seeds)))),
-        head=head,
-        rows=rows,
-        payload=payload,
-        charts=[cost_chart(payload)],
-    )
+    heading = f"{grid.graph} · {len(grid.entries)} way{'s' * (len(grid.entries) > 1)} to train · {grid.setting}"
+    measures = [TEST, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
+    measures += [measure for measure in (GPU, PREPARED) if any(any(o.seeds(measure.key)) for o in grid.done)]
+    table = grid.listed(heading, "Method", measures)
+    found = grid.finding(name, conclude(grid.done), [table], [cost_chart(grid)], records="rows")
+    return replace(found, facts={**found.facts, "clock": "starts when all kernels are compiled"})
 
 
-def table_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The table as plain values; a sampler that failed has a row with its ``error`` and no numbers."""
-    graph, metric = graph_and_metric(outcomes)
-    named = sources().get(outcomes[0].experiment.graph)
-    rows: list[dict[str, Any]] = []
-    for outcome in outcomes:
-        row: dict[str, Any] = {"sampler": outcome.experiment.sampler.method}
-        if outcome.summary is None:
-            row["error"] = outcome.error or "it did not finish"
-        else:
-            row["options"] = outcome.summary["sampler"]
-            row |= {
-                key: outcome.summary[key] for key in ("test", "val", "seconds", "epoch_seconds", "peak_memory_bytes")
-            }
-            row["prepare_seconds"] = outcome.summary.get("prepare_seconds", {"mean": 0.0})
-            row["dir"] = str(outcome.folder)
-        # The paper's numbers are of the data set's own metric: beside another they would mislead.
-        own = named is not None and named.metric == metric
-        row["paper"] = paper_number("tab:main-results", outcome.experiment.graph, row["sampler"]) if own else None
-        rows.append(row)
-    return {"graph": graph, "metric": metric, "rows": rows}
-
-
-def table_cells(result: dict[str, Any]) -> tuple[list[str], list[list[Cell]]]:
-    """The table for people, best and second best marked as in the paper."""
-    gpu = any(row.get("peak_memory_bytes", {}).get("gpu") for row in result["rows"])
-    metric = METRICS[result["metric"]]
-    head = ["Method", metric.label("Test"), "Seconds", "Seconds per epoch", "RAM (GiB)"]
-    if gpu:
-        head.append("GPU (GiB)")
-    prepared = any(row.get("prepare_seconds", {"mean": 0})["mean"] for row in result["rows"])
-    if prepared:
-        head.append("Prepared (s)")
-    good = [row for row in result["rows"] if "error" not in row]
-    tests = best_two([row["test"]["mean"] for row in good], metric.higher_is_better)
-    times = best_two([row["seconds"]["mean"] for row in good], highest=False)
-    rows: list[list[Cell]] = []
-    for row in result["rows"]:
-        method = Cell(title(row["sampler"]))
-        if "error" in row:
-            rows.append([method, Cell(f"failed: {row['error']}"), *[Cell("")] * (len(head) - 2)])
-            continue
-        at = good.index(row)
-        memory = row["peak_memory_bytes"]
-        cells = [
-            method,
-            Cell(metric.text(row["test"]), tests[at]),
-            Cell(f"{row['seconds']['mean']:.1f}", times[at]),
-        ]
-        cells += [Cell(f"{row['epoch_seconds']['mean']:.2f}"), Cell(f"{memory['ram'] / 2**30:.2f}")]
-        if gpu:
-            cells.append(Cell(f"{(memory['gpu'] or 0) / 2**30:.2f}"))
-        if prepared:
-            cells.append(Cell(f"{row.get('prepare_seconds', {'mean': 0})['mean']:.1f}"))
-        rows.append(cells)
-    return head, rows
-
-
-def cost_chart(result: dict[str, Any]) -> Chart:
+def cost_chart(grid: Grid) -> Chart:
     """The test metric of every sampler against its time, and against its memory."""
-    rows = [row for row in result["rows"] if "error" not in row]
-    memory = "gpu" if any(row["peak_memory_bytes"]["gpu"] for row in rows) else "ram"
-    costs: dict[str, tuple[Axis, Callable[[dict[str, Any]], float]]] = {
-        "time": (Axis("seconds of training", log=True), lambda row: row["seconds"]["mean"]),
-        "memory": (
-            Axis(f"peak {memory.upper()} (GiB)"),
-            lambda row: (row["peak_memory_bytes"][memory] or 0) / 2**30,
-        ),
-    }
-    colors = hues([row["sampler"] for row in rows])
-    metric = METRICS[result["metric"]]
-    y = Axis(metric.label("test"))
+    costs = {"time": ("seconds", 1, Axis("seconds of training", log=True))}
+    costs["memory"] = ("memory", 2**30, Axis("peak memory (GiB)"))
+    colors = hues([outcome.name for outcome in grid.done])
     views = []
-    for name, (x, cost) in costs.items():
+    for name, (measure, unit, x) in costs.items():
         series = [
-            points(title(row["sampler"]), [cost(row)], [row["test"]], hue, scale=metric.scale)
-            for row, hue in zip(rows, colors, strict=True)
+            points(title(o.name), [np.mean(o.seeds(measure)) / unit], [o.estimate("test")], hue, grid.metric.scale)
+            for o, hue in zip(grid.done, colors, strict=True)
         ]
-        views.append(View(name, "dot", x, y, series))
-    return Chart("costs", f"{result['graph']}: what accuracy costs", views)
+        views.append(View(name, "dot", x, Axis(grid.metric.label("test")), series))
+    return Chart("costs", f"{grid.graph}: what accuracy costs", views)
 
 
-def in_words(result: dict[str, Any]) -> str:
-    """How far RNS, and RNS with hubs, are from full-graph training and from the best of the others; nothing without
-    RNS and another."""
-    tests = {row["sampler"]: mean for row in result["rows"] if (mean := mean_of(row.get("test"))) is not None}
-    metric = METRICS[result["metric"]]
-    others = {name: test for name, test in tests.items() if name not in ("full", *OURS)}
-    said = []
-    for ours in OURS:
-        if ours not in tests:
-            continue
-        told = [f"{_apart(tests[ours], tests['full'], metric)} full-graph training"] if "full" in tests else []
-        if ours == "rns-hubs" and "rns" in tests:
-            told.append(f"{_apart(tests[ours], tests['rns'], metric)} RNS without them")
-        if others:
-            rival = (max if metric.higher_is_better else min)(others, key=lambda name: others[name])
-            told.append(f"{_apart(tests[ours], others[rival], metric)} {title(rival)}, the best of the others")
-        if told:
-            *others_told, last = told
-            said.append(f"{title(ours)} is {', '.join(others_told)}{' and ' if others_told else ''}{last}.")
-    return " ".join(said)
+def conclude(outcomes: Sequence[Outcome]) -> str:
+    """Which method to use: the best, or the fastest of those that the seeds do not tell from it.
+
+    Methods whose 95% intervals overlap are not told apart. Fewer than three seeds give no interval to go by.
+    """
+    known = [outcome for outcome in outcomes if mean_of(outcome.estimate("test")) is not None]
+    if len(known) < 2:
+        return "There are not two methods to compare."
+    metric, seeds = known[0].metric, len(known[0].seeds("test"))
+    best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
+    if seeds < 3:
+        apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
+        return f"{title(best.name)} is {apart} ahead of {title(second.name)}: too few seeds to tell from chance."
+    alike = [outcome for outcome in known if _overlap(best, outcome)]
+    use = min(alike, key=lambda outcome: _mean(outcome, "seconds"))
+    if len(alike) == 1:
+        apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
+        ratio = _mean(best, "seconds") / max(_mean(second, "seconds"), 1e-9)
+        return f"Use {title(use.name)}: {apart} better than {title(second.name)}, at {ratio:.2g} times its time."
+    names = words([title(outcome.name) for outcome in alike if outcome is not use])
+    return f"Use {title(use.name)}: {seeds} seeds do not tell it from {names}, and it is the fastest."
 
 
-def _apart(ours: float, theirs: float, metric: Metric) -> str:
-    return f"{metric.apart(ours - theirs)} {'above' if ours >= theirs else 'below'}"
+def _mean(outcome: Outcome, measure: str) -> float:
+    return float(np.mean(outcome.seeds(measure)))
+
+
+def _overlap(best: Outcome, other: Outcome) -> bool:
+    first, second = (outcome.estimate("test") or {} for outcome in (best, other))
+    return bool(abs(first["mean"] - second["mean"]) <= np.nansum([first["ci95"], second["ci95"]]))

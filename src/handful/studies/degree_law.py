@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from handful.datasets import load
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
+from handful.finding import Axis, Chart, Finding, Series, View
 from handful.samplers import RandomNodes
-from handful.studies.request import Request
+from handful.studies.budget import Request
+from handful.studies.grid import text_table
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.thinning import edge_survival, thinned_degree_law
 from handful.vocabulary import PARTS
@@ -17,13 +18,15 @@ EPOCHS = {"smoke": 1, "laptop": 10, "paper": 100}
 
 
 def run(request: Request) -> Finding:
-    """Sample parts of the graph asked for (else debian), edges taken in both directions."""
+    """The degrees of a random part: the exact law against what is sampled, and its exponent against the graph's.
+
+    Parts of the graph asked for (else debian), edges taken in both directions.
+    """
     seed = request.seeds[0]
     graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
     degrees = graph.in_degree.cpu().numpy()
     rows, payload, tails = [], [], []
-    for i, m in enumerate(VALUES):
-        request.report(i, len(VALUES), f"m = {m}")
+    for i, m in enumerate(request.each(VALUES, "m = {}".format)):
         law = thinned_degree_law(degrees, m)
         counts, edges, alphas = np.zeros(len(law)), [], []
         for epoch in range(EPOCHS[request.budget]):
@@ -42,13 +45,11 @@ def run(request: Request) -> Finding:
         payload.append(
             {"m": m, "alpha": alpha, "survival": survival, "survival_sampled": float(np.mean(edges)), "distance": gap}
         )
-        cells = [str(m), f"{survival:.4f}", f"{np.mean(edges):.4f}", f"{gap:.1e}", f"{alpha:.2f}"]
-        rows.append([Cell(text) for text in cells])
-    request.report(len(VALUES), len(VALUES), "done")
+        rows.append([str(m), f"{survival:.4f}", f"{np.mean(edges):.4f}", f"{gap:.1e}", f"{alpha:.2f}"])
     full = payload[0]["alpha"]
     off = max(abs(row["alpha"] - full) for row in payload)
-    x = Axis(PARTS, log=True, ticks=list(VALUES))
-    m_values = list(VALUES)
+    m_values: list[float] = list(VALUES)
+    x = Axis(PARTS, log=True, ticks=m_values)
     survival_lines = [
         Series(title, m_values, [row[key] for row in payload], color=i)
         for i, (key, title) in enumerate({"survival": "exact", "survival_sampled": "sampled"}.items())
@@ -64,7 +65,7 @@ def run(request: Request) -> Finding:
         "degree-law",
         heading,
         f"Parts keep the exponent {full:.2f} of the whole graph to within {off:.2f}.",
-        [Table(heading, ["m", "edge survival", "sampled", "sup of law − sample", "α of a part"], rows)],
+        [text_table(heading, ["m", "edge survival", "sampled", "sup of law − sample", "α of a part"], rows)],
         [Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)],
         {"graph": graph.name, "parts": payload},
     )

@@ -1,9 +1,11 @@
-"""What does a sampler really optimise? The terms of its implicit objective as a finding, for any graph and weights."""
+"""What does a sampler really optimise? The terms of its implicit objective: at any weights, and along Adam."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,16 @@ from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
 from handful.nn import make_model, model_name
-from handful.nn.network import Network
-from handful.nn.parallel import usable_device
+from handful.nn.network import Network, usable_device
 from handful.runs import open_run
 from handful.samplers import Sampler
 from handful.statistics import mean_ci95
+from handful.studies import presets
+from handful.studies.budget import Request, Scale, benchmark
 from handful.theory import diagnosis
-from handful.theory.diagnosis import Diagnosis, in_words, relation
+from handful.theory.diagnosis import Diagnosis, relation
 from handful.theory.hubs import HUBS
-from handful.theory.implicit import modified_loss
+from handful.theory.implicit import ImplicitTerms, ImplicitWatch, modified_loss
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
 from handful.vocabulary import TERMS, hues, spaced, title, words
@@ -36,6 +39,17 @@ SHORT = {
     "alpha_error": "|α − α_full|",
 }
 """The terms, as the head of a row has room for them."""
+PLANE = "alpha-R"
+SCALE = Scale(hidden=64, layers=3, epochs=1)
+SAMPLERS = ("rns", "neighbor", "cluster", "saint")
+AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
+"""Batches, and initialisations with fresh samples; the paper has 50 and 100."""
+ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
+LOOKS = 10
+"""How often the terms are measured along Adam, beside once before the first epoch."""
+ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
+ALONG = ("bias", "R", "grad_norm_sq")
+"""The terms that are drawn along Adam."""
 
 
 def diagnose_samplers(
@@ -78,23 +92,20 @@ def diagnose_samplers(
     where = "random initialisation" if weights is None else "the weights given"
     heading = f"{graph.name} · {shape} · {batches} batches × {repeats} repeats at {where}"
     settings = {"model": experiment.model, **experiment.options, "weights": weights and str(weights)}
-    settings |= {"batches": batches, "repeats": repeats, "seed": seed}
-    rho = relation(found)
-    verdict = in_words(found)
-    if np.isfinite(rho):
-        verdict += f" The rank correlation of |α error| and R over these samplers is {rho:.2f}."
+    settings |= {"batches": batches, "repeats": repeats, "seed": seed, "samplers": [str(one) for one in samplers]}
+    said = diagnosis.in_words(found)
     return Finding(
         "diagnose",
         heading,
-        verdict,
+        said,
         [term_table(heading, found, step, momentum)],
-        [term_chart("terms", found, graph.name), plane_chart(found, graph.name)],
+        [term_chart(found, graph.name), plane_chart(found, graph.name)],
         {
             "graph": graph.name,
             "settings": settings,
             "samplers": [d.record() for d in found],
-            "alpha_R_rank_correlation": rho,
-            "words": in_words(found),
+            "alpha_R_rank_correlation": relation(found),
+            "words": said,
         },
         {spaced(name): words(value) for name, value in settings.items()},
     )
@@ -127,7 +138,7 @@ def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = No
     return Table(heading, ["", *(title(d.name) for d in found)], rows)
 
 
-def term_chart(name: str, found: Sequence[Diagnosis], graph: str) -> Chart:
+def term_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
     """The paper's figure of the implicit terms: one panel per term, mean and 95% CI over repeats."""
     names, colors = [title(d.name) for d in found], hues([d.name for d in found])
     views = []
@@ -139,7 +150,7 @@ def term_chart(name: str, found: Sequence[Diagnosis], graph: str) -> Chart:
         log = all(value["mean"] > 0 for value in means)
         # A bar on a log scale would stand on nothing.
         views.append(View(label, "dot" if log else "bar", Axis("", of=names), Axis("", log=log), series))
-    return Chart(name, f"{graph}: implicit regularisation terms", views, together=True)
+    return Chart("terms", f"{graph}: implicit regularisation terms", views, together=True)
 
 
 def plane_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
@@ -150,7 +161,7 @@ def plane_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
         series.append(Series(title(d.name), [d.mean("alpha_error")], [d.mean("R")], color=hue))
     logs = {term: all(d.mean(term) > 0 for d in rows) for term in ("alpha_error", "R")}
     x, y = (Axis(TERMS[term], log=logs[term]) for term in ("alpha_error", "R"))
-    return Chart("alpha-R", f"{graph}: degrees kept, gradients steady?", [View("plane", "dot", x, y, series)])
+    return Chart(PLANE, f"{graph}: degrees kept, gradients steady?", [View("plane", "dot", x, y, series)])
 
 
 def _text(value: dict[str, float]) -> str:
@@ -160,3 +171,91 @@ def _text(value: dict[str, float]) -> str:
 
 def _share(value: float) -> str:
     return "–" if value != value else f"{100 * value:.0f}%"
+
+
+# -- studies ----------------------------------------------------------------------------------------------------------
+
+
+def implicit(request: Request) -> Finding:
+    """What each sampler makes SGD minimise, at random initialisation: bias, loss variance, R(w) and gradient norm.
+
+    GraphSAGE as in the sampling benchmark, without dropout.
+    """
+    amount = AMOUNT.get(request.budget) or presets.protocol("fig:implicit_reg_all_metrics")
+    experiments = [benchmark(request, request.graph_or("ogbn-arxiv"), name, SCALE) for name in SAMPLERS]
+    total, done = amount["seeds"] * len(SAMPLERS), count(1)
+
+    def report(sampler: Sampler) -> None:
+        request.report(next(done), total, title(sampler.name))
+
+    request.report(0, total, title(SAMPLERS[0]))
+    samplers = [experiment.sampler for experiment in experiments]
+    found = diagnose_samplers(experiments[0], samplers, amount["batches"], amount["seeds"], report=report)
+    return replace(found, name="implicit")
+
+
+def powerlaw(request: Request) -> Finding:
+    """Do samplers that keep the degrees have steadier gradients? The error of the exponent α against R(w).
+
+    One point per sampler, from the same batches as ``implicit``.
+    """
+    found = implicit(request)
+    rho = found.payload["alpha_R_rank_correlation"]
+    charts = [chart for chart in found.charts if chart.name == PLANE]
+    said = f"The rank correlation of the error of α and R(w) over the samplers is {rho:.2f}."
+    return replace(found, name="powerlaw", words=said, charts=charts)
+
+
+def along_adam(request: Request) -> Finding:
+    """Do the terms of the implicit objective stay as they begin? R(w) and the bias along training with Adam.
+
+    Every sampler along its own training: as many looks at the same shares of it, each over fresh batches.
+    """
+    batches, graph = ADAM_BATCHES[request.budget], request.graph_or("ogbn-arxiv")
+    histories: dict[str, list[list[tuple[int, ImplicitTerms]]]] = {name: [] for name in SAMPLERS}
+    for seed, name in request.each([(seed, name) for seed in request.seeds for name in SAMPLERS], "{0[1]}".format):
+        own = benchmark(request, graph, name, ADAM_SCALE)
+        watch = ImplicitWatch(max(1, own.settings.epochs // LOOKS), batches, seed)
+        data = own.load(seed)
+        own.fit(data, seed, [watch])
+        histories[name].append(watch.history)
+    curves = {name: mean_terms(runs) for name, runs in histories.items()}
+    colors = hues(list(curves))
+    views = [
+        View(
+            SHORT[term],
+            "line",
+            Axis("share of the training (%)"),
+            Axis("", log=term != "bias"),
+            [
+                Series(title(n), c["share"], [*c[term]], color=hue)
+                for (n, c), hue in zip(curves.items(), colors, strict=True)
+            ],
+        )
+        for term in ALONG
+    ]
+    ends = [(term, at) for term in ("R", "bias") for at in (0, -1)]
+    ranks = [best_two([curve[term][at] for curve in curves.values()], highest=False) for term, at in ends]
+    rows = [
+        [Cell(title(n)), *(Cell(f"{c[term][at]:.3g}", rank[i]) for (term, at), rank in zip(ends, ranks, strict=True))]
+        for i, (n, c) in enumerate(curves.items())
+    ]
+    moved = ", ".join(f"{title(n)} {c['R'][-1] / c['R'][0]:.2g}" for n, c in curves.items() if c["R"][0] > 0)
+    heading = f"{data.name} · along Adam · {batches} batches a look · seeds {words(request.seeds)}"
+    return Finding(
+        "along-adam",
+        heading,
+        f"R(w) at the end over R(w) at the start: {moved}.",
+        [Table(heading, ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"], rows)],
+        [Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)],
+        {"graph": data.name, "batches": batches, "curves": curves},
+    )
+
+
+def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:
+    """The mean over seeds of every term, and the share of the training at which it was measured, in percent."""
+    epochs = [epoch for epoch, _ in runs[0]]
+    found: dict[str, list[float]] = {"epoch": [*map(float, epochs)], "share": [100 * e / epochs[-1] for e in epochs]}
+    for term in (*ALONG, "loss_variance"):
+        found[term] = np.mean([[getattr(terms, term) for _, terms in run] for run in runs], axis=0).tolist()
+    return found

@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +23,8 @@ from handful.kernels.threads import get_threads
 
 EXECUTORS = ("local", "ray")
 ERRORS = "stderr.txt"
+DIVERGED = 3
+"""The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
 RETRIES = 3
 """How often Ray starts a job again whose machine was lost."""
 LOST_SECONDS = 60.0
@@ -71,17 +72,13 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
     return Local(workers or 1) if kind == "local" else Ray(workers)
 
 
-def command(folder: Path, threads: int) -> list[str]:
-    """What runs the job of ``folder``; it ends soon after the process that started it."""
-    return [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
-
-
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
-    """A process of this machine that runs the job of ``folder``."""
+    """A process of this machine that runs the job of ``folder``; it ends soon after the one that started it."""
+    command = [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
     with (folder / ERRORS).open("w") as errors:
         # In a session of its own: a Ctrl-C in the terminal is for this process, which then tells its jobs.
         return subprocess.Popen(
-            command(folder, threads),
+            command,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             text=True,
@@ -161,18 +158,18 @@ class RayJob:
         return self._code if self._code is not None else self._ended(timeout=0)
 
     def terminate(self) -> None:
-        self._cancel(_ray().cancel)
+        self._cancel(force=False)
 
     def kill(self) -> None:
-        self._cancel(lambda reference: _ray().cancel(reference, force=True))
+        self._cancel(force=True)
 
     def wait(self) -> int:
         code = self.poll()
         return self._ended(timeout=None) or 0 if code is None else code
 
-    def _cancel(self, cancel: Callable[[Any], Any]) -> None:
+    def _cancel(self, force: bool) -> None:
         with suppress(ValueError):  # it has ended
-            cancel(self._reference)
+            _ray().cancel(self._reference, force=force)
 
     def _ended(self, timeout: float | None) -> int | None:
         ray = _ray()

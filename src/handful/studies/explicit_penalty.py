@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import isnan
 
-from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.settings import Update
 from handful.statistics import mean_ci95
-from handful.studies.request import Request
+from handful.studies.budget import Request
 from handful.theory.explicit import VariancePenalty
 from handful.theory.implicit import implicit_terms
 from handful.training import Callback, Loop, fit
@@ -39,55 +39,35 @@ class _Last(Callback):
 
 
 def run(request: Request) -> Finding:
-    """SGD without momentum or dropout on RNS batches: the regimes differ in their updates alone."""
+    """Does an explicit penalty α/4·R(w), one step per epoch, recover what per-part updates give?
+
+    SGD without momentum or dropout on RNS batches: the regimes differ in their updates alone.
+    """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
-    base = Experiment(
-        request.graph or "debian",
-        split=request.split,
-        root=request.root,
-        sampler=RandomNodes(PARTS),
-        device=request.device,
-        hidden=hidden,
-        layers=2,
-        dropout=0.0,
-        residual=False,
-        optimizer="sgd",
-        epochs=epochs,
-        evaluate_every=max(1, epochs // 20),
-    )
+    model_options = {"hidden": hidden, "layers": 2, "dropout": 0.0, "residual": False}
+    how = {"sampler": RandomNodes(PARTS), "optimizer": "sgd", "epochs": epochs, "evaluate_every": max(1, epochs // 20)}
+    base = request.experiment(**model_options, **how)
     results: dict[str, list[dict[str, float]]] = {name: [] for name in REGIMES}
-    total, done = len(REGIMES) * len(request.seeds), 0
-    for seed in request.seeds:
+    for seed, name in request.each([(seed, name) for seed in request.seeds for name in REGIMES], "{0[1]}".format):
+        update, lr, strength = REGIMES[name]
         graph = base.load(seed).to(request.device)
-        for name, (update, lr, strength) in REGIMES.items():
-            request.report(done, total, f"seed {seed}: {name}")
-            model, last = base.make_model(graph, seed), _Last()
-            run = fit(
-                model,
-                graph,
-                base.sampler,
-                base.with_(update=update, lr=lr).settings,
-                seed=seed,
-                device=request.device,
-                callbacks=[*([VariancePenalty(strength)] if strength else []), last],
-            )
-            model.load_state_dict(last.weights)
-            terms = implicit_terms(model, graph, base.sampler, 4 * PARTS, seed)
-            results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
-            done += 1
-    request.report(total, total, "done")
+        model, last = base.make_model(graph, seed), _Last()
+        callbacks = [*([VariancePenalty(strength)] if strength else []), last]
+        settings = base.with_(update=update, lr=lr).settings
+        run = fit(model, graph, base.sampler, settings, seed=seed, device=request.device, callbacks=callbacks)
+        model.load_state_dict(last.weights)
+        terms = implicit_terms(model, graph, base.sampler, 4 * PARTS, seed)
+        results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
     summary = {
         name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "R", "mean_loss")}
         for name, runs in results.items()
     }
-    judge = METRICS[graph.metric]
-    ranks = best_two([s["test"]["mean"] for s in summary.values()], judge.higher_is_better)
+    metric = METRICS[graph.metric]
+    ranks = best_two([s["test"]["mean"] for s in summary.values()], metric.higher_is_better)
     rows = [
         [
-            Cell(name),
-            Cell(judge.text(s["test"]), rank),
-            Cell(f"{s['mean_loss']['mean']:.4f}"),
-            Cell(f"{s['R']['mean']:.3g}"),
+            *(Cell(name), Cell(metric.text(s["test"]), rank)),
+            *(Cell(f"{s['mean_loss']['mean']:.4f}"), Cell(f"{s['R']['mean']:.3g}")),
         ]
         for (name, s), rank in zip(summary.items(), ranks, strict=True)
     ]
@@ -99,43 +79,29 @@ def run(request: Request) -> Finding:
             Axis(label),
             [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())],
         )
-        for key, label, scale in (("test", judge.label("test"), judge.scale), ("R", "R(w) at the end", 1.0))
+        for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0))
     ]
     heading = f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds"
     return Finding(
         "explicit-penalty",
         heading,
-        in_words(results, judge),
-        [Table(heading, ["regime", judge.label("test"), "L̄ at the end", "R at the end"], rows)],
+        conclude(results, metric),
+        [Table(heading, ["regime", metric.label("test"), "L̄ at the end", "R at the end"], rows)],
         [Chart("explicit-penalty", f"{graph.name}: does the penalty do what the steps do?", views)],
-        {
-            "graph": graph.name,
-            "metric": graph.metric,
-            "parts": PARTS,
-            "step": STEP,
-            "epochs": epochs,
-            "regimes": summary,
-            "runs": results,
-        },
+        {"graph": graph.name, "metric": graph.metric, "parts": PARTS, "step": STEP, "epochs": epochs}
+        | {"regimes": summary, "runs": results},
     )
 
 
-def in_words(results: dict[str, list[dict[str, float]]], judge: Metric) -> str:
-    """Whether the penalty closes the gap between one step and per-part steps of equal flow time, seed by seed."""
-    chained, short, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
+def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
+    """How far per-part steps are from one step of equal flow time, and how much of that the penalty makes up for."""
+    chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
 
-    def apart(a: list[float], b: list[float]) -> dict[str, float]:
-        return mean_ci95([x - y for x, y in zip(a, b, strict=True)])
+    def apart(a: list[float], b: list[float]) -> str:
+        gap = mean_ci95([x - y for x, y in zip(a, b, strict=True)])
+        return metric.signed(gap["mean"]) + ("" if isnan(gap["ci95"]) else f" ± {metric.text(gap['ci95'])}")
 
-    def signed(value: dict[str, float]) -> str:
-        return judge.signed(value["mean"]) + ("" if isnan(value["ci95"]) else f" ± {judge.text(value['ci95'])}")
-
-    lag, gap, moved = apart(chained, short), apart(chained, plain), apart(penalised, plain)
-    words = (
-        f"Per-part steps are {judge.signed(lag['mean'])} {judge.unit} from one step of the same α, which moves "
-        f"1/{PARTS} as far, and {signed(gap)} from one step of equal flow time. The penalty adds {signed(moved)} to "
-        "the latter"
+    return (
+        f"Per-part steps are {apart(chained, plain)} {metric.unit} from one step of equal flow time, and the penalty "
+        f"adds {apart(penalised, plain)} to the latter."
     )
-    if gap["mean"] == 0 or abs(gap["mean"]) <= gap["ci95"]:
-        return f"{words}: there is no gap that it could close."
-    return f"{words}: {100 * moved['mean'] / gap['mean']:.0f}% of the gap."

@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from math import nan
 from pathlib import Path
 from typing import Any
 
 from handful.errors import RunError
-from handful.experiment import SUMMARY, Experiment
+from handful.experiment import SUMMARY, Experiment, Summary
+from handful.statistics import mean_ci95
 from handful.studies.executors import ERRORS, Executor, Job, Local
-from handful.training.metrics import METRICS
+from handful.training.metrics import METRICS, Metric, recorded_metric
 from handful.training.record import RunFolder, differences, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
@@ -28,17 +28,42 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: its summary (``Summary.to_json``), or the reason why there is none."""
+    """What became of a job: its summary, or the reason why there is none."""
 
     name: str
     experiment: Experiment
     folder: Path
-    summary: dict[str, Any] | None
+    summary: Summary | None
     error: str | None = None
 
-    def histories(self) -> list[list[dict[str, Any]]]:
-        """The evaluations of every seed."""
-        return [run.lines() for run in _runs(self.experiment, self.folder).values()]
+    @property
+    def metric(self) -> Metric:
+        """What it is judged by; accuracy for a job that failed."""
+        if self.summary is None:
+            return METRICS["accuracy"]
+        return recorded_metric(self.summary.metric, self.summary.runs[0].higher_is_better)
+
+    def seeds(self, measure: str) -> list[float]:
+        """A field of ``Run`` for every seed; ``memory`` is the peak of the GPU, or of RAM where none was used."""
+        runs = [] if self.summary is None else self.summary.runs
+        if measure == "memory":
+            return [run.peak_gpu_bytes or run.peak_ram_bytes for run in runs]
+        return [getattr(run, measure) or 0 for run in runs]
+
+    def estimate(self, measure: str) -> dict[str, float] | None:
+        """Mean and 95% CI of a measure over the seeds, of bytes the largest; ``None`` for a job that failed."""
+        values = self.seeds(measure)
+        if measure == "memory" or measure.endswith("_bytes"):
+            return {"mean": max(values)} if values else None
+        return mean_ci95(values) if values else None
+
+    def to_json(self) -> dict[str, Any]:
+        """What the record of a study keeps of it."""
+        if self.summary is None:
+            return {"error": self.error}
+        kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")
+        told = self.summary.to_json()
+        return {"options": told["sampler"], **{key: told[key] for key in kept}, "dir": str(self.folder)}
 
 
 def run_jobs(
@@ -131,17 +156,14 @@ def _set_free(folder: Path) -> None:
 
 
 def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
-    done, word = 0, "starting"
+    done, word = 0, "starting; compiling is not timed"
     for seed, run in _runs(job, folder).items():
         lines: list[dict[str, Any]] = []
         with suppress(RunError):  # what is wrong, the job itself will say
             lines = run.lines()
         if lines:
-            done += int(lines[-1]["epoch"])
-            word, val = f"seed {seed}", lines[-1]["val"]
-            with suppress(RunError):
-                metric = METRICS[read_config(run.config)["data"]["metric"]]
-                word += f", val {metric.text(nan if val is None else val)}"
+            done, val = done + int(lines[-1]["epoch"]), lines[-1]["val"]
+            word = f"seed {seed}" if val is None else f"seed {seed}, val {val:.4g}"
     return done, word
 
 
@@ -153,5 +175,7 @@ def last_words(folder: Path, code: int) -> str:
 
 
 def _outcome(name: str, job: Experiment, folder: Path, error: str | None) -> Outcome:
-    summary = folder / SUMMARY
-    return Outcome(name, job, folder, read_json(summary) if summary.exists() else None, error)
+    if not (folder / SUMMARY).exists():
+        return Outcome(name, job, folder, None, error or "it did not finish")
+    runs = [run.run() for run in _runs(job, folder).values()]
+    return Outcome(name, job, folder, Summary(job, read_json(folder / SUMMARY)["graph"], runs), error)

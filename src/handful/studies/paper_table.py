@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from handful.studies.presets import datasets_table
-from handful.theory.dataset_statistics import COLUMNS
+from handful.theory.structure import COLUMNS
 
 PAPER = datasets_table()
 """The rows as they are printed."""

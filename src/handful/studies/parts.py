@@ -1,4 +1,4 @@
-"""The metric against m, the number of parts; and which m to take, as the paper advises: raise it until nothing is won.
+"""Which m to take, the number of parts, as the paper advises: raise it until nothing is won.
 
 The rule of ``recommend``: begin with 2, look at 1 as well, then double. An m is *better* than the best so far if its
 validation metric is, seed by seed (the seeds have the same initial weights and splits), by more than noise: the lower
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,17 @@ import numpy as np
 from handful.budget import in_words
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
+from handful.finding import Cell, Finding, Table
 from handful.plan import plan
-from handful.samplers import RandomNodes
 from handful.samplers.random_node import dealing
 from handful.statistics import mean_ci95, student_t
-from handful.studies.budget import QUICK, Scale, benchmark, train_jobs, tuned_each
-from handful.studies.jobs import Progress, run_jobs
-from handful.studies.request import Request
-from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
+from handful.studies.budget import QUICK
+from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.training.metrics import METRICS
-from handful.vocabulary import PAPER_SEEDS, PARTS
+from handful.vocabulary import PAPER_SEEDS
 
 BASE: dict[str, Any] = {**QUICK, "seeds": PAPER_SEEDS[:3]}
 """What ``handful parts`` trains with, where nobody says otherwise."""
-SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
-VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 MOST = 64
 PATIENCE = 2
 
@@ -45,9 +41,9 @@ class Point:
     """RNS with ``m`` parts: the validation metric of every seed, mean seconds of a run, and the peak of memory."""
 
     m: int
-    val: tuple[float, ...]
-    seconds: float
-    memory: int
+    val: tuple[float, ...] = ()
+    seconds: float = nan
+    memory: int = 0
     error: str | None = None
     """Why the run broke off, if it did; then there is nothing else."""
 
@@ -118,37 +114,30 @@ def chosen_parts(
     graph = experiment.load(experiment.seeds[0])
     if graph.val_mask is None or not bool(graph.val_mask.any()):
         raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
-
     planned = plan(experiment, timed=False)
 
     def measure(m: int) -> Point:
         needed = next((planned.ram(part) for part in planned.parts if part.m == m), 0)
         if needed > planned.available:
             free = in_words(planned.available)
-            return Point(m, (), float("nan"), 0, f"by the plan it takes {in_words(needed)}, and {free} are free")
+            return Point(m, error=f"by the plan it takes {in_words(needed)}, and {free} are free")
         job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
         (outcome,) = run_jobs(job, out, progress=progress)
-        if outcome.summary is None:
-            return Point(m, (), float("nan"), 0, outcome.error or "it did not finish")
-        return point_of(m, outcome.summary)
+        return point_of(m, outcome)
 
     metric = METRICS[graph.metric]
     chosen, curve = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)
     rows = []
     for point in curve:
-        if point.error is not None:
-            rows.append([Cell(str(point.m)), Cell(f"left out: {point.error}"), Cell(""), Cell("")])
-            continue
-        texts = [metric.text(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
+        texts = [f"left out: {point.error}", "", ""]
+        if point.error is None:
+            texts = [metric.text(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
         rows.append([Cell(str(point.m)), *(Cell(text, int(point.m == chosen)) for text in texts)])
-    how = f"{experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
     tried = ", ".join(str(point.m) for point in curve)
-    others = ", ".join(str(point.m) for point in curve if point.m != chosen)
-    words = f"Take m = {chosen}: no other m that was tried ({others}) is better by more than the noise between seeds."
-    if chosen == max(point.m for point in curve):
-        words += " More parts were not tried, and may be better still."
+    words = f"Take m = {chosen}: of m = {tried} no other is better by more than the noise between seeds."
     if chosen is None:
         words = f"None of m = {tried} could be trained in the memory given: allow more parts, or a smaller model."
+    how = f"{experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
     heading = f"{graph.name} · {experiment.model} · {how}"
     return Finding(
         "parts",
@@ -159,6 +148,14 @@ def chosen_parts(
     )
 
 
+def point_of(m: int, outcome: Outcome) -> Point:
+    """What a job came to, as a point of the curve."""
+    if outcome.summary is None:
+        return Point(m, error=outcome.error)
+    seconds, memory = outcome.seeds("seconds"), outcome.seeds("memory")
+    return Point(m, tuple(outcome.seeds("val")), sum(seconds) / len(seconds), int(max(memory)))
+
+
 def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
     """``experiment`` with the m that ``chosen_parts`` takes, by its first three seeds; and the values tried."""
     found = chosen_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
@@ -166,74 +163,3 @@ def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = No
         raise HandfulError(f"no number of parts could be trained with: {found['curve'][-1].get('error')}")
     sampler = replace(dealing(experiment.sampler), parts=found["recommended"])
     return experiment.with_(sampler=sampler), [point["m"] for point in found["curve"]]
-
-
-def point_of(m: int, summary: dict[str, Any]) -> Point:
-    """What a job came to, as a point of the curve."""
-    memory = summary["peak_memory_bytes"]
-    return Point(
-        m, tuple(run["val"] for run in summary["runs"]), summary["seconds"]["mean"], memory["gpu"] or memory["ram"]
-    )
-
-
-def run(request: Request) -> Finding:
-    """Every m with the same hyperparameters, those of the paper's best m under its budget; or tuned for each, as the
-    paper did."""
-    graph = request.graph_or("ogbn-arxiv")
-    base, values = benchmark(request, graph, "rns", SCALE), VALUES[request.budget]
-    assert isinstance(base.sampler, RandomNodes)
-    jobs = tuned_each(request, {f"m-{m}": base.with_(sampler=replace(base.sampler, parts=m)) for m in values})
-    outcomes = dict(zip(values, train_jobs(request, jobs), strict=True))
-    done = {m: o.summary for m, o in outcomes.items() if o.summary is not None}
-    name, metric = graph_and_metric(list(outcomes.values()))
-    judge = METRICS[metric]
-    means = [s["test"]["mean"] for s in done.values()]
-    ranks = dict(zip(done, best_two(means, highest=judge.higher_is_better), strict=True))
-    curve = [{**point_of(m, s).to_json(), "test": s["test"]} for m, s in done.items()]
-    rows = [
-        [
-            Cell(str(point["m"])),
-            Cell(judge.text(point["test"]), ranks[point["m"]]),
-            Cell(judge.text(point["val"])),
-            Cell(f"{point['seconds']:.1f}"),
-            Cell(f"{point['peak_memory_bytes'] / 2**30:.2f}"),
-        ]
-        for point in curve
-    ]
-    rows += [[Cell(f"m = {m}"), Cell("failed"), *[Cell("")] * 3] for m in values if m not in done]
-    return trained_finding(
-        "parts",
-        list(outcomes.values()),
-        title=f"{name} · RNS · {setting(jobs)}",
-        words=f"The test metric is best with m = {next((m for m in done if ranks[m] == 1), 'none')}.",
-        head=["m", judge.label("Test"), judge.label("Validation"), "Seconds", "Peak memory (GiB)"],
-        rows=rows,
-        payload={
-            "graph": name,
-            "metric": metric,
-            "curve": curve,
-            "failed": failures(list(outcomes.values())),
-        },
-        charts=[parts_chart(curve, metric, name)],
-        labels={f"m-{m}": f"m = {m}" for m in values},
-    )
-
-
-def parts_chart(curve: Sequence[dict[str, Any]], metric: str, graph: str) -> Chart:
-    """The metric, the time and the memory against m."""
-    m: list[float] = [point["m"] for point in curve]
-    x = Axis(PARTS, log=True, ticks=m)
-    views = [
-        View(
-            name,
-            "line",
-            x,
-            Axis(METRICS[metric].label(label)),
-            [points("RNS", m, [point[name] for point in curve], scale=METRICS[metric].scale)],
-        )
-        for name, label in (("test", "test"), ("val", "validation"))
-    ]
-    memory = [point["peak_memory_bytes"] / 2**30 for point in curve]
-    views.append(View("seconds", "line", x, Axis("seconds"), [Series("RNS", m, [point["seconds"] for point in curve])]))
-    views.append(View("memory", "line", x, Axis("peak memory (GiB)"), [Series("RNS", m, memory)]))
-    return Chart("parts", f"{graph}: how many parts?", views)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
-from torch import Tensor
 
 from handful.batch import Batch, make_batch, training_sample
 from handful.finding import Panel, SamplerPicture
@@ -112,45 +111,59 @@ def _apart(place: np.ndarray) -> np.ndarray:
 
 # -- the panels -----------------------------------------------------------------------------------------------------
 
-
-def panels(graph: Graph, seed: int) -> list[Panel]:
-    """A batch of every sampler on a graph of ``small_graph``."""
-    makers: list[Callable[[Graph, int], Panel]] = [_neighbor, _cluster, _saint, _ladies, _rns]
-    return [make(graph, seed) for make in makers]
-
-
-def _panel(title: str, subtitle: str, sampler: Sampler, batch: Batch, **extra: Any) -> Panel:
-    edges = np.unique(np.concatenate([batch.nodes[layer.edge_index].numpy() for layer in batch.layers], axis=1), axis=1)
-    return Panel(
-        title,
-        subtitle,
-        batch.nodes.numpy(),
-        batch.nodes[batch.targets].numpy(),
-        edges[:, edges[0] != edges[1]],
-        directed=not batch.layers[0].symmetric,
-        method=sampler.name,
-        options=sampler.options(),
-        **extra,
-    )
-
-
-def _telling(batches: Callable[[int], Batch]) -> tuple[int, Batch]:
-    """The first of many draws that shows targets, helpers and an edge, if there is one; and its number."""
-    first: tuple[int, Batch] | None = None
-    for k in range(50):
-        batch = batches(k)
-        first = first or (k, batch)
-        if 0 < len(batch.targets) < batch.num_nodes and batch.num_edges:
-            return k, batch
-    assert first is not None
-    return first
-
-
 TARGETS = 3
 """Of neighbour sampling and of LADIES: the same, so that what differs is what each draws for them."""
 
 
-def _two_ways(graph: Graph, seed: int) -> tuple[Neighbors, Batch, Ladies, list[Layer]]:
+def panels(graph: Graph, seed: int) -> list[Panel]:
+    """A batch of every sampler on a graph of ``small_graph``."""
+    clusters = Clusters(clusters=min(4, graph.num_nodes), per_batch=min(2, graph.num_nodes))
+    cluster = metis(graph, clusters.clusters)
+
+    def joined(k: int) -> Batch:
+        part, _ = deal_clusters(cluster, clusters.per_batch, generator(seed, k))
+        nodes = np.flatnonzero(part == 0)
+        return make_batch(graph, training_sample(graph, torch.from_numpy(nodes), (induced_adjacency(graph, nodes),)))
+
+    walks, parts = RandomWalks(roots=1, length=7), RandomNodes(parts=min(2, graph.num_nodes))
+    _, of_clusters = _telling(joined)
+    drawn, of_walks = _telling(lambda k: next(walks.epoch(graph, seed, k)))
+    _, of_parts = _telling(lambda k: next(parts.epoch(graph, seed, k)))
+    groups = [np.flatnonzero(cluster == k) for k in np.unique(cluster)]
+    told = f"{clusters.clusters} clusters, {clusters.per_batch} in a batch"
+    neighbor, ladies = _for_the_same_targets(graph, seed)
+    return [
+        neighbor,
+        _panel("ClusterGCN", told, clusters, of_clusters, groups=groups),
+        _panel("GraphSAINT", "1 walk of 7 steps", walks, of_walks, walks=walks.walks(graph, seed, drawn, 0)),
+        ladies,
+        _panel("Random node sampling", f"{parts.parts} parts", parts, of_parts),
+    ]
+
+
+def _panel(title: str, subtitle: str, sampler: Sampler, batch: Batch, **extra: Any) -> Panel:
+    nodes, targets = batch.nodes.numpy(), batch.nodes[batch.targets].numpy()
+    edges = np.concatenate([batch.nodes[layer.edge_index].numpy() for layer in batch.layers], axis=1)
+    directed = not batch.layers[0].symmetric
+    return Panel(title, subtitle, nodes, targets, _distinct(edges), directed, sampler.name, sampler.options(), **extra)
+
+
+def _distinct(edges: np.ndarray) -> np.ndarray:
+    """Every edge once, without loops."""
+    edges = np.unique(edges, axis=1)
+    return edges[:, edges[0] != edges[1]]
+
+
+def _telling(draw: Callable[[int], Batch]) -> tuple[int, Batch]:
+    """The first of many draws that shows targets, helpers and an edge, if there is one; and its number."""
+    for k in range(50):
+        batch = draw(k)
+        if 0 < len(batch.targets) < batch.num_nodes and batch.num_edges:
+            return k, batch
+    return 0, draw(0)
+
+
+def _for_the_same_targets(graph: Graph, seed: int) -> list[Panel]:
     """Neighbour sampling and LADIES for the same targets, in the draw of many that tells them apart best.
 
     Neighbour sampling draws for every node its own helpers, LADIES as many for all targets together: the more nodes
@@ -166,64 +179,23 @@ def _two_ways(graph: Graph, seed: int) -> tuple[Neighbors, Batch, Ladies, list[L
         return len(own - common) + min(len(common), 3 * TARGETS)
 
     batch, layers = max(pairs, key=telling)
-    return neighbors, batch, ladies, layers
-
-
-def _neighbor(graph: Graph, seed: int) -> Panel:
-    sampler, batch, _, _ = _two_ways(graph, seed)
-    subtitle = f"{TARGETS} targets, 2 neighbours of each node, 2 hops"
-    return _panel("Neighbour sampling", subtitle, sampler, batch)
-
-
-def _cluster(graph: Graph, seed: int) -> Panel:
-    c = min(4, graph.num_nodes)
-    sampler = Clusters(clusters=c, per_batch=min(2, c))
-    cluster = metis(graph, c)
-
-    def draw(k: int) -> Batch:
-        part, _ = deal_clusters(cluster, sampler.per_batch, generator(seed, k))
-        nodes = np.flatnonzero(part == 0)
-        return make_batch(graph, training_sample(graph, torch.from_numpy(nodes), (induced_adjacency(graph, nodes),)))
-
-    _, batch = _telling(draw)
-    groups = [np.flatnonzero(cluster == k) for k in np.unique(cluster)]
-    return _panel("ClusterGCN", f"{c} clusters, {sampler.per_batch} in a batch", sampler, batch, groups=groups)
-
-
-def _saint(graph: Graph, seed: int) -> Panel:
-    sampler = RandomWalks(roots=1, length=7)
-    k, batch = _telling(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel("GraphSAINT", "1 walk of 7 steps", sampler, batch, walks=sampler.walks(graph, seed, k, 0))
-
-
-def _ladies(graph: Graph, seed: int) -> Panel:
-    _, batch, sampler, layers = _two_ways(graph, seed)
-    targets = batch.nodes[batch.targets]
-    met = [targets, *(layer.nodes for layer in layers)]
+    met = [batch.nodes[batch.targets], *(layer.nodes for layer in layers)]
     ends = [
-        np.stack([layer.nodes[layer.indices.long()].numpy(), above[_rows(layer)].numpy()])
+        np.stack([layer.nodes[layer.indices.long()].numpy(), above.repeat_interleave(layer.indptr.diff()).numpy()])
         for above, layer in zip(met, layers, strict=False)
     ]
-    edges = np.unique(np.concatenate(ends, axis=1), axis=1)
     new = [np.setdiff1d(nodes, np.concatenate(met[:i])) for i, nodes in enumerate(met) if i]
-    return Panel(
-        "LADIES",
-        f"{TARGETS} targets, 2 layers of {TARGETS} nodes for all together",
-        np.unique(np.concatenate(met)),
-        targets.numpy(),
-        edges[:, edges[0] != edges[1]],
-        directed=True,
-        method=sampler.name,
-        options=sampler.options(),
-        groups=[nodes for nodes in new if len(nodes)],
-    )
-
-
-def _rows(layer: Layer) -> Tensor:
-    return torch.repeat_interleave(torch.arange(len(layer.indptr) - 1), layer.indptr.diff())
-
-
-def _rns(graph: Graph, seed: int) -> Panel:
-    sampler = RandomNodes(parts=min(2, graph.num_nodes))
-    _, batch = _telling(lambda k: next(sampler.epoch(graph, seed, k)))
-    return _panel("Random node sampling", f"{sampler.parts} parts", sampler, batch)
+    return [
+        _panel("Neighbour sampling", f"{TARGETS} targets, 2 neighbours of each node, 2 hops", neighbors, batch),
+        Panel(
+            "LADIES",
+            f"{TARGETS} targets, 2 layers of {TARGETS} nodes for all together",
+            np.unique(np.concatenate(met)),
+            met[0].numpy(),
+            _distinct(np.concatenate(ends, axis=1)),
+            directed=True,
+            method=ladies.name,
+            options=ladies.options(),
+            groups=[nodes for nodes in new if len(nodes)],
+        ),
+    ]

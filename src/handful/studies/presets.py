@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
 from importlib.resources import files
@@ -140,47 +139,15 @@ def search_space(sampler: str) -> list[dict[str, Any]]:
 
 
 def training_space() -> dict[str, list[float]]:
-    """Learning rates, dropouts and weight decays among which every configuration chose, in ``trials()`` trials."""
+    """Learning rates, dropouts and weight decays among which every configuration chose."""
     table = _table("protocol", "subsec:hpo_protocol")
     return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
-
-
-def selected_settings() -> dict[str, dict[str, float]]:
-    """Learning rate, dropout and weight decay of every configuration that the paper says it selected, by its place."""
-    found = {}
-    for label in ("tab:hparams_sampling_compact", "tab:tuned_hparams", "tab:hyperparameters-graphland"):
-        for place, cell in _cells(_table("training", label)):
-            found[" ".join((label, *place))] = {name: cell[name] for name in training_space()}
-    return found
-
-
-def outside_search_space() -> dict[str, dict[str, float]]:
-    """The selected settings that lie outside ``training_space``, and the values that do."""
-    space = training_space()
-    outside = {
-        place: {name: value for name, value in cell.items() if value not in space[name]}
-        for place, cell in selected_settings().items()
-    }
-    return {place: values for place, values in outside.items() if values}
-
-
-def _cells(table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    for name, inner in table.items():
-        if isinstance(inner, dict) and "lr" in inner:
-            yield (name,), inner
-        elif isinstance(inner, dict):
-            yield from (((name, *place), cell) for place, cell in _cells(inner))
 
 
 def graphland_parts() -> list[int]:
     """The numbers of parts among which RNS chose on GraphLand."""
     parts: list[int] = _table("protocol", "app:graphland", "protocol", "parts")
     return parts
-
-
-def trials() -> int:
-    """How many trials of Bayesian optimisation each sampling configuration had."""
-    return int(_table("protocol", "subsec:hpo_protocol", "trials"))
 
 
 def protocol(figure: str) -> dict[str, int]:

@@ -1,25 +1,23 @@
-"""Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam: are both effects needed?"""
+"""Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam; and with fair controls."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, View, best_two
+from handful.finding import Axis, Chart, Finding, View
 from handful.samplers import FullGraph, RandomNodes
 from handful.studies import presets
-from handful.studies.beside import paper_number, points_beside
-from handful.studies.budget import PARTS, Scale, asked, scaled, train_jobs
-from handful.studies.request import Request
-from handful.studies.trained import failures, graph_and_metric, setting, trained_finding
-from handful.training.metrics import METRICS, Metric
-from handful.vocabulary import OPTIMIZERS as TITLES
-from handful.vocabulary import REGIMES, hues
+from handful.studies.budget import PARTS, Request, Scale, asked, scaled
+from handful.studies.grid import Entry, Grid, paper_number
+from handful.vocabulary import REGIMES, title
 
 PAPER_GRAPH = "ogbn-products"
 SCALE = Scale(hidden=64, layers=2, epochs=100)
 OPTIMIZERS = ("sgd", "sgdm", "adam")
+CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
+"""RNS takes m steps an epoch and the other regimes one. They get m times the epochs, or m times the learning rate."""
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
@@ -35,76 +33,73 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
     return asked(request, small.with_(settings=preset.settings, epochs=scale.epochs))
 
 
-def run(request: Request) -> Finding:
-    """Nine jobs, equal in all but regime and optimiser."""
+def controlled(rns: Experiment, other: Experiment, control: str) -> Experiment:
+    """``other``, which takes one step an epoch, on a par with ``rns``, which takes m.
+
+    Equal updates: m times the epochs. Equal flow time, Σ lr over all steps: m times the learning rate.
+    """
+    assert isinstance(rns.sampler, RandomNodes)
+    m, how = rns.sampler.parts, other.settings
+    if control == "updates":
+        return other.with_(epochs=m * how.epochs, evaluate_every=m * how.evaluate_every)
+    return other.with_(lr=m * how.lr) if control == "flow" else other
+
+
+def regimes(request: Request) -> Finding:
+    """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam: are both effects needed?
+
+    Nine jobs, equal in all but regime and optimiser.
+    """
     graph = request.graph_or(PAPER_GRAPH)
-    places = {f"{regime}-{optimizer}": (regime, optimizer) for regime in REGIMES for optimizer in OPTIMIZERS}
-    jobs = {name: cell(request, graph, *place) for name, place in places.items()}
-    outcomes = train_jobs(request, jobs)
-    cells: dict[tuple[str, str], dict[str, Any]] = {
-        places[o.name]: o.summary["test"] for o in outcomes if o.summary is not None
-    }
-    name, metric = graph_and_metric(outcomes)
-    judge = METRICS[metric]
-    ranks: dict[tuple[str, str], int] = {}
-    for optimizer in OPTIMIZERS:
-        column = [place for place in cells if place[1] == optimizer]
-        ranks |= dict(zip(column, best_two([cells[p]["mean"] for p in column], judge.higher_is_better), strict=True))
-    failed = failures(outcomes)
-    payload = [
-        {
-            "regime": regime,
-            "optimizer": optimizer,
-            "test": cells.get((regime, optimizer)),
-            "paper": paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None,
-            "error": failed.get(f"{regime}-{optimizer}"),
-        }
-        for regime, optimizer in places.values()
-    ]
-    columns = [TITLES[optimizer] for optimizer in OPTIMIZERS]
-    series = []
-    for (regime, title), color in zip(REGIMES.items(), hues(list(REGIMES)), strict=True):
-        own = [row for row in payload if row["regime"] == regime]
-        series += points_beside(
-            title, columns, [row["test"] for row in own], [row["paper"] for row in own], color, judge.scale
+    entries = {
+        f"{regime}-{optimizer}": Entry(
+            cell(request, graph, regime, optimizer),
+            regime,
+            optimizer,
+            paper=paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None,
+            facts={"regime": regime, "optimizer": optimizer},
         )
-    view = View("test", "dot", Axis("", of=columns), Axis(judge.label("test")), series)
-    return trained_finding(
-        "regimes",
-        outcomes,
-        title=f"{name} · {judge.label('test')} · {setting(jobs)}",
-        words=in_words({place: test["mean"] for place, test in cells.items()}, judge),
-        head=["Training regime", *columns],
-        rows=[
-            [Cell(title), *(_cell(cells.get((regime, o)), judge, ranks.get((regime, o), 0)) for o in OPTIMIZERS)]
-            for regime, title in REGIMES.items()
-        ],
-        payload={
-            "graph": name,
-            "metric": metric,
-            "epochs": next(iter(jobs.values())).settings.epochs,
-            "cells": payload,
-        },
-        charts=[Chart("regimes", f"{name}: three regimes, three optimisers", [view])],
-        labels={job: f"{REGIMES[regime]}, {TITLES[optimizer]}" for job, (regime, optimizer) in places.items()},
-    )
+        for regime in REGIMES
+        for optimizer in OPTIMIZERS
+    }
+    return by_optimizer("regimes", Grid.train(request, entries), [("full", "rns-no-batch"), ("rns-no-batch", "rns")])
 
 
-def in_words(means: dict[tuple[str, str], float], metric: Metric) -> str:
-    """What each of the two effects does, by optimiser: the sampled loss alone, and the updates between batches."""
-    told = []
+def controls(request: Request) -> Finding:
+    """Is it the batches, or only more steps? The regimes at equal epochs, at equal updates and at equal flow time.
+
+    Seven rows by three optimisers; RNS itself is the same in all three comparisons.
+    """
+    graph = request.graph_or(PAPER_GRAPH)
+    rows = [(regime, control) for regime in ("full", "rns-no-batch") for control in CONTROLS]
+    entries = {
+        f"{regime}-{control}-{optimizer}": Entry(
+            controlled(cell(request, graph, "rns", optimizer), cell(request, graph, regime, optimizer), control),
+            "rns" if regime == "rns" else f"{REGIMES[regime]}, {CONTROLS[control]}",
+            optimizer,
+            facts={"regime": regime, "control": control, "optimizer": optimizer},
+        )
+        for regime, control in [*rows, ("rns", "epochs")]
+        for optimizer in OPTIMIZERS
+    }
+    pairs = [(f"{REGIMES['full']}, {control}", "rns") for control in CONTROLS.values()]
+    return by_optimizer("controls", Grid.train(request, entries), pairs)
+
+
+def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Finding:
+    """The table of regimes by optimisers, and how far the second row of each pair is above the first."""
+    metric, told = grid.metric, []
     for optimizer in OPTIMIZERS:
-        if all((regime, optimizer) in means for regime in REGIMES):
-            full, once, rns = (means[regime, optimizer] for regime in REGIMES)
-            told.append(f"{TITLES[optimizer]} {metric.signed(once - full)} and {metric.signed(rns - once)}")
-    if not told:
-        return "No optimiser has all three regimes."
-    return (
-        f"{metric.differences} from the sampled loss alone, and from an update for every batch: "
-        + "; ".join(told)
-        + "."
+        ends = [(grid.mean(low, optimizer), grid.mean(high, optimizer)) for low, high in pairs]
+        gaps = ["–" if a is None or b is None else metric.signed(b - a) for a, b in ends]
+        told.append(f"{title(optimizer)} {', '.join(gaps)}")
+    steps = ", ".join(f"{title(low)} to {title(high)}" for low, high in pairs)
+    x = Axis("", of=[title(optimizer) for optimizer in OPTIMIZERS])
+    view = View("test", "dot", x, Axis(metric.label("test")), grid.series("row"))
+    heading = f"{grid.graph} · {metric.label('test')} · {grid.setting}"
+    return grid.finding(
+        name,
+        f"{metric.differences} from {steps}: {'; '.join(told)}.",
+        [grid.crossed(heading, "Training regime", best_in="column")],
+        [Chart(name, f"{grid.graph}: regimes by optimiser", [view])],
     )
-
-
-def _cell(test: dict[str, float] | None, metric: Metric, rank: int) -> Cell:
-    return Cell("failed") if test is None else Cell(metric.text(test), rank)

@@ -5,32 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from handful.datasets import load
 from handful.errors import HandfulError
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.graph import Graph
-from handful.studies import presets
-from handful.studies.request import Request
 from handful.theory.structure import structure
 from handful.vocabulary import STRUCTURE, words
-
-VALUES = {"smoke": (1, 4), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
-EPOCHS = {"smoke": 1, "laptop": 5}
-
-
-def run(request: Request) -> Finding:
-    """Mean ± standard deviation over epochs, full passes over all parts; the paper has 5."""
-    seed, values = request.seeds[0], VALUES[request.budget]
-    epochs = EPOCHS.get(request.budget) or presets.protocol("fig:sampling-properties")["epochs"]
-    total, done = epochs * sum(values), 0
-
-    def report(m: int) -> None:
-        nonlocal done
-        done += 1
-        request.report(done, total, f"m = {m}")
-
-    graph = load(request.graph_or("ogbn-arxiv"), root=request.root, seed=seed)
-    return sampled_structure(graph, values, epochs, seed, report=report)
 
 
 def sampled_structure(
@@ -64,7 +43,7 @@ def sampled_structure(
     return Finding(
         "structure",
         heading,
-        in_words(rows),
+        conclude(rows),
         [Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)],
         [structure_chart(rows, shown, graph.name)],
         {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows},
@@ -88,17 +67,14 @@ def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph:
     return Chart("structure", f"{graph}: what sampling does to the graph", views, together=True)
 
 
-def in_words(rows: Sequence[dict[str, Any]]) -> str:
-    """What the numbers mean: how far the graph falls apart between the smallest and the largest m."""
-    first, last = min(rows, key=lambda row: row["m"]), max(rows, key=lambda row: row["m"])
-    share = [100 * row["largest_component"]["mean"] / row["nodes"]["mean"] for row in (first, last)]
-    if first is last:
-        return f"The largest component holds {share[0]:.0f}% of the nodes of a part of m = {first['m']}."
+def conclude(rows: Sequence[dict[str, Any]]) -> str:
+    """How far the graph falls apart between the smallest and the largest m."""
+    ends = (min(rows, key=lambda row: row["m"]), max(rows, key=lambda row: row["m"]))
+    (m, most), degree = (row["m"] for row in ends), [row["average_degree"]["mean"] for row in ends]
+    share = [row["largest_component"]["mean"] / row["nodes"]["mean"] for row in ends]
     return (
-        f"From m = {first['m']} to {last['m']} a node keeps {last['average_degree']['mean']:.2g} of "
-        f"{first['average_degree']['mean']:.2g} neighbours, the largest component goes from {share[0]:.0f}% to "
-        f"{share[1]:.0f}% of a part's nodes, and nodes of the same component from "
-        f"{first['average_distance']['mean']:.1f} to {last['average_distance']['mean']:.1f} hops apart."
+        f"From m = {m} to {most} the average degree goes from {degree[0]:.2g} to {degree[1]:.2g}, and the largest "
+        f"component from {share[0]:.0%} to {share[1]:.0%} of the nodes of a part."
     )
 
 

@@ -1,8 +1,7 @@
-"""What findings of trained experiments share: curves through training, and how each was configured."""
+"""Runs as their folders have them: curves through training, how each was configured, and runs that no study made."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,20 +11,12 @@ from typing import Any
 import numpy as np
 
 from handful.errors import HandfulError
-from handful.experiment import Experiment, Summary
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two
-from handful.graph import Graph
-from handful.nn import parameter_count
-from handful.nn.network import Network
-from handful.runs import open_run, run_folders
-from handful.shuffle.shards import is_sharded
+from handful.runs import run_folders
 from handful.statistics import mean_ci95
-from handful.studies.jobs import Outcome
-from handful.studies.verdict import few_seeds
-from handful.training.assessment import BINS, Assessment, assess
-from handful.training.metrics import METRICS, Metric, recorded_metric
+from handful.training.metrics import Metric, recorded_metric
 from handful.training.record import Run, read_config
-from handful.vocabulary import METHODS, REGIMES, hues, number, spaced, title, words
+from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 UNSHOWN = ("checkpoint_seconds",)
 MOST_LINES = 6
@@ -52,19 +43,15 @@ class Trained:
         return str(self.config["data"]["graph name"]) + (f" ({split})" if split else "")
 
     @property
-    def metric(self) -> str:
-        """The name of the metric."""
-        return self.results[0].metric if self.results else str(self.config["data"]["metric"])
-
-    @property
-    def judge(self) -> Metric:
+    def metric(self) -> Metric:
         """The metric, to compare values and to write them."""
-        return recorded_metric(self.metric, not self.results or self.results[0].higher_is_better)
+        if not self.results:
+            return recorded_metric(str(self.config["data"]["metric"]))
+        return recorded_metric(self.results[0].metric, self.results[0].higher_is_better)
 
-    @property
-    def test(self) -> dict[str, float]:
-        """Mean and 95% CI over the seeds that have ended."""
-        return mean_ci95([run.test for run in self.results])
+    def mean(self, measure: str) -> dict[str, float]:
+        """Mean and 95% CI of a field of ``Run`` over the seeds that have ended."""
+        return mean_ci95([getattr(run, measure) for run in self.results])
 
     def configuration(self) -> dict[str, str]:
         """How it was trained, by name."""
@@ -100,89 +87,30 @@ def read_trained(folder: Path, name: str, label: str | None = None) -> Trained |
     )
 
 
-def of_outcomes(outcomes: Sequence[Outcome], labels: Mapping[str, str] | None = None) -> list[Trained]:
-    """What the jobs that are done left in their folders."""
-    found = [
-        read_trained(one.folder, one.name, (labels or {}).get(one.name)) for one in outcomes if one.summary is not None
-    ]
-    return [one for one in found if one is not None]
-
-
-def failures(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Why each job failed that did."""
-    return {o.name: o.error or "it did not finish" for o in outcomes if o.summary is None}
-
-
-def graph_and_metric(outcomes: Sequence[Outcome]) -> tuple[str, str]:
-    """The graph's own name and its metric, from the first job that is done."""
-    for outcome in outcomes:
-        if outcome.summary is not None:
-            return str(outcome.summary["graph"]), str(outcome.summary["metric"])
-    return outcomes[0].experiment.graph, "accuracy"
-
-
-def setting(jobs: Mapping[str, Experiment]) -> str:
-    """What all jobs have in common, for a title."""
-    epochs = sorted({job.settings.epochs for job in jobs.values()})
-    seeds = next(iter(jobs.values())).seeds
-    return f"{' or '.join(map(str, epochs))} epochs · seed{'s' * (len(seeds) > 1)} {words(seeds)}"
-
-
-def trained_finding(
-    name: str,
-    outcomes: Sequence[Outcome],
-    *,
-    title: str,
-    words: str,
-    head: list[str],
-    rows: list[list[Cell]],
-    payload: dict[str, Any],
-    charts: Sequence[Chart] = (),
-    labels: Mapping[str, str] | None = None,
-) -> Finding:
-    """The finding of a study that trains: its own table and charts, and the curves and configurations of its jobs."""
-    runs = of_outcomes(outcomes, labels)
-    facts, details = configurations(runs)
-    return Finding(
-        name,
-        title,
-        words,
-        [Table(title, head, rows)],
-        [*charts, *curve_charts(runs)],
-        payload,
-        facts,
-        details,
-        failed=tuple(failures(outcomes)),
-    )
-
-
 # -- curves -----------------------------------------------------------------------------------------------------------
+
+LOOKS = {
+    "seconds": ("seconds", Axis("seconds of training, with evaluation"), "val"),
+    "epochs": ("epoch", Axis("epoch", whole=True), "val"),
+    "loss": ("epoch", Axis("epoch", whole=True), "loss"),
+}
+"""What is drawn, against what."""
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Through training, a chart for each graph: mean over seeds, their range as a band."""
-    groups: dict[str, list[Trained]] = {}
-    for one in runs:
-        groups.setdefault(one.graph, []).append(one)
+    """Through training, a chart for each graph: mean over seeds, their range as a band; many lines in facets."""
     charts = []
-    for place, (graph, members) in enumerate(groups.items()):
-        metric = members[0].judge.label("validation")
-        looks = [
-            ("seconds", "seconds", Axis("seconds of training, with evaluation"), "val", metric),
-            ("epochs", "epoch", Axis("epoch", whole=True), "val", metric),
-            ("loss", "epoch", Axis("epoch", whole=True), "loss", "training loss"),
-        ]
+    for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):
+        members = [one for one in runs if one.graph == graph]
         name = "curves" if place == 0 else f"curves-{place}"
         facets = _facets(members)
-        views = [
-            View(look, "line", axis, Axis(label), _curves(members, against, measure))
-            for look, against, axis, measure, label in looks
-        ]
         if not facets:
+            views = [_view(look, members, look) for look in LOOKS]
             charts.append(Chart(name, f"{graph}: through training, best marked", views))
-        for i, (look, against, axis, measure, label) in enumerate(looks if facets else []):
-            panels = [View(f, "line", axis, Axis(label), _curves(runs, against, measure)) for f, runs in facets.items()]
-            charts.append(Chart(f"{name}-{look}" if i else name, f"{graph}: {label} by {axis.label}", panels, True))
+        for look in LOOKS if facets else ():
+            panels = [_view(facet, own, look) for facet, own in facets.items()]
+            stem = name if look == "seconds" else f"{name}-{look}"
+            charts.append(Chart(stem, f"{graph}: {panels[0].y.label} by {panels[0].x.label}", panels, together=True))
     return charts
 
 
@@ -191,33 +119,27 @@ def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
     pairs = [one.label.rpartition(", ") for one in runs]
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
         return {}
+    names = {label: name for name, label in {**REGIMES, **METHODS}.items()}  # a method has its colour by its name
     found: dict[str, list[Trained]] = {}
     for one, (first, _, last) in zip(runs, pairs, strict=True):
         by, line = (first, last) if last in METHODS.values() else (last, first)
-        found.setdefault(by, []).append(replace(one, name=_key(line), label=line))
+        found.setdefault(by, []).append(replace(one, name=names.get(line, line), label=line))
     return found
 
 
-def _key(label: str) -> str:
-    """The name that a label stands for: a method has its colour by it."""
-    return next((name for name, told in {**REGIMES, **METHODS}.items() if told == label), label)
-
-
-def _curves(runs: Sequence[Trained], against: str, measure: str) -> list[Series]:
+def _view(name: str, runs: Sequence[Trained], look: str) -> View:
+    against, axis, measure = LOOKS[look]
     series = []
     for one, color in zip(runs, hues([one.name for one in runs]), strict=True):
         x, values = mean_curve(one.histories, against, measure)
         if len(x):
-            ends = (one.judge.scale if measure == "val" else 1) * np.stack(
-                [values.mean(0), values.min(0), values.max(0)]
-            )
-            mean, low, high = ends.tolist()
+            values = values * (one.metric.scale if measure == "val" else 1)
+            mean, low, high = (end.tolist() for end in (values.mean(0), values.min(0), values.max(0)))
             low, high = (low, high) if len(values) > 1 else ([], [])
-            best = None
-            if measure == "val":
-                best = int((np.argmax if one.judge.higher_is_better else np.argmin)(mean))
+            best = int((np.argmax if one.metric.higher_is_better else np.argmin)(mean)) if measure == "val" else None
             series.append(Series(one.label, x.tolist(), mean, low, high, color, best=best))
-    return series
+    label = runs[0].metric.label("validation") if measure == "val" else "training loss"
+    return View(name, "line", axis, Axis(label), series)
 
 
 def mean_curve(
@@ -227,8 +149,7 @@ def mean_curve(
     seed got."""
     known = [[line for line in history if line[measure] is not None] for history in histories]
     length = min((len(history) for history in known), default=0)
-    x = np.array([[line[against] for line in history[:length]] for history in known], float)
-    y = np.array([[line[measure] for line in history[:length]] for history in known], float)
+    x, y = (np.array([[line[key] for line in own[:length]] for own in known], float) for key in (against, measure))
     return (x.mean(0), y) if length else (np.empty(0), np.empty((len(known), 0)))
 
 
@@ -244,258 +165,52 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
     differ = [name for name in names if len({config.get(name, "") for config in every}) > 1]
     seeds = sorted({seed for one in runs for seed in one.seeds})
     shared = {name: every[0][name] for name in names if name not in differ} | {"seeds": words(seeds)}
-    if not differ:
-        return shared, []
     rows = [
         [Cell(one.label), *(Cell(config.get(name, "–")) for name in differ)]
         for one, config in zip(runs, every, strict=True)
     ]
-    return shared, [Table("Configurations", ["Run", *differ], rows)]
+    return shared, [Table("Configurations", ["Run", *differ], rows)] if differ else []
 
 
 # -- runs of no study -------------------------------------------------------------------------------------------------
 
-
-def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None) -> Finding:
-    """One experiment as a finding: a row for every seed."""
-    name, told = summary.experiment.sampler.method, summary.to_json()
-    trained = read_trained(folder, name)
-    metric = recorded_metric(summary.metric, summary.runs[0].higher_is_better)
-    unit = " (%)" if metric.percent else ""
-    head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
-    rows = [
-        [
-            Cell(str(run.seed)),
-            Cell(metric.text(run.val)),
-            Cell(metric.text(run.test)),
-            Cell(str(run.best_epoch)),
-            Cell(str(run.epochs)),
-            Cell(str(run.steps)),
-            Cell(f"{run.seconds:.1f}"),
-            Cell(f"{run.peak_ram_bytes / 2**30:.2f}"),
-        ]
-        for run in summary.runs
-    ]
-    name_of, measured = spaced(metric.name), {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
-    said = " ".join(
-        f"There are no {which.lower()} nodes."
-        if math.isnan(value["mean"])
-        else f"{which} {name_of} {metric.told(value)}."
-        for which, value in measured.items()
-    )
-    skipped = sum(run.skipped for run in summary.runs)
-    if skipped:
-        said += f" {skipped} batches made no step: they had no training node, or too few nodes for batch norm."
-    if prepared := told["prepare_seconds"]["mean"]:
-        said += f" Before the first epoch the clusters took {prepared:.1f} s (METIS; kept, and not in the seconds)."
-    for run in summary.runs:
-        if run.diverged is not None:
-            said += f" Seed {run.seed} diverged in epoch {run.diverged}; its best epoch, {run.best_epoch}, stands."
-    facts, details = configurations([] if trained is None else [trained])
-    opened, made = open_run(folder), summary.experiment
-    shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
-    options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
-    heading = f"{summary.graph} · {shape} · {title(name)} {options}".rstrip()
-    tables, charts = [Table(heading, head, rows)], [*curve_charts([] if trained is None else [trained])]
-    sampled = memory is not None and made.settings.evaluation == "sampled"
-    if sampled:
-        said += " Results per class need an exact evaluation, which was not asked for: `handful predict` makes one."
-    if not sampled and not is_sharded(made.graph):  # of shards only all ranks together could infer once more
-        graph = made.load(opened.result.seed)
-        limit = 0.5 if opened.result.threshold is None else opened.result.threshold
-        found = assess(opened.model, graph, limit, made.sampler, memory)
-        said = f"{said} {in_words(found, opened.result.seed)}".rstrip()
-        told |= {"assessment": {"seed": opened.result.seed, **found.to_json()}}
-        tables += assessment_tables(found, graph, opened.result.seed)
-        charts += assessment_charts(found, graph, opened.result.seed)
-    said = f"{said} {few_seeds(len(summary.runs))}".rstrip()
-    return Finding(
-        "train",
-        heading,
-        said,
-        tables,
-        charts,
-        told,
-        {**facts, "parameters": f"{parameter_count(opened.model):,}"},
-        [*details, architecture(opened.model)],
-    )
-
-
-# -- what a model does ------------------------------------------------------------------------------------------------
-
-
-def told_of_labels(graph: Graph) -> str:
-    """What the labels of a graph were taken for, where that is not plain, and how to say otherwise."""
-    if graph.kind == "regression":
-        return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
-    if graph.kind == "multilabel":
-        return f"each node has {graph.num_classes} labels (multilabel), judged by {spaced(graph.metric)}"
-    if graph.y is None:
-        return ""
-    names = graph.class_names or tuple(map(str, range(max(2, int(graph.num_classes or 0)))))
-    known = graph.y[graph.labelled]
-    if len(known) and int(known.min()) == int(known.max()):
-        return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to tell apart"
-    if graph.kind != "binary" or graph.positive is None:
-        return ""
-    share = float((known == int(graph.positive)).double().mean())
-    return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
-
-
-def in_words(found: Assessment, seed: int) -> str:
-    """How the positive class does with the model of one ``seed``; of other kinds nothing beyond the metric."""
-    for one in found.classes:
-        if found.kind == "binary" and one["name"] == found.positive:
-            scores = ", ".join(f"{spaced(what)} {_percent(one[what])}" for what in ("precision", "recall", "f1"))
-            at = f"at threshold {found.threshold:.3g}"
-            return f"Of the best seed alone, {seed}: {one['name']} has {scores} (%) {at}."
-    return ""
-
-
-def assessment_tables(found: Assessment, graph: Graph, seed: int) -> list[Table]:
-    """All metrics, the classes one by one, what is taken for what, and the worst mistakes; of the best seed."""
-    where = f"{found.nodes} nodes, seed {seed}"
-    splits = list(next(iter(found.metrics.values())))
-    measured = [
-        [Cell(METRICS[name].label()), *(Cell(METRICS[name].text(values[split])) for split in splits)]
-        for name, values in found.metrics.items()
-    ]
-    at = " at threshold 0.5" if found.kind == "binary" else ""
-    tables = [Table(f"Metrics{at}, seed {seed}", ["metric", *splits], measured)]
-    if found.classes:
-        counts = [name for name in ("train", "val", "test") if name in found.classes[0]]
-        scores = [name for name in found.classes[0] if name not in ("name", *counts)]
-        rows = [
-            [Cell(one["name"]), *(Cell(f"{one[n]:,}") for n in counts), *(Cell(_percent(one[n])) for n in scores)]
-            for one in found.classes
-        ]
-        what, several = ("label", "Labels") if found.kind == "multilabel" else ("class", "Classes")
-        tables.append(Table(f"{several} of the {where}", [what, *counts, *map(_head, scores)], rows))
-    if found.confusion:
-        tables.append(_confusions(found, where))
-    if found.mistakes:
-        keys = [key for key in found.mistakes[0] if key != "node"]
-        rows = [[Cell(str(one["node"])), *(Cell(_cell(key, one[key])) for key in keys)] for one in found.mistakes]
-        title = "Largest errors" if found.kind == "regression" else "Most confident mistakes"
-        tables.append(Table(f"{title} among the {where}", ["node", *map(_head, keys)], rows))
-    return tables
-
-
-MATRIX = 12
-"""Of more classes than this, the confusions are listed, and not all pairs drawn up."""
-
-
-def _confusions(found: Assessment, where: str) -> Table:
-    names = [one["name"] for one in found.classes]
-    if len(names) <= MATRIX:
-        rows = [
-            [Cell(name), *(Cell(f"{n:,}", int(i == j)) for j, n in enumerate(row))]
-            for i, (name, row) in enumerate(zip(names, found.confusion, strict=True))
-        ]
-        return Table(f"Confusion matrix of the {where}", ["is ↓ taken for →", *names], rows)
-    pairs = [(n, i, j) for i, row in enumerate(found.confusion) for j, n in enumerate(row) if n and i != j]
-    pairs.sort(key=lambda pair: -pair[0])
-    rows = [[Cell(names[i]), Cell(names[j]), Cell(f"{n:,}")] for n, i, j in pairs[:20]]
-    return Table(f"Most frequent confusions of the {where}", ["is", "taken for", "nodes"], rows)
-
-
-def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]:
-    """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
-    if found.calibration:
-        where = f"{sum(one['nodes'] for one in found.calibration):,} {found.nodes} nodes, seed {seed}"
-        x = [100 * one["confidence"] for one in found.calibration]
-        y: list[float | None] = [100 * one["share"] for one in found.calibration]
-        what = f"probability of {found.positive}" if found.positive else "probability of the predicted class"
-        series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in found.calibration]
-        tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
-        counts: list[float | None] = [one["nodes"] for one in found.calibration]
-        views = [
-            View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
-            View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
-        ]
-        error = f"calibration error {_percent(found.calibration_error)} % over {where}"
-        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
-    if found.points:
-        true, guess = [one[0] for one in found.points], [one[1] for one in found.points]
-        ends = [min(true), max(true)]
-        series = [
-            Series("nodes", true, [*guess]),
-            Series("true = predicted", ends, [*ends], color=1, mark="line"),
-        ]
-        view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [Chart("predicted", f"{graph.name}: predicted against true ({found.nodes} nodes, seed {seed})", [view])]
-    return []
-
-
-def architecture(model: Network) -> Table:
-    """The modules of a model that have weights, and their shapes."""
-    rows = []
-    for name, module in model.named_modules():
-        own = dict(module.named_parameters(recurse=False))
-        if own:
-            shapes = ", ".join(f"{key} {' × '.join(map(str, weight.shape))}" for key, weight in own.items())
-            count = sum(weight.numel() for weight in own.values())
-            rows.append([Cell(name), Cell(type(module).__name__), Cell(shapes), Cell(f"{count:,}")])
-    rows.append([Cell("all"), Cell(type(model).__name__), Cell(""), Cell(f"{parameter_count(model):,}")])
-    return Table("Architecture", ["module", "kind", "weights", "parameters"], rows)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}"
-
-
-def _head(name: str) -> str:
-    return name if name in ("true", "predicted", "error") else f"{spaced(name)} (%)"
-
-
-def _cell(name: str, value: Any) -> str:
-    if name == "probability":
-        return _percent(value)
-    return number(value) if isinstance(value, float) else str(value)
+COSTS = {
+    "seconds": ("Seconds", "{:.1f}"),
+    "prepare_seconds": ("Prepared (s)", "{:.1f}"),
+    "epoch_seconds": ("Seconds per epoch", "{:.2f}"),
+}
+"""Fields of ``Run`` by the head and the form of their column."""
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
     """Runs of one graph as a finding: a row for every experiment of which a seed has ended."""
     done = [one for one in runs if one.results]
-    metric, judge = runs[0].metric, (done or runs)[0].judge
-    ranks = best_two([one.test["mean"] for one in done], judge.higher_is_better) if len(done) > 1 else [0] * len(done)
+    metric = (done or runs)[0].metric
+    ranks = best_two([one.mean("test")["mean"] for one in done], metric.higher_is_better)
     rows = [
-        [Cell(one.label), Cell(judge.text(one.test), rank), *_costs(one.results, judge)]
+        [
+            Cell(one.label),
+            Cell(metric.text(one.mean("test")), rank if len(done) > 1 else 0),
+            Cell(metric.text(one.mean("val"))),
+            *(Cell(form.format(one.mean(measure)["mean"])) for measure, (_, form) in COSTS.items()),
+            Cell(f"{max(run.peak_ram_bytes for run in one.results) / 2**30:.2f}"),
+            Cell(words([run.seed for run in one.results])),
+        ]
         for one, rank in zip(done, ranks, strict=True)
     ]
     going = [one.label for one in runs if len(one.results) < len(one.histories)]
     facts, details = configurations(runs)
-    validation = "Validation (%)" if judge.percent else "Validation"
-    head = ["Run", judge.label("Test"), validation, "Seconds", "Prepared (s)", "Seconds per epoch"]
-    head += ["RAM (GiB)", "Seeds"]
-    said = [f"{one.label}: test {spaced(metric)} {judge.told(one.test)}." for one in done[:1] if len(done) == 1]
-    said += [f"Not ended: {', '.join(going)}."] if going else []
-    said += [few_seeds(2)] if any(len(one.results) == 2 for one in done) else []
+    head = ["Run", metric.label("Test"), metric.label("Validation"), *(head for head, _ in COSTS.values())]
     return Finding(
         "runs",
         f"{runs[0].graph} · training",
-        " ".join(said),
-        [Table("Runs", head, rows)],
+        f"Not ended: {', '.join(going)}." if going else "",
+        [Table("Runs", [*head, "RAM (GiB)", "Seeds"], rows)],
         curve_charts(runs),
-        {"graph": runs[0].graph, "metric": metric, "folder": folder.name},
+        {"graph": runs[0].graph, "metric": metric.name, "folder": folder.name},
         facts,
         details,
     )
-
-
-def _costs(results: Sequence[Run], judge: Metric) -> list[Cell]:
-    def mean(values: Sequence[float]) -> float:
-        return mean_ci95(values)["mean"]
-
-    return [
-        Cell(judge.text(mean_ci95([run.val for run in results]))),
-        Cell(f"{mean([run.seconds for run in results]):.1f}"),
-        Cell(f"{mean([run.prepare_seconds for run in results]):.1f}"),
-        Cell(f"{mean([run.epoch_seconds for run in results]):.2f}"),
-        Cell(f"{max(run.peak_ram_bytes for run in results) / 2**30:.2f}"),
-        Cell(words([run.seed for run in results])),
-    ]
 
 
 def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], dict[Path, str]]:
@@ -510,7 +225,7 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
             one = read_trained(place, name, title(place.resolve().name))
             if one is not None:
                 training_finding(folder, [one])  # whatever is odd in its records shows here, and costs only itself
-                groups.setdefault((one.graph, one.metric), []).append(one)
+                groups.setdefault((one.graph, one.metric.name), []).append(one)
         except HandfulError as error:
             unreadable[place] = str(error)
         except (LookupError, TypeError, ValueError, AttributeError, OSError, OverflowError) as error:

@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isnan
@@ -30,9 +30,8 @@ from handful.graph import Graph
 from handful.random import derived_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.executors import Executor, Job, Local
+from handful.studies.executors import DIVERGED, Executor, Job, Local
 from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
-from handful.studies.worker import DIVERGED
 from handful.training import Callback, Loop
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_json, write_config
@@ -56,13 +55,12 @@ class Best:
     def to_json(self) -> dict[str, Any]:
         """``lr``, ``dropout`` and ``weight_decay`` beside the rest."""
         sampler = self.experiment.sampler
-        return {
-            "sampler": sampler.name,
-            "options": sampler.options(),
-            "trials": self.trials,
-            "val": self.val,
-            **self.parameters,
-        }
+        what = {"sampler": sampler.name, "options": sampler.options(), "trials": self.trials, "val": self.val}
+        return {**what, **self.parameters}
+
+    def cells(self) -> list[Cell]:
+        """The sampler and what was found for it, as a row of a table begins."""
+        return [Cell(str(self.experiment.sampler)), *(Cell(f"{value:g}") for value in self.parameters.values())]
 
 
 def sampling_space(sampler: str, layers: int) -> list[Sampler]:
@@ -119,25 +117,48 @@ def tune_samplers(
         executor: where trials and final runs are jobs, several at a time; else trials run here, one after the other.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
-    name, metric = graph.name, METRICS[graph.metric]
-    described = {"graph": name, "metric": graph.metric, "storage": storage}
+    metric, payload = METRICS[graph.metric], {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
     by = None if executor is None else SideBySide(executor, out / "trials")
     found = [search(one, storage, trials, prune, report, by) for one in experiments]
+    head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
+    ranks = best_two([one.val for one in found], metric.higher_is_better)
+    rows = [
+        [*one.cells(), Cell(metric.text(one.val), rank), Cell(str(one.trials))]
+        for one, rank in zip(found, ranks, strict=True)
+    ]
+    tables = [Table("Best trials", [*head, "trials"], rows)]
+    first = found[ranks.index(1)]
     best: dict[str, Best] = {}
     for one in found:
         sampler = one.experiment.sampler.name
         if sampler not in best or metric.better(one.val, than=best[sampler].val):
             best[sampler] = one
-    payload: dict[str, Any] = {**described, "searches": [one.to_json() for one in found], "final": []}
+    outcomes = []
     if final:
         jobs = {sampler: one.experiment for sampler, one in best.items()}
-        for outcome in run_jobs(jobs, out / "final", executor or Local(), progress):
+        outcomes = run_jobs(jobs, out / "final", executor or Local(), progress)
+        for outcome in outcomes:
             if outcome.summary is None:
                 raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
-            ended = {key: outcome.summary[key] for key in ("val", "test")}
-            payload["final"].append({**best[outcome.name].to_json(), **ended})
-    return Finding("tune", f"{name} · tuning", _in_words(payload), _tables(payload, found), payload=payload)
+        ends = {outcome.name: [outcome.estimate(key) or {} for key in ("val", "test")] for outcome in outcomes}
+        rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in both)] for name, both in ends.items()]
+        tables.append(Table("The best of each sampler over the seeds", [*head, metric.label("test")], rows))
+    return Finding(
+        "tune",
+        f"{payload['graph']} · tuning",
+        f"The best validation {spaced(metric.name)} is {metric.told(first.val)}, by {first.experiment.sampler} with "
+        + ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
+        + ".",
+        tables,
+        payload={
+            **payload,
+            "searches": [one.to_json() for one in found],
+            "final": [
+                {**best[o.name].to_json(), "val": o.estimate("val"), "test": o.estimate("test")} for o in outcomes
+            ],
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -177,7 +198,8 @@ def search(
     if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
         raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial
-    return Best(experiment.with_(**best.params), len(_finished(study)), best.value, best.params)
+    found = {name: best.params[name] for name in presets.training_space()}
+    return Best(experiment.with_(**found), len(_finished(study)), best.value, found)
 
 
 def _one_by_one(study: Any, experiment: Experiment, data: Graph, trials: int, prune: bool, report: Report) -> None:
@@ -290,40 +312,6 @@ class _Reporter(Callback):
             raise _optuna().TrialPruned
 
 
-def _tables(payload: Mapping[str, Any], found: Sequence[Best]) -> list[Table]:
-    """The best trials, and the final runs."""
-
-    def described(row: Mapping[str, Any]) -> list[Cell]:
-        chosen = (f"{row[name]:g}" for name in ("lr", "dropout", "weight_decay"))
-        return [Cell(str(make_sampler(row["sampler"], **row["options"]))), *map(Cell, chosen)]
-
-    head = ["sampling", "lr", "dropout", "weight decay"]
-    metric = METRICS[payload["metric"]]
-    ranks = best_two([one.val for one in found], metric.higher_is_better)
-    rows = [
-        [*described(row), Cell(metric.text(row["val"]), rank), Cell(str(row["trials"]))]
-        for row, rank in zip(payload["searches"], ranks, strict=True)
-    ]
-    tables = [Table("Best trials", [*head, metric.label("validation"), "trials"], rows)]
-    if payload["final"]:
-        rows = [
-            [*described(row), Cell(metric.text(row["val"])), Cell(metric.text(row["test"]))] for row in payload["final"]
-        ]
-        head = [*head, metric.label("validation"), metric.label("test")]
-        tables.append(Table("The best of each sampler over the seeds", head, rows))
-    return tables
-
-
-def _in_words(payload: Mapping[str, Any]) -> str:
-    metric = METRICS[payload["metric"]]
-    most = max if metric.higher_is_better else min
-    best = most(payload["searches"], key=lambda row: row["val"])
-    return (
-        f"The best validation {spaced(metric.name)} is {metric.told(best['val'])}, by {best['sampler']} with "
-        f"lr {best['lr']:g}, dropout {best['dropout']:g} and weight decay {best['weight_decay']:g}."
-    )
-
-
 # -- storage --------------------------------------------------------------------------------------------------------
 
 
@@ -332,9 +320,11 @@ def open_study(experiment: Experiment, data: Graph, storage: str) -> Any:
     refused."""
     optuna = _optuna()
     name = f"{experiment.graph} {experiment.split or ''} {experiment.model} {experiment.sampler}".replace("  ", " ")
+    # SQLite waits for the other processes that write.
+    engine = {"connect_args": {"timeout": 120}} if storage.startswith("sqlite") else {}
     with _alone(storage):
         try:
-            store = optuna.storages.RDBStorage(storage, engine_kwargs=_engine(storage))
+            store = optuna.storages.RDBStorage(storage, engine_kwargs=engine)
         except Exception as error:
             reason = str(error).strip().splitlines()[0]
             raise RunError(f"storage {storage} cannot be opened: {reason}") from None
@@ -353,11 +343,6 @@ def comparable(experiment: Experiment) -> dict[str, Any]:
     """What must be the same for trials to be comparable: where they run, and the seeds of the final runs, need not."""
     value = json.loads(json.dumps(experiment.to_json()))
     return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
-
-
-def _engine(storage: str) -> dict[str, Any]:
-    """SQLite waits for the other processes that write."""
-    return {"connect_args": {"timeout": 120}} if storage.startswith("sqlite") else {}
 
 
 @contextmanager

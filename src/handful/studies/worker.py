@@ -7,21 +7,70 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from handful.datasets import load
 from handful.errors import DivergedError, HandfulError
 from handful.experiment import Experiment
+from handful.graph import Graph
 from handful.kernels.threads import set_threads
+from handful.samplers import make_sampler
+from handful.studies.executors import DIVERGED
+from handful.training import Callback, Loop
 from handful.training.record import read_config
 
-DIVERGED = 3
-"""The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
+FEW = 64
+"""Nodes of the graph that ``warm_up`` trains on."""
+SMALL: dict[str, dict[str, Any]] = {
+    "rns": {"parts": 2},
+    "neighbor": {"batch_size": FEW // 4},
+    "saint": {"roots": FEW // 8},
+    "ladies": {"batch_size": FEW // 4},
+}
+"""Options of samplers for so few nodes."""
 
 
 def main(folder: Path, threads: int) -> None:
-    """Run the experiment of ``folder/config.json`` there, or go on with it."""
+    """Run the experiment of ``folder/config.json`` there, or go on with it; kernels compile before its clock starts."""
     set_threads(threads)
-    Experiment.from_json(read_config(folder / "config.json")).run(folder, resume=True)
+    experiment = Experiment.from_json(read_config(folder / "config.json"))
+    experiment.run(folder, resume=True, callbacks=[WarmUp(experiment)])
+
+
+class WarmUp(Callback):
+    """Calls ``warm_up`` before the first epoch of the first run of a process, when no clock runs yet."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment: Experiment | None = experiment
+
+    def on_start(self, loop: Loop) -> None:
+        if self.experiment is not None:
+            warm_up(self.experiment, loop.graph)
+        self.experiment = None
+
+
+def warm_up(experiment: Experiment, graph: Graph) -> None:
+    """Train and evaluate once on a few nodes with features and edges like those of ``graph``.
+
+    So the kernels of ``experiment`` are compiled, or loaded from numba's cache, before anything is timed.
+    """
+    sampler, width = experiment.sampler, graph.num_features
+    kind = (
+        {torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(graph.x.dtype, "") if graph.x is not None else ""
+    )
+    few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}{kind}").replace(undirected=graph.undirected)
+    if graph.edge_weight is not None:
+        few = few.replace(edge_weight=torch.ones(few.num_edges))
+    # ClusterGCN cuts its batches with the kernels of RNS, and would keep the clusters of these few nodes on disk.
+    name, options = ("rns", {}) if sampler.name == "cluster" else (sampler.name, sampler.options())
+    small = make_sampler(name, **{**options, **SMALL.get(name, {})})
+    once = experiment.with_(sampler=small, epochs=1, evaluate_every=1, task=None, metric=None, positive=None)
+    with suppress(HandfulError), torch.random.fork_rng(devices=[]):  # what is wrong, the run itself will say
+        once.fit(few.to(graph.device), seed=0)
 
 
 def end_with(parent: int) -> None:

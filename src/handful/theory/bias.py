@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, lgamma, sqrt
+from math import sqrt
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from handful.samplers.full import FullGraph
 from handful.samplers.random_node import RandomNodes
 from handful.statistics import mean_ci95
 from handful.theory.implicit import first_batches, without_dropout
+from handful.theory.thinning import hypergeometric
 from handful.training.loss import losses_of, node_losses
 from handful.training.module import logits_of
 
@@ -47,10 +48,7 @@ def no_target_probability(nodes: int, targets: int, block: int) -> float:
     >>> round(no_target_probability(4, 2, 2), 6)  # 1/6
     0.166667
     """
-    if block > nodes - targets:
-        return 0.0
-    factorials = (nodes - targets, 1), (nodes - targets - block, -1), (nodes, -1), (nodes - block, 1)
-    return exp(sum(sign * lgamma(n + 1) for n, sign in factorials))
+    return float(hypergeometric(nodes + 1, block + 1, targets)[0])  # the block of one more node, which has N others
 
 
 def node_subsampling_variance(losses: Tensor, targets: int) -> float:

@@ -11,15 +11,14 @@ from torch import Tensor, nn
 
 from handful.batch import Batch
 from handful.graph import Graph
+from handful.random import derived_seed
 from handful.samplers.base import Sampler
-from handful.statistics import mean_ci95
+from handful.statistics import finite_mean, mean_ci95
 from handful.theory.hubs import HubShare, largest_hubs
-from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, repeated_terms
+from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, implicit_terms, initial_model
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
+from handful.vocabulary import TERMS as TERMS
 from handful.vocabulary import title
-
-TERMS = ("bias", "loss_variance", "R", "grad_norm_sq", "alpha_error")
-"""What is measured of a sampler, each as mean and 95% CI over repeats."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,14 @@ class Diagnosis:
     """What one sampler does, for every repeat.
 
     The terms of its implicit objective, the error of the power-law exponent of its batches, and the share of R that
-    comes from which of the largest hubs a batch holds.
+    comes from which of the largest hubs a batch holds; the last two are empty where only the terms were measured, as
+    by ``ImplicitWatch``.
     """
 
     sampler: Sampler
     terms: tuple[ImplicitTerms, ...]
-    alpha_errors: tuple[float, ...]
-    hub_shares: tuple[float, ...]
+    alpha_errors: tuple[float, ...] = ()
+    hub_shares: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -59,42 +59,19 @@ class Diagnosis:
     @property
     def hub_share(self) -> float:
         """The share of R that comes from the largest hubs; NaN where no repeat could tell."""
-        known = [share for share in self.hub_shares if np.isfinite(share)]
-        return float(np.mean(known)) if known else float("nan")
-
-    def to_json(self) -> dict[str, Any]:
-        """Mean and 95% CI of every term."""
-        return {"name": self.name, **{term: mean_ci95(self.values(term)) for term in TERMS}}
+        return finite_mean(self.hub_shares)
 
     def record(self) -> dict[str, Any]:
-        """Everything that was measured, with the value of every repeat."""
+        """Everything that was measured: mean and 95% CI, and the value of every repeat."""
+        measured = (*TERMS, "nodes", "targets", "full_loss", "mean_loss")
         return {
-            **self.to_json(),
+            "name": self.name,
             "options": self.sampler.options(),
-            "nodes": mean_ci95(self.values("nodes")),
-            "targets": mean_ci95(self.values("targets")),
-            "full_loss": mean_ci95(self.values("full_loss")),
-            "mean_loss": mean_ci95(self.values("mean_loss")),
+            **{name: mean_ci95(self.values(name)) for name in measured},
             "variance_per_target": self.variance_per_target,
             "hub_share": self.hub_share,
             "repeats": {term: self.values(term) for term in TERMS},
         }
-
-
-class _Seen:
-    """What is collected from the batches of one repeat."""
-
-    def __init__(self, hubs: np.ndarray) -> None:
-        self._hubs = hubs
-        self.clear()
-
-    def clear(self) -> None:
-        self.alphas: list[float] = []
-        self.hubs = HubShare(self._hubs)
-
-    def __call__(self, batch: Batch, gradient: Tensor) -> None:
-        self.alphas.append(fit_power_law(degrees(batch)).alpha)
-        self.hubs.add(batch.nodes, gradient)
 
 
 def diagnose(
@@ -106,7 +83,7 @@ def diagnose(
     seed: int = 42,
     report: Callable[[Sampler], None] | None = None,
 ) -> list[Diagnosis]:
-    """Measure every sampler at the same initialisations.
+    """Measure every sampler at the same initialisations: repeat r has the same weights for all of them.
 
     α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
 
@@ -126,21 +103,24 @@ def diagnose(
     >>> found.name, found.mean("R") > 0
     ('rns', True)
     """
-    alpha_full = fit_power_law(degrees(graph)).alpha
-    hubs = largest_hubs(graph)
-    out = []
-    for sampler in samplers:
-        terms, errors, shares = [], [], []
-        seen = _Seen(hubs)
-        for found in repeated_terms(make_model, graph, sampler, batches, repeats, seed, seen):
-            terms.append(found)
-            errors.append(alpha_error(seen.alphas, alpha_full))
-            shares.append(seen.hubs.share)
-            seen.clear()
-            if report is not None:
-                report(sampler)
-        out.append(Diagnosis(sampler, tuple(terms), tuple(errors), tuple(shares)))
-    return out
+    alpha_full, hubs = fit_power_law(degrees(graph)).alpha, largest_hubs(graph)
+
+    def measure(sampler: Sampler, repeat: int) -> tuple[ImplicitTerms, float, float]:
+        own = derived_seed(seed, repeat)
+        model = initial_model(make_model, own).to(graph.device)
+        alphas, share = [], HubShare(hubs)
+
+        def see(batch: Batch, gradient: Tensor) -> None:
+            alphas.append(fit_power_law(degrees(batch)).alpha)
+            share.add(batch.nodes, gradient)
+
+        terms = implicit_terms(model, graph, sampler, batches, own, see)
+        if report is not None:
+            report(sampler)
+        return terms, alpha_error(alphas, alpha_full), share.share
+
+    found = ((sampler, [measure(sampler, repeat) for repeat in range(repeats)]) for sampler in samplers)
+    return [Diagnosis(sampler, *zip(*measured, strict=True)) for sampler, measured in found]
 
 
 def relation(found: Sequence[Diagnosis]) -> float:
@@ -148,54 +128,27 @@ def relation(found: Sequence[Diagnosis]) -> float:
 
     >>> import handful as hf
     >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]
-    >>> round(relation([Diagnosis(hf.FullGraph(), (t,), (error,), ()) for t, error in zip(terms, (0.3, 0.5))]), 6)
+    >>> round(relation([Diagnosis(hf.FullGraph(), (t,), (error,)) for t, error in zip(terms, (0.3, 0.5))]), 6)
     1.0
     """
     return rank_correlation([d.mean("alpha_error") for d in found], [d.mean("R") for d in found])
 
 
 def in_words(found: Sequence[Diagnosis]) -> str:
-    """Which sampler is closest to the full graph, and what that means.
+    """Which sampler has the steadiest gradients, and which the loss nearest to the full graph's.
 
     >>> import handful as hf
     >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)
-    >>> print(in_words([Diagnosis(hf.RandomNodes(2), (terms,), (0.3,), ())]).split(". ")[0])
-    The loss of RNS differs from the full graph's by 0.1
+    >>> in_words([Diagnosis(hf.RandomNodes(2), (terms,))])
+    "RNS has the least gradient variance, R = 0.5, and the loss nearest to the full graph's, 0.1 off."
     """
-    by_R = sorted((d for d in found if d.mean("R") > 0), key=lambda d: d.mean("R"))
-    if not by_R:
-        return (
-            "Every batch is the whole graph: the gradients do not vary, and only their norm is regularised implicitly."
-        )
-    best, rest = by_R[0], by_R[1:]
-    closest = min(by_R, key=lambda d: d.mean("bias"))
-    name, near = title(best.name), title(closest.name)
-    if not rest:
-        return (
-            f"The loss of {name} differs from the full graph's by {best.mean('bias'):.2g}. Its batch gradients "
-            f"vary by R = {best.mean('R'):.2g} around a mean of squared norm {best.mean('grad_norm_sq'):.2g}."
-        )
-    factors = _times([d.mean("R") / best.mean("R") for d in rest])
-    scaled = _times([d.variance_per_target / best.variance_per_target for d in rest])
-    words = (
-        f"{name} has the least gradient variance: R of the others is {factors} as large ({scaled} once R is "
-        "multiplied by the number of targets, which makes up for batches of unequal size)."
+    varying = [d for d in found if d.mean("R") > 0]
+    if not varying:
+        return "Every batch is the whole graph: the gradients do not vary."
+    steadiest = min(varying, key=lambda d: d.mean("R"))
+    nearest = min(varying, key=lambda d: d.mean("bias"))
+    whose = "" if nearest is steadiest else f"{title(nearest.name)} "
+    return (
+        f"{title(steadiest.name)} has the least gradient variance, R = {steadiest.mean('R'):.2g}, and {whose}the loss "
+        f"nearest to the full graph's, {nearest.mean('bias'):.2g} off."
     )
-    hubs = [f"{title(d.name)} {100 * d.hub_share:.0f}%" for d in by_R if d.hub_share > 0.3]
-    if hubs:
-        words += f" Much of R comes from which of the largest hubs a batch holds: {', '.join(hubs)}."
-    if closest is best:
-        return words + (
-            f" The loss of {name} is also the closest to the full graph's, with a difference of "
-            f"{best.mean('bias'):.2g}: steps on its batches are most like steps on the whole graph."
-        )
-    return words + (
-        f" The loss of {near} is the closest to the full graph's, with a difference of "
-        f"{closest.mean('bias'):.2g} against {best.mean('bias'):.2g}: {name} has the steadier gradients, and "
-        f"{near} the nearer loss."
-    )
-
-
-def _times(factors: Sequence[float]) -> str:
-    lo, hi = min(factors), max(factors)
-    return f"{lo:.2g}×" if f"{lo:.2g}" == f"{hi:.2g}" else f"{lo:.2g} to {hi:.2g}×"

@@ -8,7 +8,6 @@ same effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,17 +25,9 @@ if TYPE_CHECKING:
     from handful.training.loop import Loop
 
 
-@dataclass(frozen=True)
-class SeededBatch:
-    """A batch and the seed of its step, so that the same dropout is drawn when its loss is taken again."""
-
-    batch: Batch
-    seed: int
-
-
 def variance_gradient(
     model: nn.Module,
-    batches: Sequence[SeededBatch],
+    batches: Sequence[tuple[Batch, int]],
     mean: Sequence[Tensor],
     losses: NodeLosses = node_losses,
     class_weight: Tensor | None = None,
@@ -48,7 +39,7 @@ def variance_gradient(
 
     Args:
         model: its weights are w.
-        batches: m of them.
+        batches: m of them, each with the seed of its step, so that the same dropout is drawn again.
         mean: ∇L̄(w), one tensor per weight.
         losses, class_weight: as the training has them.
 
@@ -57,24 +48,22 @@ def variance_gradient(
     >>> graph = hf.Graph.from_edge_index(ring, x=torch.eye(4), y=[0, 1, 0, 1], train_mask=range(4))
     >>> batch, model = next(hf.FullGraph().epoch(graph, 0, 0)), hf.SAGE(4, 1, hidden=8, layers=2, norm="ln", dropout=0)
     >>> mean = torch.autograd.grad(batch_loss(model, batch), list(model.parameters()))
-    >>> variance_gradient(model, [SeededBatch(batch, 0)], mean)[0] < 1e-9  # one batch does not vary
+    >>> variance_gradient(model, [(batch, 0)], mean)[0] < 1e-9  # one batch does not vary
     True
     """
     weights = [p for p in model.parameters() if p.requires_grad]
     total = [torch.zeros_like(w) for w in weights]
     spread = 0.0
     with kept_buffers(model):
-        for item in batches:
-            seed_step(model, item.seed)
-            loss = batch_loss(model, item.batch, losses=losses, class_weight=class_weight)
-            slopes = torch.autograd.grad(loss, weights, create_graph=True, allow_unused=True)
-            pairs = [(g, g.detach() - at) for g, at in zip(slopes, mean, strict=True) if g is not None]
-            spread += sum(float(off.square().sum()) for _, off in pairs)
-            inner = torch.stack([(g * off).sum() for g, off in pairs]).sum()
-            products = torch.autograd.grad(inner, weights, allow_unused=True)
-            for sum_, product in zip(total, products, strict=True):
-                if product is not None:
-                    sum_ += product * (2 / len(batches))
+        for batch, seed in batches:
+            seed_step(model, seed)
+            loss = batch_loss(model, batch, losses=losses, class_weight=class_weight)
+            slopes = torch.autograd.grad(loss, weights, create_graph=True, materialize_grads=True)
+            deviations = [slope.detach() - at for slope, at in zip(slopes, mean, strict=True)]
+            spread += sum(float(off.square().sum()) for off in deviations)
+            inner = torch.stack([(g * off).sum() for g, off in zip(slopes, deviations, strict=True)]).sum()
+            products = torch.autograd.grad(inner, weights, materialize_grads=True)
+            total = [sum_ + product * (2 / len(batches)) for sum_, product in zip(total, products, strict=True)]
     return spread / len(batches), total
 
 
@@ -96,7 +85,7 @@ class VariancePenalty(Callback):
     def __init__(self, strength: float) -> None:
         self.strength = strength
         self.history: list[float] = []
-        self._batches: list[SeededBatch] = []
+        self._batches: list[tuple[Batch, int]] = []
 
     def on_start(self, loop: Loop) -> None:
         """Add the penalty's gradient before every step of the optimiser."""
@@ -107,7 +96,7 @@ class VariancePenalty(Callback):
         loop.optimizer.register_step_pre_hook(lambda *_: self._add(loop))
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        self._batches.append(SeededBatch(batch, seed))
+        self._batches.append((batch, seed))
 
     def _add(self, loop: Loop) -> None:
         weights = [p for p in loop.model.parameters() if p.requires_grad]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from handful.graph import Graph
 from handful.theory.powerlaw import degrees
-from handful.theory.thinning import FloatArray, edge_survival, hypergeometric
+from handful.theory.thinning import edge_survival, hypergeometric
 
 HUBS = 6
 
@@ -81,7 +81,7 @@ class HubShare:
         return 1 - (1 - explained / spread) * (self.count - 1) / left
 
 
-def expected_copies(nodes: int, parts: int, source: ArrayLike, target: ArrayLike) -> FloatArray:
+def expected_copies(nodes: int, parts: int, source: ArrayLike, target: ArrayLike) -> np.ndarray:
     """In how many of the m parts of an epoch an edge between two nodes is expected.
 
     Of the probabilities π_u and π_v of its ends to be helpers, independent of each other and of the deal:
@@ -114,14 +114,11 @@ def expected_edges(graph: Graph, parts: int, inclusion: np.ndarray) -> float:
     source, target = graph.edge_index.cpu().numpy()
     loops = source == target
     own = float(np.sum(1 + (parts - 1) * inclusion[source[loops]]))
-    if loops.all():
-        return own
-    return own + float(
-        expected_copies(graph.num_nodes, parts, inclusion[source[~loops]], inclusion[target[~loops]]).sum()
-    )
+    ends = inclusion[source[~loops]], inclusion[target[~loops]]
+    return own + float(expected_copies(graph.num_nodes, parts, *ends).sum())
 
 
-def helpers_law(inclusion: ArrayLike) -> FloatArray:
+def helpers_law(inclusion: ArrayLike) -> np.ndarray:
     """Pr(h = j) for j = 0 to d: how many of d nodes are helpers, each with its own probability (Poisson's binomial).
 
     >>> helpers_law([1, 0.5]).tolist()
@@ -133,7 +130,7 @@ def helpers_law(inclusion: ArrayLike) -> FloatArray:
     return law
 
 
-def helpers_met(graph: Graph, inclusion: np.ndarray) -> FloatArray:
+def helpers_met(graph: Graph, inclusion: np.ndarray) -> np.ndarray:
     """``(N, D + 1)``, D the largest degree: Pr(h_v = j), how many neighbours of each node are helpers.
 
     >>> path = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -148,7 +145,7 @@ def helpers_met(graph: Graph, inclusion: np.ndarray) -> FloatArray:
     return out
 
 
-def expected_mean_weights(nodes: int, block: int, inclusion: ArrayLike) -> FloatArray:
+def expected_mean_weights(nodes: int, block: int, inclusion: ArrayLike) -> np.ndarray:
     """How much each neighbour counts in the mean over the row of a block's own node, in expectation.
 
     Of d neighbours, j are helpers and stay, and K of the d − j others, K ~ H_{N,d−j} in a block of b nodes. With

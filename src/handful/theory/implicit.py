@@ -115,24 +115,22 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
     >>> drop.training, drop.p
     (False, 0.5)
     """
-    modes = [(module, module.training) for module in model.modules()]
-    rates = [
-        (module, name, rate)
+    before = [
+        (module, name, value)
         for module in model.modules()
-        for name in ("p", "dropout")
-        if isinstance(rate := getattr(module, name, None), float)
+        for name, kind in (("training", bool), ("p", float), ("dropout", float))
+        if isinstance(value := getattr(module, name, None), kind)
     ]
     model.train()
-    for module, name, _ in rates:
-        setattr(module, name, 0.0)
+    for module, name, _ in before:
+        if name != "training":
+            setattr(module, name, 0.0)
     try:
         with kept_buffers(model):
             yield
     finally:
-        for module, name, rate in rates:
-            setattr(module, name, rate)
-        for module, training in modes:
-            module.training = training
+        for module, name, value in before:
+            setattr(module, name, value)
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
@@ -163,9 +161,8 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
     tensor([3., 4., 1.])
     """
     weights = [p for p in model.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-    found = zip(gradients, weights, strict=True)
-    return torch.cat([(torch.zeros_like(w) if g is None else g).flatten() for g, w in found])
+    gradients = torch.autograd.grad(loss, weights, materialize_grads=True)
+    return torch.cat([gradient.flatten() for gradient in gradients])
 
 
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
@@ -234,31 +231,16 @@ def implicit_terms(
     )
 
 
-def repeated_terms(
-    make_model: Callable[[], nn.Module],
-    graph: Graph,
-    sampler: Sampler,
-    batches: int = BATCHES,
-    repeats: int = REPEATS,
-    seed: int = 42,
-    on_batch: Callable[[Batch, Tensor], None] | None = None,
-) -> Iterator[ImplicitTerms]:
-    """The terms at random initialisation, once for every repeat, each with its own weights and its own batches.
+def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A model with random weights that depend on ``seed`` alone; torch's generator is left as it is.
 
-    Repeat r has the same weights for every sampler, so that samplers are compared at the same points.
-
-    >>> import handful as hf
-    >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
-    >>> make = lambda: hf.SAGE(3, 3, hidden=4, layers=1)
-    >>> [terms.batches for terms in repeated_terms(make, ring, hf.RandomNodes(3), batches=3, repeats=2)]
-    [3, 3]
+    >>> one, other = (initial_model(lambda: nn.Linear(2, 1), seed=7) for _ in range(2))
+    >>> torch.equal(one.weight, other.weight)
+    True
     """
-    for repeat in range(repeats):
-        own = derived_seed(seed, repeat)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(own)
-            model = make_model().to(graph.device)
-        yield implicit_terms(model, graph, sampler, batches, own, on_batch)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make_model()
 
 
 def regulariser_coefficient(lr: float, momentum: float = 0.0) -> float:

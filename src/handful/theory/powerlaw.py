@@ -17,6 +17,7 @@ from handful.graph import Graph
 from handful.kernels import csr
 from handful.kernels.tail_fit import fit_tail
 from handful.samplers.full import full_adjacency
+from handful.statistics import finite_mean
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,7 @@ def alpha_error(sampled: Sequence[float], alpha_full: float) -> float:
     >>> alpha_error([2.0, 3.0, float("nan")], alpha_full=2.0)
     0.5
     """
-    known = [alpha for alpha in sampled if np.isfinite(alpha)]
-    return abs(float(np.mean(known)) - alpha_full) if known else float("nan")
+    return abs(finite_mean(sampled) - alpha_full)
 
 
 def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:

@@ -1,18 +1,23 @@
-"""What Random Node Sampling does to the graph as m grows (paper, "RNS sampled graphs properties")."""
+"""The structure of a graph: its row in the paper's table of data sets, and what Random Node Sampling does to it.
+
+``statistics`` measures a whole graph, ``structure`` the sampled ones as m grows (paper, "RNS sampled graphs
+properties").
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from handful.graph import Graph
-from handful.kernels.homophily import same_label_edges
+from handful.graph import MASKS, Graph
+from handful.kernels.csr import class_edges
 from handful.kernels.traverse import components, sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
+from handful.statistics import finite_mean
 
 
 @dataclass(frozen=True)
@@ -39,21 +44,75 @@ class PartStructure:
 MEASURES = tuple(field.name for field in fields(PartStructure))
 
 
-def edge_homophily(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> float:
-    """The share of edges between equal labels, among the edges whose two ends have a label; NaN if there are none.
+@dataclass(frozen=True)
+class Statistics:
+    """A graph, measured with both directions of every edge and without loops; the paper's columns come first.
+
+    ``edges`` counts both directions; ``density`` is edges / (N·(N − 1)) and ``average_degree`` edges / N.
+    ``homophily`` is the share of edges whose ends have the same label; see ``homophilies`` for the other two.
+    ``diameter`` is the largest distance that the searches met, a lower bound; ``average_distance`` is over pairs in the
+    same component, estimated from the sources.
+    """
+
+    nodes: int
+    edges: int
+    density: float
+    average_degree: float
+    isolated: int
+    components: int
+    homophily: float
+    diameter: int
+    average_distance: float
+    adjusted_homophily: float
+    unbiased_homophily: float
+    classes: int | None
+    features: int
+    split: dict[str, int] | None
+    undirected: bool
+    """Whether the graph was so when it was loaded."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values by name."""
+        return asdict(self)
+
+
+COLUMNS = tuple(field.name for field in fields(Statistics))[:9]
+"""The columns of the paper's table of data sets, in its order."""
+
+
+def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:
+    """Edge, adjusted and unbiased homophily of an undirected graph, over the edges whose two ends have a label.
+
+    With c_k the share of edges inside class k, D_k the edge ends that are in it and M = Σ D_k of them in all:
+
+        edge = Σ c_k,    adjusted = (edge − Σ (D_k/M)²) / (1 − Σ (D_k/M)²)     (Platonov et al., 2023)
+        unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
+
+    The last is Σ_{i<j} (√(c_i c_j) − c_ij) over Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of edges between
+    two classes: 1 if all edges are inside classes, −1 if none is, about 0 if labels and edges have nothing in common.
+    GraphLand, and so some rows of the paper's table, have this one. NaN where it is not defined: no edge, one class.
 
     Args:
-        indptr, indices: the CSR of the edges.
+        indptr, indices: the CSR of both directions of every edge.
         y: ``(N,)``, -1 where the label is not known; ``None`` where there are no labels.
 
-    >>> pair = np.array([0, 1, 2]), np.array([1, 0])
-    >>> edge_homophily(*pair, np.array([4, 4])), edge_homophily(*pair, np.array([4, 5]))
-    (1.0, 0.0)
+    >>> square = np.array([0, 2, 4, 6, 8]), np.array([1, 3, 0, 2, 1, 3, 0, 2])
+    >>> homophilies(*square, np.array([0, 0, 1, 1]))
+    (0.5, 0.0, 0.0)
     """
-    if y is None:
-        return float("nan")
-    same, known = same_label_edges(indptr, indices, y)
-    return same / known if known else float("nan")
+    if y is None or not (y >= 0).any():
+        return (float("nan"),) * 3
+    inside, ends = (np.zeros(int(y.max()) + 1, np.int64) for _ in range(2))
+    class_edges(indptr, indices, y, inside, ends)
+    total = int(ends.sum())
+    if total == 0:
+        return (float("nan"),) * 3
+    edge = float(inside.sum() / total)
+    chance = float(np.square(ends / total).sum())
+    spread = float(np.sqrt(inside / total).sum()) ** 2
+    below = spread + 1 - 2 * edge
+    adjusted = (edge - chance) / (1 - chance) if np.count_nonzero(ends) > 1 else float("nan")
+    return edge, adjusted, (spread - 1) / below if np.count_nonzero(ends) > 1 else float("nan")
 
 
 def part_structure(
@@ -97,6 +156,7 @@ def part_structure(
         starts = np.searchsorted(np.cumsum(others), rng.integers(0, others.sum(), sources), side="right")
     seen = sweep(indptr, indices, starts)
     weight = seen.reached - 1 if sources >= n else np.ones(len(starts))
+    distance = float(np.average(seen.total / (seen.reached - 1), weights=weight)) if len(starts) else float("nan")
     bound = int(seen.eccentricity.max(initial=0))
     # The first sweep starts at the hub of the largest component, which is central: the farthest node is then far out.
     at = int(np.argmax(np.where(label == size.argmax(), degree, -1))) if n else 0
@@ -111,10 +171,39 @@ def part_structure(
         components=count,
         largest_component=int(size.max()),
         diameter_lower_bound=bound,
-        average_distance=float(np.average(seen.total / (seen.reached - 1), weights=weight))
-        if len(starts)
-        else float("nan"),
-        homophily=edge_homophily(indptr, indices, y),
+        average_distance=distance,
+        homophily=homophilies(indptr, indices, y)[0],
+    )
+
+
+def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) -> Statistics:
+    """Measure ``graph``.
+
+    Args:
+        graph: any; a directed one is measured with both directions of every edge.
+        sources: how many breadth-first searches start at random nodes.
+        sweeps: how many more start at a node that is farthest from the start of the one before.
+        seed: of the random nodes.
+
+    >>> found = statistics(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], num_nodes=5))
+    >>> found.edges, found.isolated, found.components, found.diameter
+    (6, 1, 2, 3)
+    """
+    both = graph.to_undirected().without_loops()
+    found = asdict(part_structure(*both.topology, generator(seed), None, sources, sweeps))
+    found["homophily"], adjusted, unbiased = homophilies(*both.topology, _classes(graph))
+    n, edges = found["nodes"], found["edges"]
+    masks = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
+    return Statistics(
+        **{name: found[name] for name in COLUMNS if name in found},
+        density=edges / (n * (n - 1)) if n > 1 else float("nan"),
+        diameter=found["diameter_lower_bound"],
+        adjusted_homophily=adjusted,
+        unbiased_homophily=unbiased,
+        classes=graph.num_classes,
+        features=graph.num_features,
+        split=None if graph.train_mask is None else {name: int(mask.sum()) for name, mask in masks.items()},
+        undirected=bool(graph.undirected),
     )
 
 
@@ -146,7 +235,7 @@ def structure(
     [(1, 4.0), (2, 2.0)]
     """
     graph = graph.to_undirected().without_loops().coalesce()
-    y = None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()  # homophily is of classes
+    y = _classes(graph)
     out = []
     for m in parts:
         rows = []
@@ -159,7 +248,8 @@ def structure(
                 found.append(part_structure(*topology, rng, labels, sources, sweeps))
                 if report is not None:
                     report(m)
-            rows.append([_mean(found, name) for name in MEASURES])
+            # distances are not defined in parts without edges, which are left out
+            rows.append([finite_mean([getattr(part, name) for part in found]) for name in MEASURES])
         table = np.array(rows, float)
         spread = table.std(0, ddof=1) if epochs > 1 else np.full(len(MEASURES), np.nan)
         summary = zip(MEASURES, table.mean(0), spread, strict=True)
@@ -167,8 +257,6 @@ def structure(
     return out
 
 
-def _mean(found: Sequence[PartStructure], name: str) -> float:
-    """The mean over parts; distances are not defined in parts without edges, which are left out."""
-    values = np.array([getattr(part, name) for part in found], float)
-    values = values[np.isfinite(values)]
-    return float(values.mean()) if len(values) else float("nan")
+def _classes(graph: Graph) -> np.ndarray | None:
+    """The labels, where they are classes: homophily is of these alone."""
+    return None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-FloatArray = np.ndarray
-
 
 def block_sizes(nodes: int, parts: int) -> np.ndarray:
     """The sizes ``(parts,)`` of the blocks that ``nodes`` are dealt into: they differ by one at most.
@@ -32,7 +30,7 @@ def edge_survival(nodes: int, parts: int) -> float:
     return float(np.sum(size * (size - 1)) / (nodes * (nodes - 1))) if nodes > 1 else 1.0
 
 
-def hypergeometric(nodes: int, block: int, degree: int) -> FloatArray:
+def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     """H_{N,d}(k) for k = 0…d: the law of the degree that a node of degree d keeps in its block of ``block`` nodes.
 
     C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the block's other nodes are n of the other N−1, drawn
@@ -55,11 +53,11 @@ def hypergeometric(nodes: int, block: int, degree: int) -> FloatArray:
     return out
 
 
-def _log_binomial(n: int, k: np.ndarray) -> FloatArray:
+def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
-def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> FloatArray:
+def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> np.ndarray:
     """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
 
     ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b: where m does
@@ -97,7 +95,7 @@ def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> F
     return out
 
 
-def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> FloatArray:
+def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> np.ndarray:
     """C·m^{1−α}·k^{−α}: the tail of p̃ where ν(d) = C·d^{−α}(1 + o(1)), for k → ∞ with k = o(N/m).
 
     The exponent of the tail is that of the whole graph: Random Node Sampling preserves it.

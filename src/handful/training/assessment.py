@@ -15,7 +15,7 @@ from handful.graph import MASKS, METRICS_OF, Graph, Kind
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.inference import infer
-from handful.training.metrics import METRICS, by_label, confusion, f1, probabilities, turned
+from handful.training.metrics import METRICS, by_label, class_scores, confusion, f1, probabilities, turned
 
 BINS = 10
 MISTAKES = 20
@@ -179,15 +179,13 @@ def _of_classes(
         sure, guess = each.max(1)
         bins, own = calibration(sure, guess == y), {}
     table = confusion(guess, y, len(names))
-    hit, is_class, taken = table.diagonal().double(), table.sum(1).double(), table.sum(0).double()
+    scores = class_scores(table)
     counts = {split: torch.bincount(graph.y[mask], minlength=len(names)) for split, mask in masks.items()}
     rows = [
         {
             "name": name,
             **{split: int(count[c]) for split, count in counts.items()},
-            "precision": float(hit[c] / taken[c]),
-            "recall": float(hit[c] / is_class[c]),
-            "f1": float(2 * hit[c] / (is_class[c] + taken[c])),
+            **{what: float(values[c]) for what, values in scores.items()},
         }
         for c, name in enumerate(names)
     ]

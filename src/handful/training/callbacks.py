@@ -79,7 +79,7 @@ class Checksums(Callback):
 
     def on_epoch(self, loop: Loop) -> None:
         """Add up what all ranks have: sums below 2⁵³, which are exact in whatever order."""
-        (total,) = ranks.summed(self.epoch)
+        (total,) = ranks.add_up(self.epoch)
         self.epoch = 0
         self.found[loop.seed] = f"{zlib.crc32(f'{self.found[loop.seed]} {int(total)}'.encode()):08x}"
 

@@ -1,11 +1,19 @@
-"""What a training step takes in memory, found out by running the model on a small batch of the same shape."""
+"""How many bytes training takes: the one answer for budgets, plans and places, and what was measured of it.
+
+What a step takes is found out by running a copy of the model on a small batch of the same shape. What was measured is
+the peak of the training itself, not of what came before it in the same process.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,13 +21,22 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from handful.batch import Batch, Sample
-from handful.graph import Graph
-from handful.nn.stack import Stack
+from handful.budget import read_sizes
+from handful.graph import MASKS, Graph
+from handful.kernels.memory import release
+from handful.nn.backbone import Stack
+from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
 """The most nodes, and nodes times features, of a trial: so many that what goes by the parameters is little."""
 MARGIN = 4 / 3
 """``handful.kernels.memory`` may keep an eighth more than is in use at once; kernels have temporaries of their own."""
+KEPT_BY_EVALUATION = 3
+"""How many numbers exact evaluation holds for every node and unit of width: what enters a layer, what leaves it, and
+what a chunk needs between them."""
+_CLEAR = Path("/proc/self/clear_refs")
+DEALT = 64
+"""How many bytes for every node the parts of an epoch take on a device, beside their edges."""
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -65,15 +82,26 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class StepCost:
-    """The bytes of a training step beside its batch, as a straight line in the size of its sample."""
+    """The bytes of a training step and of its batch, as a straight line in the size of its sample."""
 
     fixed: float
     """What the optimiser keeps and makes."""
     per_unit: float
     """For every node, computed row and edge."""
+    per_node: int
+    """Of the batch: features, label and ids of a node."""
+    per_edge: int
+    """Of the batch: an edge and, where there are weights, its weight and its place in the transpose."""
 
-    def __call__(self, sample: Sample) -> int:
-        return int(self.fixed + self.per_unit * units(sample))
+    def __call__(self, sample: Sample, scale: float = 1.0) -> int:
+        """On ``sample``, or on one that is ``scale`` times as large."""
+        return int(self.fixed + scale * (self.per_unit * units(sample) + self.batch(sample)))
+
+    def batch(self, sample: Sample) -> int:
+        """What its batch takes, with the transposes of its layers, which the backward pass makes."""
+        longest = max(layer.num_edges for layer in sample.layers)
+        turned = (24 * one.num_sources + self.per_edge * one.num_edges for one in sample.layers if not one.symmetric)
+        return sample.num_nodes * self.per_node + self.per_edge * longest + sum(turned)
 
 
 def units(sample: Sample) -> int:
@@ -108,13 +136,45 @@ def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale:
     >>> cost(sample) > 4 * 2 * 16 * sample.num_nodes
     True
     """
+    assert graph.x is not None
     most = min(SMALL_NODES, SMALL_NUMBERS // max(1, graph.num_features))
     batch = small_batch(graph, sample, min(scale, most / max(1, sample.num_nodes)))
-    trial = copy.deepcopy(model)
+    trial = copy.deepcopy(model).to(batch.x.device)
     with torch.random.fork_rng(devices=[]), LiveBytes(tensors(batch)) as counted:
         loss(trial, batch).backward()  # type: ignore[no-untyped-call]
-    parameters = sum(p.numel() * p.element_size() for p in model.parameters())
-    return StepCost(6 * parameters, MARGIN * counted.peak / units(batch))
+    parameters = sum(p.nbytes for p in model.parameters())
+    per_node, per_edge = graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20
+    return StepCost(6 * parameters, MARGIN * counted.peak / units(batch), per_node, per_edge)
+
+
+def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -> int:
+    """About how many bytes training takes on a device that holds the graph too.
+
+        graph + parts of an epoch + max(a step, an evaluation)
+
+    A step is that of the first batch that makes one. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for every node
+    and unit of width.
+
+    >>> import handful as hf
+    >>> from handful.training.loop import batch_loss
+    >>> graph = hf.load("synthetic?nodes=1000&degree=4&features=8")
+    >>> model = hf.SAGE(8, graph.num_outputs, hidden=64, layers=3)
+    >>> one, eight = (needed_bytes(graph, model, hf.RandomNodes(m), batch_loss) for m in (1, 8))
+    >>> one > 2 * eight
+    True
+    """
+    sample = next((one for one in sampler.sample(graph, seed=0, epoch=0) if len(one.targets)), None)
+    step = 0 if sample is None else step_cost(model, graph, sample, loss)(sample)
+    width = max((p.shape[0] for p in model.parameters() if p.ndim == 2), default=0)
+    evaluation = 4 * KEPT_BY_EVALUATION * graph.num_nodes * width
+    dealt = DEALT * graph.num_nodes + int(sampler.share(graph) * graph.indices.nbytes)
+    return graph_bytes(graph) + dealt + max(step, evaluation)
+
+
+def graph_bytes(graph: Graph) -> int:
+    """What the arrays of a graph take."""
+    arrays = (getattr(graph, name) for name in ("indptr", "indices", "edge_weight", "x", "y", *MASKS))
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
@@ -155,3 +215,49 @@ def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:
     x = torch.zeros(nodes, graph.num_features, dtype=graph.x.dtype)
     y = torch.zeros(len(judged), *graph.y.shape[1:], dtype=graph.y.dtype)
     return Batch(torch.arange(nodes), tuple(layers), judged, x=x, y=y)
+
+
+# -- measured ---------------------------------------------------------------------------------------------------------
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Start measuring anew. Where the system cannot (outside Linux), the peak is that of the whole process."""
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def resting_ram() -> int:
+    """The resident size with nothing kept that is not in use, in bytes; the peak is measured from here on."""
+    gc.collect()
+    release()
+    reset_peak_memory(torch.device("cpu"))
+    return peak_ram()
+
+
+def peak_ram() -> int:
+    """The largest resident size since the last reset, in bytes."""
+    if peak := read_sizes().get("VmHWM"):
+        return peak
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # not on Windows
+
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+
+
+def free_gpu(device: torch.device) -> int | None:
+    """The bytes that torch may still take on this device; ``None`` without a GPU."""
+    if device.type != "cuda":
+        return None
+    held, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + held - used
+
+
+def peak_gpu(device: torch.device) -> int | None:
+    """The largest memory that torch held on this device since the last reset, in bytes; ``None`` without a GPU."""
+    return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else None

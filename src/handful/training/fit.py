@@ -6,52 +6,35 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from handful import ranks
-from handful.budget import anonymous, as_bytes, in_words
 from handful.convert import from_pyg
 from handful.errors import HandfulError, RankError, SamplerError
 from handful.files import plain, sealed, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn import make_model, model_name
-from handful.nn.network import Network
-from handful.nn.parallel import arrange, usable_device
+from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
-from handful.settings import (
-    ClassWeightName,
-    GraphOn,
-    OptimizerName,
-    PlainFields,
-    SchedulerName,
-    Settings,
-    varied,
-)
+from handful.settings import ClassWeightName, GraphOn, OptimizerName, PlainFields, SchedulerName, Settings, varied
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
-from handful.training.loop import (
-    Loop,
-    begin_alike,
-    devices_of,
-    outputs_of,
-    plain_part,
-    restore_checkpoint,
-    save_checkpoint,
-    train,
-)
+from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
+from handful.training.cost import Loss, peak_gpu, peak_ram
+from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
+from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
-from handful.training.memory import peak_gpu, peak_ram
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
-from handful.training.placement import GRAPH_ON, stays_on_host
 from handful.training.record import (
     Run,
     RunFolder,
@@ -141,15 +124,9 @@ def fit(
     >>> hf.fit(model, graph, hf.RandomNodes(parts=4), epochs=2).model is model
     True
     """
-    given = {
-        "optimizer": optimizer,
-        "scheduler": scheduler,
-        "loss": loss,
-        "class_weight": class_weight,
-        "metric": metric,
-    }
-    by_name = {name: value for name, value in given.items() if isinstance(value, str) and name != "loss"}
-    own: dict[str, Any] = {k: v for k, v in given.items() if v is not None and k not in by_name}
+    given = {"optimizer": optimizer, "scheduler": scheduler, "class_weight": class_weight, "metric": metric}
+    by_name = {name: value for name, value in given.items() if isinstance(value, str)}
+    own: dict[str, Any] = {k: v for k, v in {**given, "loss": loss}.items() if v is not None and k not in by_name}
     if settings is not None and not isinstance(settings, Settings):
         raise HandfulError(f"settings takes a Settings, got {settings!r}")
     how = varied(settings or Settings(), {**fields, **by_name})
@@ -161,77 +138,56 @@ def fit(
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
     with ranks.agreed():
-        loop = begin(model, graph, sampler, how, seed, device, callbacks, graph_on=graph_on, **own)
-        if memory is not None:
-            loop.memory = checked_memory(memory, loop)
+        loop = begin(model, graph, sampler, how, seed, device, callbacks, graph_on=graph_on, memory=memory, **own)
     folder = RunFolder(out) if out is not None and ranks.rank() == 0 else None
+    config = _config(loop, device, record, own) if folder is not None or ranks.size() > 1 else {}
     with ExitStack() as stack:
         stack.callback(release)
-        run: Run | None = None
-        config = _config(loop, device, record, own) if folder is not None or ranks.size() > 1 else {}
         with ranks.agreed():
-            if folder is not None:
-                if not resume:
-                    refuse_run(folder.path)
-                stack.enter_context(folder.held())
-                stack.enter_context(begun(folder.path, config))
-                write_encoding(folder, loop.graph)
-                if folder.result.exists():
-                    run = _ended(loop, folder)
-                else:
-                    if folder.checkpoint.exists():
-                        restore_checkpoint(loop, folder)
-                    folder.rewind(loop.history)
-        if ranks.size() > 1:
-            _check_alike(config)
-        if not ranks.told(run is not None):
+            run = None if folder is None else _open_folder(stack, folder, loop, config, resume)
+        _check_alike(config)
+        if not ranks.broadcast(run is not None):
             begin_alike(loop)
             train(loop, folder)
             run = _finish(loop, folder)
-        return _told(run, loop)
+        return _share_run(run, loop)
+
+
+def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[str, Any], resume: bool) -> Run | None:
+    """Hold the folder until ``stack`` ends, and put ``loop`` where its checkpoint is; the run, if it has ended."""
+    if not resume:
+        refuse_run(folder.path)
+    stack.enter_context(folder.held())
+    stack.enter_context(begun(folder.path, config))
+    write_encoding(folder, loop.graph)
+    if folder.result.exists():
+        return _read_ended(loop, folder)
+    if folder.checkpoint.exists():
+        restore_checkpoint(loop, folder)
+    folder.rewind(loop.history)
+    return None
 
 
 def _check_alike(config: dict[str, Any]) -> None:
     """Refuse ranks that would train something else than rank 0, such as another graph under the same name."""
+    if ranks.size() == 1:
+        return
     here = json.loads(json.dumps(plain(config)))
-    first = ranks.told(here)
+    first = ranks.broadcast(here)
     with ranks.agreed():
         for name, (theirs, ours) in differences(first, here).items():
             raise RankError(f"rank {ranks.rank()} would train something else: {name} is {ours}, and {theirs} on rank 0")
 
 
-def _told(run: Run | None, loop: Loop) -> Run:
+def _share_run(run: Run | None, loop: Loop) -> Run:
     """The run that rank 0 has kept, on every rank; the model has its weights."""
     if ranks.size() == 1:
         assert run is not None
         return run
     kept = {} if run is None else {**run.to_json(), "history": run.history, "dir": run.dir}
-    kept = ranks.told(kept)
-    loop.model.load_state_dict(ranks.told_tensors(loop.model.state_dict()))
+    kept = ranks.broadcast(kept)
+    loop.model.load_state_dict(ranks.broadcast_tensors(loop.model.state_dict()))
     return Run(**kept, model=loop.model)
-
-
-def checked_memory(memory: int | str, loop: Loop) -> int:
-    """The budget in bytes.
-
-    Raises:
-        HandfulError: it is no size, or the run cannot be made within one.
-    """
-    size, held = as_bytes(memory), anonymous()
-    if not loop.sampler.deals:
-        raise SamplerError(
-            f"memory is for epochs that are known when they begin, and {loop.sampler} draws its batches one by one: "
-            "use sampler rns (without fraction) or cluster, or leave memory out"
-        )
-    if any(device.type != "cpu" for device in devices_of(loop)):
-        raise HandfulError("memory is that of the CPU: leave it out, or train there")
-    if ranks.size() > 1:
-        raise HandfulError("memory is for one process, and several share the graph: use one of the two")
-    if held == 0:
-        raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
-    if size <= held:
-        raise HandfulError(f"memory is {in_words(size)}, and this process holds {in_words(held)} already: give more")
-    return size
 
 
 def as_graph(graph: Graph | Data) -> Graph:
@@ -260,6 +216,16 @@ def seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any])
         return make_model(name, graph.num_features, graph.num_outputs, **options)
 
 
+class Own(TypedDict, total=False):
+    """What a user may give ``fit`` in place of a name."""
+
+    optimizer: MakeOptimizer
+    scheduler: MakeScheduler
+    loss: NodeLosses
+    class_weight: Sequence[float] | Tensor
+    metric: Metric | Callable[[Tensor, Tensor], Any]
+
+
 def begin(
     model: nn.Module,
     graph: Graph,
@@ -270,30 +236,53 @@ def begin(
     callbacks: Sequence[Callback] = (),
     *,
     graph_on: GraphOn = "device",
-    optimizer: MakeOptimizer | None = None,
-    scheduler: MakeScheduler | None = None,
-    loss: NodeLosses | None = None,
-    class_weight: Sequence[float] | Tensor | None = None,
-    metric: Metric | Callable[[Tensor, Tensor], Any] | None = None,
+    memory: int | str | None = None,
+    **own: Unpack[Own],
 ) -> Loop:
     """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made."""
-    for name, value, kind, words in (
-        ("model", model, nn.Module, "a module; `handful.make_model` makes one by name"),
-        ("graph", graph, Graph, "a Graph or a PyG Data; `handful.load` gives one by name"),
-        ("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)"),
-        ("settings", settings, Settings, "a Settings"),
-        ("seed", seed, Integral, "a whole number"),
-    ):
-        if not isinstance(value, kind):
-            raise HandfulError(f"{name} takes {words}, got {value!r}")
+    _check_kinds(seed, callbacks, own.get("loss"), model=model, graph=graph, sampler=sampler, settings=settings)
+    graph, sampler = resolve(model, graph, sampler, settings, own)
+    losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
+    metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
+    devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]
+    loss = partial(batch_loss, precision=settings.precision, losses=losses, class_weight=weights)
+    graph, execution = place(graph, model, sampler, devices, graph_on, memory, loss)
+    model = arrange(model, devices, settings.checkpoint_activations)
+    setattr(model, "units", units_of(graph))  # noqa: B010  (mypy takes module attributes for tensors)
+    weights = None if weights is None else weights.to(devices[0])
+    optimizer = make_optimizer(settings, model.parameters(), own.get("optimizer"))
+    scheduler = make_scheduler(settings, optimizer, own.get("scheduler"))
+    what = (model, graph, sampler, optimizer, settings, seed)
+    return Loop(*what, scheduler, losses, weights, metric, callbacks, execution)
+
+
+def _check_kinds(seed: int, callbacks: Sequence[Callback], loss: NodeLosses | None, **parts: Any) -> None:
+    """Refuse arguments of the wrong kind."""
+    kinds: dict[str, tuple[type, str]] = {
+        "model": (nn.Module, "a module; `handful.make_model` makes one by name"),
+        "graph": (Graph, "a Graph or a PyG Data; `handful.load` gives one by name"),
+        "sampler": (Sampler, "a sampler, such as RandomNodes(parts=4)"),
+        "settings": (Settings, "a Settings"),
+    }
+    for name, (kind, words) in kinds.items():
+        if not isinstance(parts[name], kind):
+            raise HandfulError(f"{name} takes {words}, got {parts[name]!r}")
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise HandfulError(f"callbacks takes instances of Callback, got {callback!r}")
     if loss is not None and not callable(loss):
         raise HandfulError(f"loss takes a function of (outputs, y) that gives every node's loss, got {loss!r}")
-    if not 0 <= seed < 2**63:
-        raise HandfulError(f"seed must lie between 0 and 2⁶³, got {seed}")
-    graph = judged(graph.require_training(), settings)
+
+
+def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, own: Own) -> tuple[Graph, Sampler]:
+    """The graph with its task, and the sampler as it trains ``model``.
+
+    Raises:
+        HandfulError: the model, the settings or the sampler do not fit the labels or the shards of the graph.
+    """
+    graph, sampler = judged(graph.require_training(), settings), fitted(sampler, model)
     exactly = graph.kind in ("regression", "multilabel")
     if isinstance(model, Network) and (
         model.in_features != graph.num_features
@@ -304,60 +293,77 @@ def begin(
             f"the model takes {model.in_features} features and has {model.out_features} outputs, and the graph needs "
             f"{graph.num_features} and {graph.num_outputs}: make it with graph.num_features and graph.num_outputs"
         )
-    sampler = fitted(sampler, model)
-    if isinstance(graph, ShardedGraph):
-        check_model(model)
-        sampler.deal(graph, seed, 0)  # refuses what is no partition
-        if settings.evaluation != "exact":
-            raise HandfulError("a graph in shards is evaluated exactly: leave evaluation out")
-    places = [usable_device(ranks.own_device(name)) for name in device_names(device)]
-    if len(places) > 1 and ranks.size() > 1:
-        raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
-    sends_to = places[0] if stays_on_host(graph_on, graph, model, sampler, places[0]) else None
-    graph = graph.to("cpu" if sends_to else places[0])
-    model = arrange(model, places, settings.checkpoint_activations)
     if graph.kind != "binary" and settings.threshold != "half":
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
-    if exactly and (class_weight is not None or settings.class_weight != "none"):
+    if exactly and ("class_weight" in own or settings.class_weight != "none"):
         raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
-    setattr(model, "units", units_of(graph))  # noqa: B010  (mypy takes module attributes for tensors)
-    weights = balanced_weights(graph).to(places[0]) if settings.class_weight == "balanced" else None
-    if class_weight is not None:
-        try:
-            weights = torch.as_tensor(class_weight, dtype=torch.float32, device=places[0])
-        except (TypeError, ValueError, RuntimeError):
-            raise HandfulError(f"class_weight takes a number for every class, got {class_weight!r}") from None
-        if weights.shape != (graph.num_classes,):
-            raise HandfulError(f"class_weight has shape {tuple(weights.shape)} for {graph.num_classes} classes")
-        if not bool((weights >= 0).all() & weights.isfinite().all() & (weights > 0).any()):
-            raise HandfulError("class_weight takes finite numbers that are not negative, and not only zeros")
-    steps = make_optimizer(settings, model.parameters(), optimizer)
-    rates = make_scheduler(settings, steps, scheduler)
-    judge = METRICS[graph.metric] if metric is None else own_metric(metric)
-    losses = losses_of(graph, loss)
-    return Loop(
-        model, graph, sampler, steps, settings, seed, rates, losses, weights, judge, callbacks, sends_to=sends_to
-    )
+    if isinstance(graph, ShardedGraph):
+        check_model(model)
+        sampler.deal(graph, 0, 0)  # refuses what is no partition
+        if settings.evaluation != "exact":
+            raise HandfulError("a graph in shards is evaluated exactly: leave evaluation out")
+    return graph, sampler
+
+
+def place(
+    graph: Graph,
+    model: nn.Module,
+    sampler: Sampler,
+    devices: Sequence[torch.device],
+    graph_on: GraphOn,
+    memory: int | str | None,
+    loss: Loss,
+) -> tuple[Graph, Execution]:
+    """The graph where it stays while ``model`` trains on ``devices``, and how the run is executed."""
+    if len(devices) > 1 and ranks.size() > 1:
+        raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
+    if isinstance(graph, ShardedGraph):
+        if memory is not None:
+            raise HandfulError("memory is for a graph in one place, and this one is in shards: leave it out")
+        return graph.to(devices[0]), OverShards(graph)  # a shard stays on the CPU, and refuses other devices
+    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
+    graph = graph.to("cpu" if stays else devices[0])
+    if memory is not None:
+        return graph, within(memory, sampler, {graph.device, *devices})
+    return graph, InMemory(devices[0] if stays else None)
+
+
+def _class_weights(graph: Graph, settings: Settings, given: Sequence[float] | Tensor | None) -> Tensor | None:
+    """A weight for every class, on the CPU; ``None`` where all count alike."""
+    if given is None:
+        return balanced_weights(graph).cpu() if settings.class_weight == "balanced" else None
+    try:
+        weights = torch.as_tensor(given, dtype=torch.float32, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise HandfulError(f"class_weight takes a number for every class, got {given!r}") from None
+    if weights.shape != (graph.num_classes,):
+        raise HandfulError(f"class_weight has shape {tuple(weights.shape)} for {graph.num_classes} classes")
+    if not bool((weights >= 0).all() & weights.isfinite().all() & (weights > 0).any()):
+        raise HandfulError("class_weight takes finite numbers that are not negative, and not only zeros")
+    return weights
 
 
 def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
-    """``sampler`` as it trains ``model``.
+    """``sampler`` as it trains ``model``; see ``adapt_sampler``."""
+    return adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
+
+
+def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
+    """``sampler`` as it trains a model of class ``kind`` that sees ``depth`` hops, if that is known.
 
     Raises:
         SamplerError: layers with nodes of their own need a model that sums over them, one layer for each; and one that
             sees all nodes needs layers that share them.
     """
-    name = (model_name(model) if isinstance(model, Network) else None) or type(model).__name__
-    if sampler.layerwise and not (isinstance(model, Network) and model.sums_neighbors):
+    name = model_name(kind) or kind.__name__
+    if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
         raise SamplerError(
             f"{title(sampler.name)} cannot train {name}: its layers are weighted sums over nodes of their own. Use "
             "model gcn, sage or graphland-sage, or another sampler"
         )
-    if isinstance(model, Network):
-        if model.sees_all and not sampler.shared:
-            raise SamplerError(f"{name} sees all nodes of a batch, and {sampler} trims them: use it without trimmed")
-        return sampler.for_depth(model.depth)
-    return sampler
+    if issubclass(kind, Network) and kind.sees_all and not sampler.shared:
+        raise SamplerError(f"{name} sees all nodes of a batch, and {sampler} trims them: use it without trimmed")
+    return sampler if depth is None else sampler.for_depth(depth)
 
 
 def device_names(device: Devices) -> list[str | torch.device]:
@@ -392,7 +398,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
     return {**(record or seen), **({"own": given} if own else {}), "data": loop.graph.identity()}
 
 
-def _ended(loop: Loop, folder: RunFolder) -> Run:
+def _read_ended(loop: Loop, folder: RunFolder) -> Run:
     """A run that has ended: what it came to, with the best weights in the model."""
     run = folder.run()
     if not folder.model.exists() and folder.checkpoint.exists():
@@ -403,33 +409,20 @@ def _ended(loop: Loop, folder: RunFolder) -> Run:
     return replace(run, model=loop.model)
 
 
-def _best_threshold(loop: Loop) -> float:
-    assert loop.graph.val_mask is not None
-    nodes, outputs = outputs_of(loop)
-    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)
-
-
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
-    peaks = [peak for device in devices_of(loop) if (peak := peak_gpu(device)) is not None]
+    """What the run came to, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
+    same = ("best_epoch", "steps", "skipped", "seconds", "train_seconds", "prepare_seconds", "seed", "diverged")
+    peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(
+        **{name: getattr(loop, name) for name in (*same, "history", "model")},
         metric=loop.metric.name,
         higher_is_better=loop.metric.higher_is_better,
         val=loop.best_val,
         test=loop.best_test,
-        best_epoch=loop.best_epoch,
         epochs=loop.epoch,
-        steps=loop.steps,
-        skipped=loop.skipped,
-        seconds=loop.seconds,
-        train_seconds=loop.train_seconds,
-        prepare_seconds=loop.prepare_seconds,
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
-        seed=loop.seed,
-        diverged=loop.diverged,
-        history=loop.history,
         dir=None if folder is None else str(folder.path),
-        model=loop.model,
     )
     if folder is not None:
         save_checkpoint(loop, folder)
@@ -441,3 +434,9 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
             save_model(loop.model, folder.model)
             write_json(folder.result, sealed(run.to_json()))
     return run
+
+
+def _best_threshold(loop: Loop) -> float:
+    assert loop.graph.val_mask is not None
+    nodes, outputs = loop.execution.outputs(loop)
+    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)

@@ -8,8 +8,8 @@ statistics depend on the number of ranks, but for rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import groupby
+from collections import defaultdict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,6 @@ class Group:
     """What a step sums over its batches. One for an epoch: ``close`` at its end gives BatchNorm its statistics back."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.model = model
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.count = 0
         self.alone = ranks.size() == 1
@@ -57,7 +56,7 @@ class Group:
             self.statistics.close()
 
     def _sum_over_ranks(self, count: int, places: int) -> int:
-        found, learnt = self.statistics.told(places)
+        found, learnt = self.statistics.collect(places)
         has = [float(parameter.grad is not None) for parameter in self.parameters]
         told = ranks.total(torch.cat([torch.tensor([count, *has], dtype=torch.float64), found, learnt.view(-1)]))
         count = int(told[0])
@@ -66,23 +65,15 @@ class Group:
         self.statistics.learn(told[1 + len(has) :].view(-1), places)
         # A parameter that no batch has reached keeps no gradient: a zero would let it decay.
         reached = [p for p, times in zip(self.parameters, told[1:].tolist(), strict=False) if times > 0]
-        for alike in _alike(reached):
+        by_kind: dict[Any, list[nn.Parameter]] = defaultdict(list)
+        for parameter in reached:
+            by_kind[parameter.device, parameter.dtype].append(parameter)
+        for alike in by_kind.values():
             flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
-            for parameter, summed in zip(
-                alike, torch.split(ranks.total(flat), [p.numel() for p in alike]), strict=True
-            ):
+            sums = torch.split(ranks.total(flat), [p.numel() for p in alike])
+            for parameter, summed in zip(alike, sums, strict=True):
                 parameter.grad = summed.view_as(parameter)
         return count
-
-
-def _alike(parameters: list[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """The parameters by device and type."""
-
-    def kind(parameter: nn.Parameter) -> str:
-        return f"{parameter.device} {parameter.dtype}"
-
-    for _, alike in groupby(sorted(parameters, key=kind), key=kind):
-        yield list(alike)
 
 
 class Statistics:
@@ -114,7 +105,7 @@ class Statistics:
         else:
             self.found[place] = torch.empty(0, dtype=torch.float64)
 
-    def told(self, places: int) -> tuple[Tensor, Tensor]:
+    def collect(self, places: int) -> tuple[Tensor, Tensor]:
         """Which places this rank has computed, ``(places,)``, and what it has found there, ``(places, width)``."""
         here, learnt = torch.zeros(places, dtype=torch.float64), torch.zeros(places, self.width, dtype=torch.float64)
         for place, found in self.found.items():

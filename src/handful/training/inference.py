@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from handful import ranks
-from handful.batch import Sample
 from handful.budget import room
 from handful.errors import HandfulError
 from handful.graph import Graph
@@ -20,11 +20,21 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
-from handful.training.gather import gathered
 from handful.training.module import averaged, in_units, logits_of, takes_batch
 from handful.training.streamed import Progress, infer_within, job_folder, least_room
 
 CHUNK_ROWS = 65_536
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside, the model is in evaluation mode."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 class SharedChunks(Chunks):
@@ -41,7 +51,7 @@ class SharedChunks(Chunks):
             out = rows.new_empty(count, *rows.shape[1:]) if out is None else out
             out[lo:hi] = rows
         assert out is not None
-        return ranks.filled(out)
+        return ranks.fill(out)
 
 
 @torch.no_grad()
@@ -83,9 +93,7 @@ def infer(
     if memory is not None:
         return _infer_within(model, graph, sampler, memory, scratch, progress)
     chunks = SharedChunks(chunk) if shared else Chunks(chunk)
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         if isinstance(graph, ShardedGraph):
             return in_units(model, infer_shards(model, graph, Chunks(chunk)).float())
         if isinstance(model, Network):
@@ -95,8 +103,6 @@ def infer(
         if getattr(sampler, "normalize", False) and not takes_batch(model):
             batch = averaged(batch)
         return in_units(model, logits_of(model, batch).float())
-    finally:
-        model.train(was_training)
 
 
 def _infer_within(
@@ -114,18 +120,14 @@ def _infer_within(
     if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
         raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
     space = room(memory, least_room(model, graph), f"inference on {graph.name}")
-    was_training = model.training
-    model.eval()
-    try:
-        if scratch is not None:
-            with job_folder(scratch, model, graph) as folder:
-                return in_units(model, infer_within(model, graph, space, folder, True, progress).float())
-        with TemporaryDirectory(
-            prefix="handful-", ignore_cleanup_errors=True
-        ) as made:  # a file that is mapped lives on until it is let go
-            return in_units(model, infer_within(model, graph, space, Path(made), False, progress).float())
-    finally:
-        model.train(was_training)
+    place: AbstractContextManager[str | Path] = (
+        TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)  # a mapped file lives on until it is let go
+        if scratch is None
+        else job_folder(scratch, model, graph)
+    )
+    with evaluating(model), place as folder:
+        outputs = infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
+        return in_units(model, outputs.float())
 
 
 @torch.no_grad()
@@ -142,25 +144,6 @@ def embed(
     >>> embed(hf.SAGE(8, 3, hidden=16, layers=2), graph).shape
     torch.Size([100, 16])
     """
-    was_training = model.training
-    model.eval()
-    try:
-        assert graph.x is not None
+    assert graph.x is not None
+    with evaluating(model):
         return model.embeddings(graph.x, sampler.operator(graph), Chunks(chunk)).float().cpu()
-    finally:
-        model.train(was_training)
-
-
-@torch.no_grad()
-def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> Tensor:
-    """The logits of the samples' targets, one row for each in their order, as their samples give them."""
-    was_training = model.training
-    model.eval()
-    try:
-        found = [
-            in_units(model, logits_of(model, batch)[batch.targets].float())
-            for batch in gathered(graph, samples, model, trimmed=True)
-        ]
-    finally:
-        model.train(was_training)
-    return torch.cat(found) if found else torch.empty(0, graph.num_outputs, device=graph.device)

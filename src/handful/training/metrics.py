@@ -62,12 +62,19 @@ def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
     return torch.bincount(y * classes + guess, minlength=classes * classes).view(classes, classes)
 
 
-def _scored(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Recall and F1 = 2·TP / (2·TP + FP + FN) of every class, NaN for a class that is nowhere."""
-    guess = predicted(logits)
-    table = confusion(guess, y, 1 + int(max(int(guess.max()), int(y.max()))))
+def class_scores(table: Tensor) -> dict[str, Tensor]:
+    """``precision``, ``recall`` and ``f1`` = 2·TP / (2·TP + FP + FN) of every class; NaN for a class that is nowhere.
+
+    >>> class_scores(torch.tensor([[1, 1], [0, 1]]))["recall"]
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+    """
     hit, is_class, taken = table.diagonal().double(), table.sum(1).double(), table.sum(0).double()
-    return hit / is_class, 2 * hit / (is_class + taken)
+    return {"precision": hit / taken, "recall": hit / is_class, "f1": 2 * hit / (is_class + taken)}
+
+
+def _scored(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+    guess = predicted(logits)
+    return class_scores(confusion(guess, y, 1 + int(max(int(guess.max()), int(y.max())))))
 
 
 def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
@@ -76,19 +83,19 @@ def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
     >>> balanced_accuracy(torch.tensor([[1.0], [1.0], [1.0], [-1.0]]), torch.tensor([1, 1, 1, 1]))
     0.75
     """
-    return float(_scored(logits, y)[0].nanmean())
+    return float(_scored(logits, y)["recall"].nanmean())
 
 
 def f1(logits: Tensor, y: Tensor) -> float:
     """2·TP / (2·TP + FP + FN) of the positive class; 0 where there is none and none was taken for it."""
-    scores = _scored(logits, y)[1]
+    scores = _scored(logits, y)["f1"]
     return float(scores[1].nan_to_num(0.0)) if len(scores) > 1 else 0.0
 
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
     """The mean F1 of the classes that nodes have or are taken for; of several labels, the mean F1 of all labels."""
     if not y.is_floating_point():
-        return float(_scored(outputs, y)[1].nanmean())
+        return float(_scored(outputs, y)["f1"].nanmean())
     return _over_labels(f1, outputs, y)
 
 
@@ -281,23 +288,12 @@ def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
     return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
 
 
-def _named(function: Callable[[Tensor, Tensor], float], higher_is_better: bool = True, percent: bool = True) -> Metric:
-    return Metric(function, higher_is_better, function.__name__, percent)
-
-
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        _named(accuracy),
-        _named(balanced_accuracy),
-        _named(f1),
-        _named(macro_f1),
-        _named(average_precision),
-        _named(roc_auc),
-        _named(r2, percent=False),
-        _named(mae, higher_is_better=False, percent=False),
-        _named(rmse, higher_is_better=False, percent=False),
-    )
+_SHARES = (accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc)
+METRICS: dict[str, Metric] = {function.__name__: Metric(function, name=function.__name__) for function in _SHARES}
+METRICS |= {
+    "r2": Metric(r2, name="r2", percent=False),
+    "mae": Metric(mae, higher_is_better=False, name="mae", percent=False),
+    "rmse": Metric(rmse, higher_is_better=False, name="rmse", percent=False),
 }
 """By name; which of them a graph can be judged by is told by ``handful.graph.METRICS_OF``."""
 

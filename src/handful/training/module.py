@@ -72,9 +72,10 @@ def edge_weights(model: nn.Module, edges: Adjacency) -> dict[str, Tensor]:
 
 
 def averaged(batch: Batch) -> Batch:
-    """The batch with the weights a_vu / d_v: the mean aggregation that normalised GraphSAINT's weights estimate."""
+    """The batch with the weights a_vu / d_v, d_v = Σ_u a_vu: the mean that normalised GraphSAINT's weights estimate."""
     edges = batch.layers[0]
-    share = (1.0 / edges.degree.to(torch.float32)).repeat_interleave(edges.indptr.diff())
+    assert edges.mean_scale is not None
+    share = edges.mean_scale.repeat_interleave(edges.degree)
     weight = share if edges.weight is None else edges.weight * share
     return replace(batch, layers=(replace(edges, weight=weight, symmetric=False, normalized=True),))
 

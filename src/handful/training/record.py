@@ -24,7 +24,7 @@ import torch
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError
 from handful.files import plain, read_bytes, sealed, unsealed, write_aside, write_json, write_text
@@ -104,6 +104,23 @@ class Run:
         return html_table("Run", rows | ({} if self.dir is None else {"folder": self.dir}))
 
 
+@contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; the lock goes with the process, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        name = holder.read_text() if holder.exists() else "another"
+        raise RunError(f"{folder} is in use by process {name}: wait for it, or use another folder") from None
+    try:
+        holder.write_text(str(os.getpid()))
+        yield
+    finally:
+        lock.release()
+
+
 class RunFolder:
     """The files of one run. Only one process at a time may hold it; see ``held``."""
 
@@ -118,21 +135,11 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this process; the lock goes with the process, however it ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock, holder = FileLock(self.path / "lock"), self.path / "lock.pid"
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            name = holder.read_text() if holder.exists() else "another"
-            raise RunError(f"{self.path} is in use by process {name}: wait for it, or use another folder") from None
-        try:
-            holder.write_text(str(os.getpid()))
-            for left in self.path.glob(".*.part"):  # by a process that was killed while it wrote
+        """Hold the folder for this process, and remove what a killed one has left half-written."""
+        with hold(self.path):
+            for left in self.path.glob(".*.part"):
                 left.unlink(missing_ok=True)
             yield
-        finally:
-            lock.release()
 
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""
@@ -359,37 +366,6 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
     names = sorted(tensors)
     told = json.dumps([names, fingerprint(*(tensors[name] for name in names)), state], sort_keys=True)
     return f"{zlib.crc32(told.encode()):08x}"
-
-
-def optimizer_tensors(optimizer: optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimiser remembers, by parameter and name."""
-    state = optimizer.state_dict()["state"]
-    return {
-        f"{index}.{key}": torch.as_tensor(value)
-        for index, entry in state.items()
-        for key, value in entry.items()
-        if value is not None
-    }
-
-
-def restore_optimizer(optimizer: optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Give back what ``optimizer_tensors`` told."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        index, key = name.split(".", 1)
-        state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors under ``prefix.name``."""
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def unprefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under ``prefix.``, without it."""
-    start = len(prefix) + 1
-    return {name[start:]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
 
 
 # -- models -----------------------------------------------------------------------------------------------------------

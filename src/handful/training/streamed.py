@@ -12,17 +12,15 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from torch import Tensor
 
 from handful.adjacency import Adjacency, inverse_root
@@ -32,7 +30,9 @@ from handful.files import private_map, read_bytes, sealed, unsealed, write_json
 from handful.graph import Graph, fingerprint, text_fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
+from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
+from handful.training.record import hold
 
 Progress = Callable[[int, int, int], None]
 """Called with the number of a pass over the nodes, how many rows of it are done, and how many there are."""
@@ -127,13 +127,7 @@ class Blocked(Adjacency):
             some = x[begin : begin + (1 << self.shift)]
             return wanted[turn], begin, read_rows(some, rows[turn % 2, : len(some)])
 
-        with ThreadPoolExecutor(1) as reader:
-            ahead = [reader.submit(read, turn) for turn in range(min(1, len(wanted)))]
-            for turn in range(len(wanted)):
-                block = ahead.pop().result()
-                if turn + 1 < len(wanted):
-                    ahead.append(reader.submit(read, turn + 1))
-                yield block
+        return run_ahead(partial(read, turn) for turn in range(len(wanted)))
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
@@ -240,8 +234,11 @@ class OnDisk(Chunks):
                 rows = make(lo, hi).contiguous()
                 if one["shape"] is None:
                     one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
-                    self._allocate(file, one["count"] * rows[:1].nbytes)
-                with self._told(rows.nbytes):
+                    size = one["count"] * rows[:1].nbytes
+                    if size and hasattr(os, "posix_fallocate"):  # all that the pass needs, before its work begins
+                        with self._telling(size):
+                            os.posix_fallocate(file.fileno(), 0, size)
+                with self._telling(rows.nbytes):
                     file.seek(lo * rows[:1].nbytes)
                     file.write(rows.reshape(-1).view(torch.uint8).numpy().data if rows.numel() else b"")
                 one["done"] = hi
@@ -250,14 +247,8 @@ class OnDisk(Chunks):
                     self._record(file)
             self._record(file)
 
-    def _allocate(self, file: BinaryIO, size: int) -> None:
-        """Take all of the disk that the pass needs before its work begins."""
-        if size and hasattr(os, "posix_fallocate"):
-            with self._told(size):
-                os.posix_fallocate(file.fileno(), 0, size)
-
     @contextmanager
-    def _told(self, size: int) -> Iterator[None]:
+    def _telling(self, size: int) -> Iterator[None]:
         """Inside, an error of the system is told as one that says what to do."""
         try:
             yield
@@ -350,22 +341,14 @@ def job_name(model: Network, graph: Graph) -> str:
 def job_folder(scratch: Path, model: Network, graph: Graph) -> Iterator[Path]:
     """The folder of a job in ``scratch``, held for this process."""
     folder = scratch / job_name(model, graph)
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise HandfulError(f"{folder} is in use by another process: wait for it, or use another place") from None
-    try:
+    with hold(folder):
         yield folder
-    finally:
-        lock.release()
 
 
 def forget(scratch: Path) -> None:
     """Remove what jobs have left in ``scratch``, and the folder if nothing else is in it."""
     for folder in [state.parent for state in scratch.glob(f"*/{STATE}")]:
-        for path in [*folder.glob("pass-*.bin"), folder / STATE, folder / "lock"]:
+        for path in [*folder.glob("pass-*.bin"), *folder.glob("lock*"), folder / STATE]:
             path.unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()

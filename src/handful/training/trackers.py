@@ -1,7 +1,7 @@
 """Experiment trackers as callbacks: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported when it is used.
 
-A run of a seed is a run of the tracker. Nothing leaves the machine unless the tracker's own variables say so
-(``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
+A run of a seed is a run of the tracker, and a resume goes on with it. Nothing leaves the machine unless the tracker's
+own variables say so (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from handful.errors import HandfulError, unknown
+from handful.files import write_text
 from handful.training.callbacks import Callback
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ class Tracker(Callback):
         """Begin a run, or go on with one after ``epoch``."""
         raise NotImplementedError
 
+    def kept_id(self, name: str, epoch: int) -> str | None:
+        """The tracker's id of the run that goes on after ``epoch``; ``None`` for one that begins."""
+        file = self.folder / f"{name}.id"
+        return file.read_text(encoding="utf-8") if epoch > 0 and file.exists() else None
+
+    def keep_id(self, name: str, run_id: str) -> None:
+        """Keep the tracker's id of a run, for a later process that goes on with it."""
+        write_text(self.folder / f"{name}.id", run_id)
+
     def log(self, values: dict[str, float], epoch: int) -> None:
         """Keep numbers of an epoch."""
         raise NotImplementedError
@@ -95,10 +105,14 @@ class WandB(Tracker):
         self.folder.mkdir(parents=True, exist_ok=True)
         mode = os.environ.get("WANDB_MODE", "offline")
         project = os.environ.get("WANDB_PROJECT", "handful")
-        self.run = self.library.init(project=project, name=name, dir=self.folder, config=config, mode=mode)
+        kept = self.kept_id(name, epoch)
+        which = {"name": name} if kept is None else {"name": name, "id": kept, "resume": "allow"}
+        self.run = self.library.init(project=project, dir=self.folder, config=config, mode=mode, **which)
+        self.keep_id(name, self.run.id)
 
     def log(self, values: dict[str, float], epoch: int) -> None:
-        self.run.log({**values, "epoch": epoch})
+        # The step is the epoch: what a resumed run tells a second time is not kept twice.
+        self.run.log({**values, "epoch": epoch}, step=epoch)
 
     def close(self) -> None:
         self.run.finish()
@@ -114,7 +128,8 @@ class MLflow(Tracker):
             self.folder.mkdir(parents=True, exist_ok=True)
             self.library.set_tracking_uri(f"sqlite:///{self.folder.resolve() / 'mlflow.db'}")
         self.library.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "handful"))
-        self.library.start_run(run_name=name)
+        run = self.library.start_run(self.kept_id(name, epoch), run_name=name)
+        self.keep_id(name, run.info.run_id)
         self.library.log_params(config)
 
     def log(self, values: dict[str, float], epoch: int) -> None:

@@ -1,0 +1,1 @@
+"""What developers measure. Users measure with ``handful bench``."""

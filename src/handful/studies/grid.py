@@ -1,0 +1,300 @@
+"""The jobs of a study as one grid: what each came to, its tables and charts, and ours beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from handful.errors import HandfulError
+from handful.experiment import Experiment
+from handful.finding import Cell, Chart, Finding, Series, Table, best_two, mean_of, points
+from handful.studies import presets
+from handful.studies.budget import Request, train_jobs
+from handful.studies.jobs import Outcome
+from handful.studies.trained import configurations, curve_charts, read_trained
+from handful.training.metrics import METRICS, Metric
+from handful.vocabulary import hues, title, words
+
+Side = Literal["row", "column"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A job of a study, and where it stands.
+
+    Args:
+        experiment: what is trained.
+        row, column: the name of a method, model, optimiser …, or words.
+        x: its place on the axis of a chart, where that is a number.
+        label: the job as people read it, where row and column do not tell it best.
+        paper: what the paper has for it, by measure.
+        facts: what the record tells of it beside what was measured by training.
+    """
+
+    experiment: Experiment
+    row: str
+    column: str = ""
+    x: float | None = None
+    label: str = ""
+    paper: Mapping[str, Any] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The job as people read it."""
+        return self.label or ", ".join(title(part) for part in (self.row, self.column) if part)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of a table of jobs: a field of ``Run`` or a fact of the entries; best is the least, where it is ranked.
+
+    The test and validation metrics are written, and ranked, as the metric has it.
+    """
+
+    key: str
+    head: str
+    text: Callable[[float], str] = "{:.2f}".format
+    ranked: bool = False
+
+    @property
+    def of_metric(self) -> bool:
+        """Whether it is the metric, of test or validation nodes."""
+        return self.key in ("test", "val")
+
+
+def text_table(title: str, head: list[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table of texts, in which nothing is marked."""
+    return Table(title, head, [[Cell(text) for text in row] for row in rows])
+
+
+def gib(size: float) -> str:
+    """Bytes in GiB."""
+    return f"{size / 2**30:.2f}"
+
+
+TEST, VALIDATION = Measure("test", "Test", ranked=True), Measure("val", "Validation")
+SECONDS, EPOCH_SECONDS = Measure("seconds", "Seconds", "{:.1f}".format), Measure("epoch_seconds", "Seconds per epoch")
+MEMORY, RAM = Measure("memory", "Peak memory (GiB)", gib), Measure("peak_ram_bytes", "RAM (GiB)", gib)
+
+
+def paper_number(table: str, *place: str) -> dict[str, Any] | None:
+    """What the paper has in this place of a table, by measure; ``None`` where it has nothing, as for graphs of others.
+
+    A number that stands alone is of the test metric. What ran out of memory is ``None`` in its place.
+
+    >>> paper_number("tab:main-results", "debian", "rns") is None
+    True
+    """
+    try:
+        found = presets.paper_result(table, *place)
+    except HandfulError:
+        return None
+    return {"test": found} if found is None or "mean" in found else dict(found)
+
+
+BESIDE = {
+    "test": "test",
+    "seconds": "seconds",
+    "epoch_seconds": "seconds per epoch",
+    "gpu_gb": "GPU (GB)",
+    "ram_gb": "RAM (GB)",
+}
+"""The measures for which the paper has numbers."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What the jobs of a study came to, by the name of the job."""
+
+    entries: Mapping[str, Entry]
+    outcomes: Mapping[str, Outcome]
+
+    @classmethod
+    def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
+        """Run the jobs that are not done, below ``request.out``."""
+        outcomes = train_jobs(request, {name: entry.experiment for name, entry in entries.items()})
+        return cls(entries, {outcome.name: outcome for outcome in outcomes})
+
+    @property
+    def done(self) -> list[Outcome]:
+        """The jobs that did not fail."""
+        return [outcome for outcome in self.outcomes.values() if outcome.summary is not None]
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why each job failed that did."""
+        return {name: str(o.error) for name, o in self.outcomes.items() if o.summary is None}
+
+    @property
+    def metric(self) -> Metric:
+        """What the first job that is done was judged by."""
+        return self.done[0].metric if self.done else METRICS["accuracy"]
+
+    @property
+    def graph(self) -> str:
+        """The graph's own name."""
+        summaries = [outcome.summary for outcome in self.done if outcome.summary is not None]
+        return summaries[0].graph if summaries else next(iter(self.entries.values())).experiment.graph
+
+    @property
+    def setting(self) -> str:
+        """What all jobs have in common, for a title."""
+        jobs = [entry.experiment for entry in self.entries.values()]
+        epochs = sorted({job.settings.epochs for job in jobs})
+        return f"{' or '.join(map(str, epochs))} epochs · seed{'s' * (len(jobs[0].seeds) > 1)} {words(jobs[0].seeds)}"
+
+    def names(self, side: Side) -> list[str]:
+        """The rows or the columns, in order."""
+        return list(dict.fromkeys(getattr(entry, side) for entry in self.entries.values()))
+
+    def job(self, row: str, column: str) -> str | None:
+        """The job in one place."""
+        return next((job for job, e in self.entries.items() if (e.row, e.column) == (row, column)), None)
+
+    def outcome(self, row: str, column: str) -> Outcome:
+        """What became of the job in one place, which has one."""
+        return self.outcomes[str(self.job(row, column))]
+
+    def value(self, job: str | None, measure: str = "test") -> Any:
+        """An estimate or a number of a job; ``None`` where there is none."""
+        if job is None:
+            return None
+        facts = self.entries[job].facts
+        return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
+
+    def mean(self, row: str, column: str = "", measure: str = "test") -> float | None:
+        """The mean of a measure in one place."""
+        return mean_of(self.value(self.job(row, column), measure))
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    def ranks(self, jobs: Iterable[str], measure: Measure = TEST) -> dict[str, int]:
+        """1 and 2 for the best two of some jobs."""
+        if not measure.ranked:
+            return {}
+        values = {job: mean_of(self.value(job, measure.key)) for job in jobs}
+        highest = measure.of_metric and all(self.outcomes[job].metric.higher_is_better for job in values)
+        return dict(zip(values, best_two(list(values.values()), highest), strict=True))
+
+    def cell(self, job: str | None, measure: Measure = TEST, rank: int = 0) -> Cell:
+        """One entry of a table."""
+        if job is None:
+            return Cell("")
+        value = self.value(job, measure.key)
+        if value is None:
+            return Cell("failed" if measure.of_metric else "")
+        if measure.of_metric:
+            return Cell(self.outcomes[job].metric.text(value), rank)
+        return Cell("–" if (mean := mean_of(value)) is None else measure.text(mean), rank)
+
+    def crossed(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
+        """The test metric of all rows by all columns, the best of each row or column marked.
+
+        ``apart`` adds how far the last column is above the first.
+        """
+        rows, columns = self.names("row"), self.names("column")
+        ranks: dict[str, int] = {}
+        for name in self.names(best_in):
+            ranks |= self.ranks(job for job, entry in self.entries.items() if getattr(entry, best_in) == name)
+        cells = []
+        for row in rows:
+            jobs = [self.job(row, column) for column in columns]
+            found = [Cell(title(row)), *(self.cell(job, rank=ranks.get(job or "", 0)) for job in jobs)]
+            if apart:
+                gap = self.gap(row, columns[0], columns[-1])
+                found.append(Cell("" if gap is None else self.outcome(row, columns[0]).metric.signed(gap)))
+            cells.append(found)
+        return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
+
+    def gap(self, row: str, first: str, last: str) -> float | None:
+        """How far one column is above another."""
+        low, high = self.mean(row, first), self.mean(row, last)
+        return None if low is None or high is None else high - low
+
+    def listed(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
+        """A row for every job and a column for every measure, the best two of those that are ranked marked."""
+        ranks = {measure.key: self.ranks(self.entries, measure) for measure in measures}
+        rows = []
+        for job, entry in self.entries.items():
+            cells = [self.cell(job, measure, ranks[measure.key].get(job, 0)) for measure in measures]
+            if job in self.failed:
+                cells[0] = Cell(f"failed: {self.failed[job]}")
+            rows.append([Cell(title(entry.row)), *cells])
+        heads = [self.metric.label(m.head) if m.of_metric else m.head for m in measures]
+        return Table(heading, [corner, *heads], rows)
+
+    def beside(self) -> list[Table]:
+        """Each job that has the paper's numbers with it: each of ours, then the paper's."""
+        known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
+        names = [name for name in BESIDE if any(name in paper for paper in known.values())]
+        if not names:
+            return []
+        unit = " (%)" if all(self.outcomes[job].metric.percent for job in known) else ""
+        head = [part for name in names for part in (BESIDE[name] + unit * (name == "test"), "paper")]
+        rows = [
+            [Cell(self.entries[job].name), *(cell for name in names for cell in self._pair(job, name, paper))]
+            for job, paper in known.items()
+        ]
+        return [Table("Beside the paper", ["", *head], rows)]
+
+    def _pair(self, job: str, name: str, paper: Mapping[str, Any]) -> list[Cell]:
+        """One of our numbers, and the paper's."""
+        outcome = self.outcomes[job]
+        text: Callable[[Any], str] = outcome.metric.text if name == "test" else lambda value: f"{mean_of(value):,.2f}"
+        if name.endswith("_gb"):
+            size = mean_of(outcome.estimate(f"peak_{name.removesuffix('_gb')}_bytes"))
+            ours = size / 1e9 if size else None
+        else:
+            ours = outcome.estimate(name)  # type: ignore[assignment]
+        theirs = "" if name not in paper else "OOM" if paper[name] is None else text(paper[name])
+        return [Cell("–" if ours is None else text(ours)), Cell(theirs)]
+
+    # -- charts and the whole -----------------------------------------------------------------------------------------
+
+    def series(self, by: Side, measure: str = "test", scale: float | None = None) -> list[Series]:
+        """Points with bars: a series for every row or column, against the other side; the paper's test beside ours."""
+        scale = scale or (self.metric.scale if measure in ("test", "val") else 1.0)
+        names, found = self.names(by), []
+        for name, hue in zip(names, hues(names), strict=True):
+            own = {job: entry for job, entry in self.entries.items() if getattr(entry, by) == name}
+            x = [title(e.column if by == "row" else e.row) if e.x is None else e.x for e in own.values()]
+            found.append(points(title(name), x, [self.value(job, measure) for job in own], hue, scale))
+            papers = [(entry.paper or {}).get("test") for entry in own.values()]
+            if measure == "test" and any(papers):
+                theirs = points(f"{title(name)}, paper", x, papers, hue, scale)
+                found.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
+        return found
+
+    def finding(
+        self,
+        name: str,
+        words: str,
+        tables: Sequence[Table],
+        charts: Sequence[Chart] = (),
+        records: str = "cells",
+        payload: Mapping[str, Any] | None = None,
+        curves: bool = True,
+    ) -> Finding:
+        """The finding of the study ``name``: its tables, then ours beside the paper's; its charts, then the curves.
+
+        ``records`` is the key under which the payload has the jobs, to which ``payload`` adds.
+        """
+        runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
+        trained = [run for run in runs if run is not None]
+        facts, details = configurations(trained)
+        cells = [
+            {**entry.facts, **self.outcomes[job].to_json(), "paper": entry.paper} for job, entry in self.entries.items()
+        ]
+        return Finding(
+            name,
+            tables[0].title,
+            words,
+            [*tables, *self.beside()],
+            [*charts, *curve_charts(trained)],
+            {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})},
+            facts,
+            details,
+            failed=tuple(self.failed),
+        )

@@ -1,0 +1,167 @@
+"""How large the samples are: the number of parts of RNS, the fanout of neighbour sampling, the targets of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from statistics import mean
+
+from handful.finding import Axis, Chart, Finding, View
+from handful.graph import Graph
+from handful.samplers import RandomNodes, Sampler, make_sampler
+from handful.studies import presets
+from handful.studies.budget import QUICK, Request, Scale, asked, benchmark, scaled, small, tuned_each
+from handful.studies.grid import EPOCH_SECONDS, MEMORY, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
+from handful.vocabulary import PARTS, title
+
+PARTS_SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
+VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
+FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
+"""A quarter of these epochs is neighbour sampling's."""
+BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
+SAMPLERS = ("rns", "neighbor", "cluster", "saint")
+STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
+"""Batches of an epoch: each has one in so many of the training nodes as its targets."""
+CLUSTERS = 256
+"""Of ClusterGCN, so that a batch may join any share of them."""
+
+
+def parts(request: Request) -> Finding:
+    """The metric, the time and the memory against m, the number of parts.
+
+    Every m with the same hyperparameters, those of the paper's best m under its budget; or tuned for each, as the
+    paper did.
+    """
+    base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
+    assert isinstance(base.sampler, RandomNodes)
+    jobs = tuned_each(request, {f"m-{m}": base.with_(sampler=replace(base.sampler, parts=m)) for m in values})
+    entries = {
+        name: Entry(job, str(m), "rns", x=m, label=f"m = {m}", facts={"m": m})
+        for (name, job), m in zip(jobs.items(), values, strict=True)
+    }
+    grid = Grid.train(request, entries)
+    x = Axis(PARTS, log=True, ticks=list(values))
+    return option_finding("parts", "m", grid, x, [TEST, VALIDATION, SECONDS, MEMORY], records="curve")
+
+
+def fanout(request: Request) -> Finding:
+    """How deep should neighbour sampling look? Accuracy, time and memory for fanouts of two, three and four hops.
+
+    The fanouts of the paper's search space; other hyperparameters are those of its best, or tuned for each.
+    """
+    graph = request.graph_or("ogbn-arxiv")
+    base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
+    space = [own for own in presets.search_space("neighbor") if len(own["fanout"]) <= base.options["layers"]]
+    names = [",".join(map(str, own["fanout"])) for own in space]
+    same = {
+        f"fanout-{name.replace(',', '-')}": base.with_(sampler=make_sampler("neighbor", **own))
+        for name, own in zip(names, space, strict=True)
+    }
+    entries = {
+        job: Entry(
+            experiment,
+            f"[{name}]",
+            "neighbor",
+            label=f"fanout [{name}]",
+            paper=paper_number("tab:neighbor_fanout_ablation", graph, name),
+            facts={"fanout": name},
+        )
+        for (job, experiment), name in zip(tuned_each(request, same).items(), names, strict=True)
+    }
+    grid = Grid.train(request, entries)
+    return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, MEMORY])
+
+
+def option_finding(
+    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
+) -> Finding:
+    """Jobs that differ in one option of their sampler: every measure as a column, and as a view."""
+    sampler, metric = title(grid.names("column")[0]), grid.metric
+    views = []
+    for measure in measures:
+        label = metric.label(measure.head.lower()) if measure.of_metric else measure.head
+        series = grid.series("column", measure.key, 2**-30 if measure is MEMORY else None)
+        views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), series))
+    best = [grid.entries[job].name for job, rank in grid.ranks(grid.entries).items() if rank == 1]
+    return grid.finding(
+        name,
+        f"The test metric is best with {' and '.join(best) or 'none'}.",
+        [grid.listed(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
+        [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)],
+        records,
+    )
+
+
+# -- equal batches ----------------------------------------------------------------------------------------------------
+
+
+def sized(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
+    """The sampler with about one in ``steps`` of the training nodes as the targets of a batch.
+
+    GraphSAINT's walks overlap, so that its roots are found by measuring.
+
+    >>> import handful as hf
+    >>> graph = hf.load("synthetic?nodes=400&degree=4")
+    >>> str(sized("rns", graph, 4)), str(sized("neighbor", graph, 4))
+    ('rns(parts=4)', 'neighbor(fanout=(10, 10), batch_size=50)')
+    """
+    wanted = len(graph.train_nodes) / steps
+    if name == "rns":
+        return make_sampler(name, parts=steps)
+    if name == "neighbor":
+        return make_sampler(name, batch_size=max(1, -(-len(graph.train_nodes) // steps)))
+    if name == "cluster":
+        clusters = min(CLUSTERS, graph.num_nodes)
+        return make_sampler(name, clusters=clusters, per_batch=max(1, round(clusters / steps)))
+    low, high = 1, graph.num_nodes
+    while low < high:  # the targets grow with the roots
+        roots = (low + high) // 2
+        few = targets(make_sampler(name, roots=roots), graph, seed) < wanted
+        low, high = (roots + 1, high) if few else (low, roots)
+    return make_sampler(name, roots=low)
+
+
+def targets(sampler: Sampler, graph: Graph, seed: int, batches: int = 3) -> float:
+    """The mean number of targets of the first batches of an epoch."""
+    return mean(len(sample.targets) for sample in islice(sampler.sample(graph, seed, 0), batches))
+
+
+def batch_size(request: Request) -> Finding:
+    """Is it the sampler, or the size of its batches? Every sampler with the same number of targets in a batch.
+
+    One model, one budget of epochs, so that all samplers of a column take about as many steps too.
+    """
+    base = asked(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
+    data = base.load(request.seeds[0])
+    sizes = {count: f"{len(data.train_nodes) / count:,.0f} targets" for count in STEPS[request.budget]}
+    entries = {}
+    for count in (count for count in sizes if count <= len(data.train_nodes)):
+        for name in SAMPLERS:
+            sampler = sized(name, data, count)
+            x = targets(sampler, data, seed=1)
+            facts = {"sampler": name, "steps": count, "targets": x}
+            entries[f"{name}-{count}"] = Entry(base.with_(sampler=sampler), name, sizes[count], x=x, facts=facts)
+    grid = Grid.train(request, entries)
+    metric = grid.metric
+    ticks = [len(data.train_nodes) / count for count in sizes]
+    x_axis, y_axis = Axis("targets of a batch", log=True, ticks=ticks), Axis(metric.label("test"))
+    view = View("test", "line", x_axis, y_axis, grid.series("row"))
+    between, within = (spread(grid, side) for side in ("column", "row"))
+    return grid.finding(
+        "batch-size",
+        f"Samplers of one size are {metric.apart(between)} apart from best to worst, on average; sizes of one sampler "
+        f"{metric.apart(within)}.",
+        [grid.crossed(f"{grid.graph} · equal targets in a batch · {grid.setting}", "Sampler", best_in="column")],
+        [Chart("batch-size", f"{grid.graph}: the sampler, or the size of its batches?", [view])],
+    )
+
+
+def spread(grid: Grid, side: str) -> float:
+    """From the best to the worst test metric within a row or column, on average over those."""
+    groups: dict[str, list[float]] = {}
+    for job, outcome in grid.outcomes.items():
+        if outcome.summary is not None:
+            groups.setdefault(getattr(grid.entries[job], side), []).append(outcome.summary.test)
+    several = [max(values) - min(values) for values in groups.values() if len(values) > 1]
+    return mean(several) if several else float("nan")

@@ -1,0 +1,113 @@
+"""Checkpoints: all that the next epoch depends on, in one file, or told by rank 0 to the others."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from handful import ranks
+from handful.errors import RunError
+from handful.training.record import RunFolder, load_tensors, save_tensors
+
+if TYPE_CHECKING:
+    from handful.training.loop import Loop
+
+COUNTERS: tuple[str, ...] = ("epoch", "steps", "skipped", "stale", "stopped", "diverged", "seconds", "train_seconds")
+COUNTERS += ("best_val", "best_test", "best_epoch")
+"""The plain fields of a loop that an epoch changes."""
+
+
+def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
+    """Everything that the next epoch depends on, in one file."""
+    with folder.written(f"the checkpoint of epoch {loop.epoch}"):
+        save_tensors(folder.checkpoint, *snapshot(loop))
+
+
+def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
+    """Put ``loop`` where ``save_checkpoint`` left it."""
+    try:
+        restore(loop, *load_tensors(folder.checkpoint))
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise RunError(f"{folder.checkpoint} is not of this run ({error}): use another folder") from None
+
+
+def snapshot(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that the next epoch depends on: tensors by name, and plain values."""
+    optimizer, kept = loop.optimizer.state_dict(), loop.scheduler
+    moments = {
+        f"{index}.{name}": torch.as_tensor(value)
+        for index, entry in optimizer["state"].items()
+        for name, value in entry.items()
+        if value is not None
+    }
+    kinds = {"model": loop.model.state_dict(), "best": loop.best_weights, "optimizer": moments}
+    tensors = {f"{kind}.{name}": tensor for kind, some in kinds.items() for name, tensor in some.items()}
+    state: dict[str, Any] = {name: getattr(loop, name) for name in (*COUNTERS, "history")}
+    state["groups"] = plain_part([{**group, "params": None} for group in loop.optimizer.param_groups])
+    return tensors, state | ({} if kept is None else {"scheduler": plain_part(kept.state_dict())})
+
+
+def restore(loop: Loop, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Put ``loop`` where ``snapshot`` was taken."""
+    kinds: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+    for place, tensor in tensors.items():
+        kind, name = place.split(".", 1)
+        kinds[kind][name] = tensor
+    loop.model.load_state_dict(kinds["model"])
+    moments: dict[int, dict[str, Tensor]] = {}
+    for place, tensor in kinds["optimizer"].items():
+        index, name = place.split(".", 1)
+        moments.setdefault(int(index), {})[name] = tensor
+    loop.optimizer.load_state_dict({"state": moments, "param_groups": loop.optimizer.state_dict()["param_groups"]})
+    for group, kept in zip(loop.optimizer.param_groups, state["groups"], strict=True):
+        group |= with_plain_part(group, kept)
+    if loop.scheduler is not None:
+        loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
+    for name in (*COUNTERS, "history"):
+        setattr(loop, name, state[name])
+    loop.best_weights = {name: tensor.to(loop.graph.device) for name, tensor in kinds["best"].items()}
+
+
+def begin_alike(loop: Loop) -> None:
+    """Let every rank begin where rank 0 is: weights, optimiser, schedule, counters and history."""
+    if ranks.size() == 1:
+        return
+    tensors, state = snapshot(loop)
+    tensors, state = ranks.broadcast_tensors(tensors), ranks.broadcast(state)
+    if ranks.rank() > 0:
+        restore(loop, tensors, state)
+    length, size = loop.settings.step_length, ranks.size()
+    if length < size and ranks.rank() == 0:
+        idle = f"{size - int(length)} of {size} ranks have nothing to do"
+        print(f"handful: parts_per_step is {length}: {idle}; give at least {size}", file=sys.stderr, flush=True)
+
+
+def plain_part(state: Any) -> Any:
+    """What JSON can keep of a scheduler's or optimiser's state, at any depth; ``None`` in the place of all else.
+
+    >>> plain_part({"last_epoch": 3, "betas": (0.9, 0.99), "function": print, "inner": [{"milestones": {5: 1}}]})
+    {'last_epoch': 3, 'betas': [0.9, 0.99], 'function': None, 'inner': [{'milestones': {}}]}
+    """
+    if isinstance(state, dict):
+        return {key: plain_part(value) for key, value in state.items() if isinstance(key, str)}
+    if isinstance(state, list | tuple):
+        return [plain_part(value) for value in state]
+    return state if isinstance(state, bool | int | float | str) else None
+
+
+def with_plain_part(state: Any, kept: Any) -> Any:
+    """``state`` with what ``plain_part`` kept of another one in its place.
+
+    >>> with_plain_part({"last_epoch": 0, "function": print}, {"last_epoch": 3, "function": None})["last_epoch"]
+    3
+    """
+    if kept is None or kept == {}:
+        return state
+    if isinstance(state, dict) and isinstance(kept, dict):
+        return {**state, **{key: with_plain_part(state.get(key), value) for key, value in kept.items()}}
+    if isinstance(state, list | tuple) and isinstance(kept, list) and len(state) == len(kept):
+        return type(state)(map(with_plain_part, state, kept))
+    return kept

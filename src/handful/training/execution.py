@@ -1,0 +1,272 @@
+"""How a run is executed: in memory, within a budget of memory, or over the shards of several ranks.
+
+The loop asks its execution for the batches of an epoch, and for the outputs by which the model is judged. The batches
+are the same bytes in all three ways: an execution is how to train, not what.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+import torch
+from torch import Tensor, nn
+
+from handful import ranks
+from handful.batch import Batch, Sample, make_batch
+from handful.budget import anonymous, as_bytes, in_words
+from handful.errors import HandfulError, SamplerError, unknown
+from handful.graph import Graph
+from handful.nn.network import Network
+from handful.random import derived_seed
+from handful.samplers.ahead import ahead
+from handful.samplers.base import Sampler
+from handful.settings import GraphOn
+from handful.shuffle.epoch import shuffled
+from handful.shuffle.over_ranks import shard_batches
+from handful.shuffle.shards import ShardedGraph, all_rows
+from handful.training.cost import Loss, StepCost, free_gpu, graph_bytes, needed_bytes, step_costs
+from handful.training.inference import evaluating, infer
+from handful.training.module import in_units, logits_of
+from handful.trim import trim
+
+if TYPE_CHECKING:
+    from handful.training.loop import Loop
+
+T = TypeVar("T")
+GRAPH_ON: GraphOn = "auto"
+"""Where the graph is, where nobody says."""
+
+
+@dataclass
+class InMemory:
+    """All that an epoch makes is in memory, on the device of the graph.
+
+    Args:
+        sends_to: where batches are sent, if the graph stays on the host and the model trains elsewhere.
+    """
+
+    sends_to: torch.device | None = None
+
+    def batches(self, loop: Loop) -> Iterator[Batch | None]:
+        """The batches of an epoch that this rank computes, and ``None`` in the place of all others."""
+        make, own, rank = batch_maker(loop.graph, loop.model, loop.settings.trim), owner(loop), ranks.rank()
+        samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
+        batches = map(lambda index, sample: make(sample) if own(index) == rank else None, count(), samples)
+        return made_ahead(batches, loop.graph.device) if self.sends_to is None else deliver(batches, self.sends_to)
+
+    def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
+        """The validation and test nodes, ascending, and the model's outputs for them, as the settings infer them."""
+        graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
+        model = loop.model if self.sends_to is None else copied_to(graph.device, loop.model)
+        if how.evaluation == "exact":
+            return nodes, self.infer(loop, model)[nodes]
+        seed = derived_seed(loop.seed, loop.epoch)
+        return nodes, infer_sampled(model, graph, loop.sampler.evaluation(graph, nodes, seed, how.evaluation_fanout))
+
+    def infer(self, loop: Loop, model: nn.Module) -> Tensor:
+        """The outputs for all nodes, exactly; every rank computes its share of them."""
+        return infer(model, loop.graph, sampler=loop.sampler, shared=ranks.size() > 1)
+
+
+@dataclass
+class WithinBudget(InMemory):
+    """Batches are made by one shuffle an epoch, and wait in files where the budget does not hold them.
+
+    Args:
+        memory: the anonymous memory that the process may hold, in bytes.
+    """
+
+    memory: int = 0
+    costs: tuple[StepCost, StepCost] | None = None
+    """What a step takes, as it is and lean; found out on the first sample that makes one."""
+
+    def batches(self, loop: Loop) -> Iterator[Batch | None]:
+        deal = loop.sampler.deal(loop.graph, loop.seed, loop.epoch)
+
+        def step_bytes(sample: Sample) -> tuple[int, int]:
+            if len(sample.targets) == 0:  # makes no step
+                return 0, 0
+            if self.costs is None:
+                self.costs = step_costs(loop.model, loop.graph, sample, loop.loss_on)
+            as_it_is, lean = self.costs
+            return as_it_is(sample), lean(sample)
+
+        def take_lean(lean: bool) -> None:
+            if isinstance(loop.model, Network):
+                loop.model.lean = lean
+
+        depth, say = depth_of_trimming(loop.model, loop.settings.trim), partial(loop.notify, "on_progress")
+        return shuffled(loop.graph, deal, self.memory, depth=depth, step_bytes=step_bytes, take_lean=take_lean, say=say)
+
+    def infer(self, loop: Loop, model: nn.Module) -> Tensor:
+        def say(number: int, done: int, of: int) -> None:
+            loop.notify("on_progress", f"evaluating, pass {number}", done / of)
+
+        return infer(model, loop.graph, sampler=loop.sampler, memory=self.memory, progress=say)
+
+
+@dataclass
+class OverShards:
+    """Every rank has a shard of the graph: edges and features go to the rank that computes their batch."""
+
+    graph: ShardedGraph
+
+    def batches(self, loop: Loop) -> Iterator[Batch | None]:
+        """As ``InMemory``."""
+        depth = depth_of_trimming(loop.model, loop.settings.trim)
+        return shard_batches(self.graph, loop.sampler, loop.seed, loop.epoch, owner(loop), depth)
+
+    def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
+        """As ``InMemory``; every rank infers its own nodes, exactly, and has the outputs of all."""
+        nodes, own = judged_nodes(self.graph), infer(loop.model, self.graph)
+        begin, end = self.graph.begin, self.graph.begin + len(own)
+        return nodes, all_rows(own[nodes[(nodes >= begin) & (nodes < end)] - begin])
+
+
+Execution = InMemory | OverShards
+
+
+def owner(loop: Loop) -> Callable[[int], int]:
+    """Which rank computes a batch, by its number in the epoch."""
+    return partial(ranks.owner, per_step=loop.settings.step_length, ranks=ranks.size())
+
+
+def judged_nodes(graph: Graph) -> Tensor:
+    """Ids, ascending, of the validation and test nodes."""
+    assert graph.val_mask is not None
+    assert graph.test_mask is not None
+    return (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
+
+
+# -- budgets and places -----------------------------------------------------------------------------------------------
+
+
+def within(memory: int | str, sampler: Sampler, devices: set[torch.device]) -> WithinBudget:
+    """The execution within ``memory``.
+
+    Raises:
+        HandfulError: it is no size, or the run cannot be made within one.
+    """
+    size, held = as_bytes(memory), anonymous()
+    if not sampler.deals:
+        raise SamplerError(
+            f"memory is for epochs that are known when they begin, and {sampler} draws its batches one by one: "
+            "use sampler rns (without fraction) or cluster, or leave memory out"
+        )
+    if any(device.type != "cpu" for device in devices):
+        raise HandfulError("memory is that of the CPU: leave it out, or train there")
+    if ranks.size() > 1:
+        raise HandfulError("memory is for one process, and several share the graph: use one of the two")
+    if held == 0:
+        raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
+    if size <= held:
+        raise HandfulError(f"memory is {in_words(size)}, and this process holds {in_words(held)} already: give more")
+    return WithinBudget(memory=size)
+
+
+def stays_on_host(
+    graph_on: GraphOn, graph: Graph, model: nn.Module, sampler: Sampler, device: torch.device, loss: Loss
+) -> bool:
+    """Whether the graph is on the host while ``model`` trains on ``device``; ``auto`` says so if it decides for that.
+
+    Beside a graph on the host, the CPU makes batches and sends them one by one, and evaluates a copy of the model.
+
+    Raises:
+        HandfulError: ``graph_on`` is no such place.
+    """
+    if graph_on not in get_args(GraphOn):
+        raise HandfulError(unknown("place for the graph", graph_on, get_args(GraphOn)))
+    if graph_on != "auto":
+        return graph_on == "host"
+    free = None if graph.device == device else free_gpu(device)
+    if free is None:
+        return False
+    needed = graph_bytes(graph)
+    if needed <= free:  # else a trial of a step would tell nothing new
+        needed = needed_bytes(graph, model, sampler, loss)
+    if needed <= free:
+        return False
+    why = f"training with the graph on {device} takes at least {in_words(needed)} there, and {in_words(free)} are free"
+    print(f"handful: {why}: the graph stays on the host", file=sys.stderr, flush=True)
+    return True
+
+
+def copied_to(device: torch.device, model: nn.Module) -> nn.Module:
+    """The model with all its weights on ``device``: itself if they are there, else a copy.
+
+    >>> model = nn.Linear(2, 1)
+    >>> copied_to(torch.device("cpu"), model) is model
+    True
+    """
+    if all(parameter.device == device for parameter in model.parameters()):
+        return model
+    return copy.deepcopy(model).to(device)
+
+
+# -- from samples to batches ------------------------------------------------------------------------------------------
+
+
+def depth_of_trimming(model: nn.Module, trimmed: bool) -> int | None:
+    """The depth to trim to; ``None`` where the batches are left as they are."""
+    return model.depth if trimmed and isinstance(model, Network) and model.trimmable else None
+
+
+def batch_maker(graph: Graph, model: nn.Module, trimmed: bool) -> Callable[[Sample], Batch]:
+    """What gathers features and labels of a sample, cut to what its loss can see if ``trimmed`` and ``model`` allow."""
+    depth = depth_of_trimming(model, trimmed)
+    return lambda sample: make_batch(graph, sample if depth is None else trim(sample, depth))
+
+
+def gather(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed: bool) -> Iterator[Batch]:
+    """The batches of ``samples``; see ``batch_maker``."""
+    return made_ahead(map(batch_maker(graph, model, trimmed), samples), graph.device)  # map keeps none of them alive
+
+
+def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
+    """The batches, made ahead of a device that trains. On the CPU the kernels of both would only share its cores."""
+    return batches if device.type == "cpu" else ahead(batches)
+
+
+def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:
+    """The batches on ``device``, made and sent by a thread that works ahead of it.
+
+    To a GPU they go from pinned memory on a stream of their own, while the last one trains.
+    """
+
+    def send(batch: Batch | None) -> Batch | None:
+        return None if batch is None else batch.to(device)
+
+    if device.type != "cuda":
+        yield from ahead(map(send, batches))
+        return
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def send_aside(batch: Batch | None) -> tuple[Batch | None, torch.cuda.Event]:
+        with torch.cuda.stream(stream):
+            return send(batch), stream.record_event()
+
+    def keep(tensor: Tensor) -> Tensor:
+        tensor.record_stream(torch.cuda.current_stream(device))
+        return tensor
+
+    for batch, arrived in ahead(map(send_aside, batches)):
+        torch.cuda.current_stream(device).wait_event(arrived)
+        if batch is not None:
+            batch.map(keep)  # their memory, which is of the other stream, is not used again before this one is done
+        yield batch
+        del batch
+
+
+@torch.no_grad()
+def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> Tensor:
+    """The logits of the samples' targets, one row for each in their order, as their samples give them."""
+    with evaluating(model):
+        batches = gather(graph, samples, model, trimmed=True)
+        rows = [in_units(model, logits_of(model, batch)[batch.targets].float()) for batch in batches]
+    return torch.cat(rows) if rows else torch.empty(0, graph.num_outputs, device=graph.device)
