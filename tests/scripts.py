@@ -1,4 +1,4 @@
-"""The modules of ``benchmarks/``, which is no part of the package."""
+"""The modules of ``benchmarks/`` and ``examples/``, which are no part of the package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def script(name: str) -> Any:
-    """The module ``benchmarks/<name>.py``."""
+def script(name: str, folder: str = "benchmarks") -> Any:
+    """The module ``<folder>/<name>.py``."""
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    return import_module(f"benchmarks.{name}")
+    return import_module(f"{folder}.{name}")

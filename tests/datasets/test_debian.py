@@ -12,6 +12,9 @@ from handful.datasets import debian, load
 from handful.datasets.registry import sources
 from handful.errors import DatasetError
 from handful.graph import MASKS, Graph
+from scripts import script
+
+builder = script("build_debian", "examples")
 
 FROZEN = Path(__file__).parents[3] / "shared" / "data" / "debian" / "Packages.xz"
 
@@ -59,7 +62,7 @@ def write(path: Path, text: str = INDEX) -> Path:
 
 
 def test_index_to_packages(tmp_path: Path) -> None:
-    packages = debian.read_index(write(tmp_path / "Packages"))
+    packages = builder.read_index(write(tmp_path / "Packages"))
     assert [p.name for p in packages] == ["alpha", "beta", "delta", "gamma"]
     assert [p.section for p in packages] == ["libs", "text", "libs", "libs"]
     assert packages[1].related == {"alpha", "gamma", "delta", "mail-agent"}
@@ -70,12 +73,12 @@ def test_index_to_packages(tmp_path: Path) -> None:
 def test_index_may_be_packed(tmp_path: Path, opener: object) -> None:
     with opener(tmp_path / "packed", "wt", encoding="utf-8") as file:  # type: ignore[operator]
         file.write(INDEX)
-    assert debian.read_index(tmp_path / "packed") == debian.read_index(write(tmp_path / "plain"))
+    assert builder.read_index(tmp_path / "packed") == builder.read_index(write(tmp_path / "plain"))
 
 
 def test_built_file_is_the_graph_of_the_index(tmp_path: Path) -> None:
     out = tmp_path / "small.npz"
-    assert debian.main([str(write(tmp_path / "Packages")), str(out)]) == 0
+    assert builder.main([str(write(tmp_path / "Packages")), str(out)]) == 0
     small = load(f"debian?file={out}", split="rh")
     # alpha–beta, beta–delta, beta–gamma, delta–gamma: no loop, no virtual package, nothing that is missing.
     assert sorted(map(tuple, small.edge_index.t().tolist())) == sorted(
@@ -92,8 +95,8 @@ def test_built_file_is_the_graph_of_the_index(tmp_path: Path) -> None:
 
 
 def test_features_are_the_projected_words(tmp_path: Path) -> None:
-    packages = debian.read_index(write(tmp_path / "Packages"))
-    arrays = debian.build(packages)
+    packages = builder.read_index(write(tmp_path / "Packages"))
+    arrays = builder.build(packages)
     assert arrays["words"].tobytes().decode().split() == ["editing", "text"]
     x = debian.description_features(arrays)
     # The three packages hold the same two common words, so they cannot be told apart.
@@ -115,14 +118,14 @@ def test_features_are_the_projected_words(tmp_path: Path) -> None:
 )
 def test_broken_index(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DatasetError, match=message):
-        debian.build(debian.read_index(write(tmp_path / "Packages", text)))
+        builder.build(builder.read_index(write(tmp_path / "Packages", text)))
 
 
 def test_index_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "cut.xz").write_bytes(lzma.compress(INDEX.encode())[:-30])
-    assert debian.main([str(tmp_path / "cut.xz"), str(tmp_path / "out.npz")]) == 2
-    assert debian.main([str(tmp_path / "none"), str(tmp_path / "out.npz")]) == 2
-    assert debian.main([]) == 2
+    assert builder.main([str(tmp_path / "cut.xz"), str(tmp_path / "out.npz")]) == 2
+    assert builder.main([str(tmp_path / "none"), str(tmp_path / "out.npz")]) == 2
+    assert builder.main([]) == 2
     assert capsys.readouterr().err.count("cannot be read") == 2
     assert not (tmp_path / "out.npz").exists()
 
@@ -135,8 +138,8 @@ def test_file_that_is_not_ours(tmp_path: Path) -> None:
     for name, message in (("other", "build it with"), ("text", "cannot be read")):
         with pytest.raises(DatasetError, match=message):
             load(f"debian?file={tmp_path}/{name}.npz")
-    arrays = debian.build(debian.read_index(write(tmp_path / "Packages")))
-    debian.save_arrays(arrays | {"word_gaps": arrays["word_gaps"] + 9}, tmp_path / "bad.npz")
+    arrays = builder.build(builder.read_index(write(tmp_path / "Packages")))
+    builder.save_arrays(arrays | {"word_gaps": arrays["word_gaps"] + 9}, tmp_path / "bad.npz")
     with pytest.raises(DatasetError, match="not in its vocabulary"):
         load(f"debian?file={tmp_path}/bad.npz")
 
@@ -190,7 +193,7 @@ def test_embedded_features_tell_sections_apart_without_the_graph(graph: Graph) -
 @pytest.mark.slow
 @pytest.mark.skipif(not FROZEN.exists(), reason="the frozen index is not here")
 def test_embedded_file_is_what_the_frozen_index_builds(graph: Graph) -> None:
-    arrays = debian.build(debian.read_index(FROZEN))
+    arrays = builder.build(builder.read_index(FROZEN))
     rebuilt = debian.assemble(arrays, "rh")
     assert torch.equal(rebuilt.indptr, graph.indptr)
     assert torch.equal(rebuilt.indices, graph.indices)

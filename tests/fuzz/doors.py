@@ -21,6 +21,7 @@ import handful as hf
 from fuzz import mutate
 from fuzz.material import GRAPH, Files, experiment
 from handful.errors import HandfulError
+from scripts import script
 
 Made = tuple[Files, tuple[str, ...]]
 Mutator = Callable[[Random, bytes], bytes]
@@ -301,7 +302,8 @@ def make_index(rng: Random, files: Files) -> Made:
 def open_index(folder: Path, words: list[str]) -> None:
     from handful.datasets import debian
 
-    debian.save_arrays(debian.build(debian.read_index(folder / "Packages")), folder / "out.npz")
+    builder = script("build_debian", "examples")
+    builder.save_arrays(builder.build(builder.read_index(folder / "Packages")), folder / "out.npz")
     debian.read(folder / "out.npz", "rh")
 
 

@@ -17,10 +17,10 @@ from scipy.io import savemat
 
 import handful as hf
 from graphs import make_graph
-from handful.datasets import debian
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
 from handful.report.page import write_finding
 from npz import arrays_of
+from scripts import script
 
 Files = dict[str, bytes]
 
@@ -78,7 +78,8 @@ def make(folder: Path) -> dict[str, Files]:
         for i in range(30)
     )
     (folder / "Packages").write_text(text)
-    debian.save_arrays(debian.build(debian.read_index(folder / "Packages")), folder / "debian.npz")
+    builder = script("build_debian", "examples")
+    builder.save_arrays(builder.build(builder.read_index(folder / "Packages")), folder / "debian.npz")
     out["index"] = {"Packages": text.encode()}
     out["debian"] = {"debian.npz": (folder / "debian.npz").read_bytes()}
     return out
