@@ -45,8 +45,8 @@ def parts(
     from handful.cli.options import experiment, publish, with_split
     from handful.cli.progress import Bar
     from handful.settings import checked
-    from handful.studies.parts import BASE, chosen_parts
     from handful.studies import study_folder
+    from handful.studies.parts import BASE, chosen_parts
 
     asked = with_split(experiment(ctx.params, BASE))
     folder = Path(out_dir) if out_dir else study_folder("parts", graph, "auto")

@@ -151,8 +151,8 @@ def train(
     from handful.errors import HandfulError
     from handful.plan import fitting_parts
     from handful.samplers import make_sampler
-    from handful.studies.parts import auto_parts
     from handful.studies.assessed import summary_finding, told_of_labels
+    from handful.studies.parts import auto_parts
     from handful.training.callbacks import Callback, Checksums
     from handful.training.loop import Loop
     from handful.training.record import refuse_run

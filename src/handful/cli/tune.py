@@ -62,8 +62,8 @@ def tune(
     from handful.cli.progress import Bar
     from handful.errors import HandfulError
     from handful.samplers import make_sampler
-    from handful.studies.executors import make_executor
     from handful.studies import study_folder
+    from handful.studies.executors import make_executor
     from handful.studies.tuning import paper_space, sampling_space, tune_samplers
 
     given = [name for name in ("model", "hidden", "layers") if ctx.params[name] is not None]
