@@ -406,5 +406,5 @@ def sample(
         edges.append(picked)
         total += len(picked)
         met.append(known.count)
-    joined = (np.concatenate(parts) for parts in (rows, sources, edges))
-    return Neighborhood(known.keys[: known.count].copy(), *joined, np.array(met))
+    ends, source, edge = (np.concatenate(parts) for parts in (rows, sources, edges))
+    return Neighborhood(known.keys[: known.count].copy(), ends, source, edge, np.array(met))
