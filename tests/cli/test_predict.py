@@ -161,7 +161,9 @@ def test_renamed_columns_and_categories_never_shift(trained: Path, tmp_path: Pat
         assert words in result.stderr
         assert (result.code == 0) == (old == "Lyon")
     graph = hf.open_run(trained / "run").load(tmp_path, say=lambda text: None)
-    place = hf.datasets.schema.Schema.from_json(graph.schema).features.index("city=Porto")
+    columns = hf.datasets.schema.Schema.from_json(graph.schema).columns
+    at = [column.name for column in columns].index("city")
+    place = sum(column.width for column in columns[:at]) + columns[at].categories.index("Porto")
     lives = np.array([row["city"] == "Porto" for row in read(tmp_path / "nodes.csv")])
     assert graph.x is not None
     assert np.array_equal(graph.x[:, place].numpy(), lives)

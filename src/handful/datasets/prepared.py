@@ -30,8 +30,6 @@ from urllib.request import Request, urlopen
 import numpy as np
 import torch
 from filelock import FileLock, Timeout
-from rich.console import Console
-from rich.progress import wrap_file
 
 from handful.budget import require_disk
 from handful.datasets.registry import Query
@@ -120,6 +118,9 @@ def _download(url: str, part: Path) -> None:
 
     A second file, the tag, names the version that its bytes are of, so that bytes of two versions are never mixed.
     """
+    from rich.console import Console  # only a download needs it
+    from rich.progress import wrap_file
+
     tag = part.with_name(f"{part.name}.tag")
     have = part.stat().st_size if part.exists() else 0
     version = tag.read_text() if have and tag.exists() else ""

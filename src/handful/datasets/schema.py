@@ -212,9 +212,11 @@ class Column:
         if self.kind != other.kind:
             return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
         words = {"center": "scale", "spread": "scale", "quantiles": "scale", "fill": "filling", "size": "size"}
-        words |= {"indicator": "indicator of missing values", "categories": "categories"}
+        words |= {"indicator": "indicator of missing values", "categories": "set of categories"}
         found = dict.fromkeys(word for name, word in words.items() if getattr(self, name) != getattr(other, name))
-        return [f"'{self.name}' has another {' and '.join(found)}"] if found else []
+        odd = sorted(set(self.categories) ^ set(other.categories))
+        which = f" ({_listed(odd)})" if odd else ""
+        return [f"'{self.name}' has another {' and '.join(found)}{which}"] if found else []
 
 
 @dataclass(frozen=True)
