@@ -64,7 +64,7 @@ def test_a_library_user_needs_no_package_of_commands_and_reports() -> None:
     code = f"""import sys; sys.modules.update(dict.fromkeys({absent}))
 import tempfile, handful as hf
 with tempfile.TemporaryDirectory() as folder:
-    graph = hf.open_graph(hf.save(hf.load("synthetic?nodes=60&degree=4"), folder + "/graph"))
+    graph = hf.open_graph(hf.save(hf.load("synthetic?nodes=200&degree=4"), folder + "/graph"))
     small = {{"hidden": 4, "layers": 2, "epochs": 1}}
     hf.fit("sage", graph, hf.RandomNodes(2), epochs=1)
     hf.Experiment(folder + "/graph", **small, seeds=(1,)).run(folder + "/run")

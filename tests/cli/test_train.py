@@ -387,7 +387,7 @@ def test_the_rarer_of_two_classes_is_looked_for_unless_another_is_named(tmp_path
         (("--device", "nonsense"), "device 'nonsense' cannot be used here"),
         (("--seeds", "99999999999999999999"), "seeds takes whole numbers from 0 on"),
         (("--seeds", "-1"), "seeds takes whole numbers from 0 on"),
-        (("--layers", "1000000000"), "layers must be at most 1,000"),
+        (("--layers", "1000000000"), "layers .*1,000"),
         (("--hidden", "1048576", "--layers", "4"), "a model with .* parameters and their gradients takes .* GiB"),
         (("--hidden", str(2**70)), "hidden must be a whole number, got 11805916"),
         (("--split", "random:nan/20/20"), "shares of a split must not be negative"),
@@ -409,7 +409,7 @@ def test_values_that_nothing_can_take_are_one_line(
     ("graph", "message"),
     [
         ("synthetic?classes=0", "classes must be between 2 and"),
-        ("synthetic?nodes=2000000000", "takes .* GiB of memory"),
+        ("synthetic?nodes=2000000000", "takes .* of memory"),
         ("synthetic?nodes=1e300", "option nodes takes a whole number"),
         ("synthetic?seed=nan", "option seed takes a whole number"),
         ("~nobody-of-this-name/graph.npz", "there is no data set or file"),
