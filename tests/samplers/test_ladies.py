@@ -181,7 +181,7 @@ def test_models_that_cannot_run_on_its_layers_are_refused_when_made(name: str) -
         Experiment("debian", model=name, sampler=Ladies())
 
 
-@pytest.mark.parametrize("wrong", [{"budget": ()}, {"budget": (0,)}, {"budget": "5"}, {"batch_size": 0}])
+@pytest.mark.parametrize("wrong", [{"budget": ()}, {"budget": (0,)}, {"budget": "five"}, {"batch_size": 0}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SamplerError, match=next(iter(wrong))):
         Ladies(**wrong)  # type: ignore[arg-type]

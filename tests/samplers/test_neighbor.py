@@ -221,7 +221,7 @@ def test_batch_norm_sees_what_the_drop_in_loader_gives(medium: Graph) -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [(), 0, (0,), (-2,), (2.5,), 2.5, "10"])
+@pytest.mark.parametrize("wrong", [(), 0, (0,), (-2,), (2.5,), 2.5, "ten"])
 def test_a_wrong_fanout_is_refused(wrong: object) -> None:
     with pytest.raises(SamplerError, match="fanout"):
         Neighbors(fanout=wrong)  # type: ignore[arg-type]
