@@ -33,6 +33,14 @@ def test_every_page_is_in_the_navigation() -> None:
     assert set(re.findall(r"[\w/-]+\.md", str(yaml.safe_load(text)["nav"]))) == set(PAGES)
 
 
+def test_the_walk_to_the_first_step_is_short_and_names_files() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walk = re.findall(r"^\d+\. `([\w/]+\.py)`", text, re.MULTILINE)
+    assert 15 < len(walk) <= 25
+    for path in walk:
+        assert (ROOT / "src" / "handful" / path).exists(), path
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         place = ROOT / "docs" / page
