@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from handful.kernels.bfloat16 import wide_dtype
+from handful.kernels.csr import starts_torch
 
 CHUNK = 1024
 """How many edges of a row one program sums."""
@@ -143,9 +144,7 @@ def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
     most = edges // CHUNK
     if most == 0:
         return None, 0
-    tails = torch.zeros_like(indptr)
-    torch.cumsum((indptr.diff() - 1).clamp_min_(0).div_(CHUNK, rounding_mode="floor"), 0, out=tails[1:])
-    return tails, most
+    return starts_torch((indptr.diff() - 1).clamp_min_(0).div_(CHUNK, rounding_mode="floor")), most
 
 
 def by_row(x: Tensor) -> Tensor:

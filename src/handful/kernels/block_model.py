@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.buckets import close_gaps, sort_rows
+from handful.kernels.csr import starts
 from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
@@ -102,13 +103,13 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
     rows = even_ranges(n, get_threads())
     degree = np.zeros(n, np.int64)
     run(_place, rows, first, member, other, degree, other[:0])
-    loose = np.concatenate([[0], np.cumsum(degree)])
+    loose = starts(degree)
     indices = np.empty(loose[-1], other.dtype)
     run(_place, rows, first, member, other, loose[:-1].copy(), indices)
     over_rows(sort_rows, loose, indices, 0, True, False, degree)
     count = close_gaps(loose, degree, indices)
     # A copy where pairs were merged: a view would keep the memory of all.
-    return np.concatenate([[0], np.cumsum(degree)]), indices if count == len(indices) else indices[:count].copy()
+    return starts(degree), indices if count == len(indices) else indices[:count].copy()
 
 
 @kernel

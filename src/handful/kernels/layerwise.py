@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.csr import starts_torch
 from handful.kernels.hashing import uniform, uniform_torch
 from handful.kernels.threads import kernel
 
@@ -166,8 +167,7 @@ def layer_torch(
     row, column = row[kept], column[kept]
     value = value[kept] / importance[column]
     value /= torch.zeros_like(one).index_add_(0, row, value)[row]
-    out_ptr = torch.zeros(targets + 1, dtype=torch.int64, device=device)
-    out_ptr[1:] = torch.bincount(row, minlength=targets).cumsum(0)
+    out_ptr = starts_torch(torch.bincount(row, minlength=targets))
     sources = torch.cat([previous[:batch], nodes[new]])
     return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32), place[first])
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import HandfulError
+from handful.kernels.csr import starts
 from handful.kernels.neighbors import NODE, TREE
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
@@ -318,8 +319,7 @@ def subgraph(
     ids = _seeds(nodes, len(rowptr) - 1)
     known = _checked(sample, [""], {}, {"": ids}, key=0).known[""]
     row, found, place = _checked(induced, relation, known, known)
-    ptr = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=len(ids)), out=ptr[1:])
+    ptr = starts(np.bincount(row, minlength=len(ids)))
     edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
     return _tensor(ptr, nodes.dtype), _tensor(found, nodes.dtype), edge_id
 
