@@ -26,14 +26,6 @@ def narrow(value: Any, like: Any) -> Any:
     raise NotImplementedError
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _same_as(value: Any, like: Any) -> Any:
-    return value
-
-
 def _from_bits(value: Any) -> Any:
     return np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
 
@@ -47,11 +39,7 @@ def _extend(typing_context: Any, bits: Any) -> Any:
     return types.float32(types.int16), generate
 
 
-_extended: Any = intrinsic(_extend)
-
-
-def _from_half(value: Any) -> Any:
-    return _extended(value)
+_from_half: Any = intrinsic(_extend)
 
 
 def _to_bits(value: Any, like: Any) -> Any:
@@ -64,14 +52,16 @@ def _to_bits(value: Any, like: Any) -> Any:
 
 @overload(widen, inline="always")
 def _widen(value: Any) -> Any:
-    return _from_half if value == types.int16 else _from_bits if value == types.uint16 else _same
+    if value == types.int16:
+        return lambda value: _from_half(value)
+    return _from_bits if value == types.uint16 else lambda value: value
 
 
 @overload(narrow, inline="always")
 def _narrow(value: Any, like: Any) -> Any:
     if like.dtype == types.int16:
         return None  # no kernel makes float16
-    return _to_bits if like.dtype == types.uint16 else _same_as
+    return _to_bits if like.dtype == types.uint16 else lambda value, like: value
 
 
 def array(tensor: Tensor) -> np.ndarray:

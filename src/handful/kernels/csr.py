@@ -57,8 +57,7 @@ def _scatter(keys: Any, values: Any, base: int, cursor: Any, out: Any, order: An
 
 
 @kernel
-def _scatter_rows(indptr: Any, indices: Any, t_indptr: Any, cursor: Any, out: Any, order: Any) -> None:
-    cursor[:] = t_indptr[:-1]
+def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) -> None:
     keep_order = order.shape[0] > 0
     for v in range(indptr.shape[0] - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -109,7 +108,7 @@ def transpose(
     _count(indices, 0, t_indptr)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
-    _scatter_rows(indptr, indices, t_indptr, np.empty(num_cols, np.int64), out, order)
+    _scatter_rows(indptr, indices, t_indptr[:-1].copy(), out, order)
     return t_indptr, out, order
 
 

@@ -12,7 +12,7 @@ every part, with the sources that are there.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,7 +176,8 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
     sources, value_dtype = unsigned(indices), np.float32 if values is None else values.dtype
     kept, count = np.empty(edges, sources.dtype), np.empty(rows, np.int64)
     kept_value = np.empty(0 if values is None else edges, value_dtype)
-    ranges = _ranges(indptr)
+    threads = get_threads() if rows + edges > 20_000 else 1
+    ranges = row_ranges(indptr - indptr[0], threads) if rows else []
     tally = np.zeros((2, len(ranges), m), np.int64)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *tally, strict=True)]
     run(_keep, pieces, begin, indptr, sources, code, m, hub, values, kept, kept_value, count)
@@ -195,12 +196,6 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
 def unsigned(indices: np.ndarray) -> np.ndarray:
     """The same memory as unsigned numbers: kernels then make no test of negative places."""
     return indices.view(f"u{indices.dtype.itemsize}")
-
-
-def _ranges(indptr: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of rows with equal work for all threads; ``indptr`` need not begin at 0."""
-    pieces = get_threads() if len(indptr) + int(indptr[-1] - indptr[0]) > 20_000 else 1
-    return row_ranges(indptr - indptr[0], pieces) if len(indptr) > 1 else []
 
 
 def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
@@ -349,16 +344,10 @@ def parts(
     """
     codes = coded(part, m, hubs)
     cuts = [cut(lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
-    for p, own in enumerate(members(codes, 0, m)):
-        yield part_csr(codes, p, own, *joined([piece.of(p) for piece in cuts], indices, values))
-
-
-def joined(
-    pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
-) -> tuple[np.ndarray, ...]:
-    """``degree``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's."""
     none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
-    return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
+    for p, own in enumerate(members(codes, 0, m)):
+        pieces = zip(none, *(block.of(p) for block in cuts), strict=True)
+        yield part_csr(codes, p, own, *map(np.concatenate, pieces))
 
 
 @kernel

@@ -73,12 +73,9 @@ def _workers() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(_threads, thread_name_prefix="handful-kernel", initializer=_mark)
+            own = (_here, "in_pool", True)
+            _pool = ThreadPoolExecutor(_threads, "handful-kernel", initializer=setattr, initargs=own)
         return _pool
-
-
-def _mark() -> None:
-    _here.in_pool = True
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
-from handful.kernels.aggregate import result_dtype, spmm
+from handful.kernels.aggregate import Scaled, result_dtype, spmm
 from handful.kernels.dispatch import backend, twin_gradients
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.threads import even_ranges
@@ -137,7 +137,7 @@ class _LeanConvolution(torch.autograd.Function):
         for lo, hi in even_ranges(adj.num_sources, PIECES):
             rows = make(lo, hi)
             ends, sources, weight = ctx.turned.rows(lo, hi).transposed
-            spmm(ends, sources, weight, None, None, rows, onto=around)
+            spmm(Scaled(ends, sources, weight), rows, onto=around)
             mine[lo:hi] = rows[: max(0, len(mine) - lo)]
         if ctx.scale is not None:
             around.mul_(ctx.scale[:, None])
@@ -159,7 +159,7 @@ class _LeanConvolution(torch.autograd.Function):
             with torch.enable_grad():
                 rows = ctx.make(lo, hi)
             piece = turned.rows(lo, hi)
-            slope = spmm(piece.indptr, piece.indices, piece.weight, None, None, moved)
+            slope = spmm(Scaled(piece.indptr, piece.indices, piece.weight), moved)
             own_rows = slope[: max(0, len(mine) - lo)]
             product(grad[lo:hi], own, onto=own_rows)
             for total, one in zip(sums, torch.autograd.grad(rows, below, slope), strict=True):

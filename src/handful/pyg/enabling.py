@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -59,8 +60,8 @@ def enable(quiet: bool = False) -> None:
         return
     _register("pyg", operators.PYG)
     package = _package()
-    for name, module in package.items():
-        _put(sys.modules, name, module)
+    sys.modules.update(package)
+    _undo.append(lambda: [sys.modules.pop(name, None) for name in package])
     for name in FLAGS:
         _flag(name, True)
     _flag("pyg_lib", package["pyg_lib"])
@@ -97,11 +98,6 @@ def _register(namespace: str, schemas: dict[str, Any]) -> None:
         library.define(schema)
         library.impl(schema.partition("(")[0], function, "CompositeExplicitAutograd")
     _undo.append(library._destroy)
-
-
-def _put(mapping: Any, key: str, value: Any) -> None:
-    mapping[key] = value
-    _undo.append(lambda: mapping.pop(key, None))
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
@@ -152,44 +148,19 @@ def _module(name: str, doc: str) -> types.ModuleType:
     return module
 
 
-def _hetero_neighbor_sample(
-    rowptr_dict: Any,
-    col_dict: Any,
-    seed_dict: Any,
-    num_neighbors_dict: Any,
-    node_time_dict: Any = None,
-    edge_time_dict: Any = None,
-    seed_time_dict: Any = None,
-    edge_weight_dict: Any = None,
-    *flags: Any,
-    **options: Any,
-) -> Any:
+def _hetero_neighbor_sample(*args: Any, **options: Any) -> Any:
     """The operator with edge types in place of their names, as the Python function of pyg-lib has it."""
-    to_name = {edge_type: "__".join(edge_type) for edge_type in rowptr_dict}
+    given = inspect.signature(operators.hetero_neighbor_sample).bind([], [], *args, **options).arguments
+    to_name = {edge_type: "__".join(edge_type) for edge_type in given["rowptr_dict"]}
     to_type = {name: edge_type for edge_type, name in to_name.items()}
-    kinds = sorted({kind for edge_type in to_name for kind in (edge_type[0], edge_type[2])})
-
-    def named(given: Any) -> Any:
-        return None if given is None else remap_keys(given, to_name)
-
-    def typed(found: Any) -> Any:
-        return None if found is None else remap_keys(found, to_type)
-
-    rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(
-        kinds,
-        list(to_name),
-        named(rowptr_dict),
-        named(col_dict),
-        seed_dict,
-        named(num_neighbors_dict),
-        node_time_dict,
-        named(edge_time_dict),
-        seed_time_dict,
-        named(edge_weight_dict),
-        *flags,
-        **options,
-    )
-    return typed(rows), typed(cols), nodes, typed(places), per_node, typed(per_edge)
+    given["node_types"] = sorted({kind for edge_type in to_name for kind in (edge_type[0], edge_type[2])})
+    given["edge_types"] = list(to_name)
+    for name in ("rowptr_dict", "col_dict", "num_neighbors_dict", "edge_time_dict", "edge_weight_dict"):
+        if given.get(name) is not None:
+            given[name] = remap_keys(given[name], to_name)
+    rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(**given)
+    rows, cols, per_edge = (remap_keys(found, to_type) for found in (rows, cols, per_edge))
+    return rows, cols, nodes, places and remap_keys(places, to_type), per_node, per_edge
 
 
 def _reduce(self: Any, protocol: Any) -> Any:

@@ -185,16 +185,12 @@ def _checked_edges(data: Data | HeteroData, kind: Any) -> tuple[np.ndarray, np.n
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {edges.dtype} {edges.shape}")
     for end, row in zip((kind[0], kind[2]), edges, strict=True):
-        _check_ends(row, int((data if isinstance(data, Data) else data[end]).num_nodes or 0), kind)
+        num_nodes = int((data if isinstance(data, Data) else data[end]).num_nodes or 0)
+        at = first_outside(row, num_nodes)
+        if at >= 0:
+            where = "" if kind == _ONLY else f" of type {kind}"
+            raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {num_nodes - 1}")
     return edges[0], edges[1]
-
-
-def _check_ends(ends: np.ndarray, num_nodes: int, kind: Any) -> None:
-    """Refuse an end of an edge that is not a node."""
-    at = first_outside(ends, num_nodes)
-    if at >= 0:
-        where = "" if kind == _ONLY else f" of type {kind}"
-        raise GraphError(f"edge {at}{where} has the end {ends[at]}: node ids run from 0 to {num_nodes - 1}")
 
 
 def _pick(value: Any, ids: Tensor, dim: int) -> Any:
