@@ -26,6 +26,14 @@ def narrow(value: Any, like: Any) -> Any:
     raise NotImplementedError
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+def _same_as(value: Any, like: Any) -> Any:
+    return value
+
+
 def _from_bits(value: Any) -> Any:
     return np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
 
@@ -39,7 +47,11 @@ def _extend(typing_context: Any, bits: Any) -> Any:
     return types.float32(types.int16), generate
 
 
-_from_half: Any = intrinsic(_extend)
+_extended: Any = intrinsic(_extend)
+
+
+def _from_half(value: Any) -> Any:
+    return _extended(value)
 
 
 def _to_bits(value: Any, like: Any) -> Any:
@@ -52,16 +64,14 @@ def _to_bits(value: Any, like: Any) -> Any:
 
 @overload(widen, inline="always")
 def _widen(value: Any) -> Any:
-    if value == types.int16:
-        return lambda value: _from_half(value)
-    return _from_bits if value == types.uint16 else lambda value: value
+    return _from_half if value == types.int16 else _from_bits if value == types.uint16 else _same
 
 
 @overload(narrow, inline="always")
 def _narrow(value: Any, like: Any) -> Any:
     if like.dtype == types.int16:
         return None  # no kernel makes float16
-    return _to_bits if like.dtype == types.uint16 else lambda value, like: value
+    return _to_bits if like.dtype == types.uint16 else _same_as
 
 
 def array(tensor: Tensor) -> np.ndarray:

@@ -121,31 +121,24 @@ def _everywhere(name: str, value: Any) -> None:
 
 def _package() -> dict[str, types.ModuleType]:
     """A stand-in for pyg-lib: the modules of it that have operators of ours. It has no version: it is not pyg-lib."""
-    package = _module("pyg_lib", "handful's stand-in for pyg-lib; see handful.pyg.enable.")
-    package.__path__ = []
-    parts: dict[str, dict[str, Any]] = {
-        "ops": {},
-        "partition": {"metis": operators.metis},
-        "sampler": {
+    functions: dict[str, dict[str, Any]] = {
+        "pyg_lib": {"__path__": []},
+        "pyg_lib.ops": {},
+        "pyg_lib.partition": {"metis": operators.metis},
+        "pyg_lib.sampler": {
             "neighbor_sample": operators.neighbor_sample,
             "hetero_neighbor_sample": _hetero_neighbor_sample,
             "subgraph": operators.subgraph,
             "random_walk": operators.random_walk,
         },
     }
-    modules = {"pyg_lib": package}
-    for name, functions in parts.items():
-        module = _module(f"pyg_lib.{name}", f"pyg_lib.{name} by handful.")
-        vars(module).update(functions)
-        setattr(package, name, module)
-        modules[f"pyg_lib.{name}"] = module
+    modules = {name: types.ModuleType(name, "A stand-in by handful; see handful.pyg.enable.") for name in functions}
+    for name, module in modules.items():
+        vars(module).update(functions[name], __spec__=ModuleSpec(name, None))
+        package, _, own_name = name.rpartition(".")
+        if package:
+            setattr(modules[package], own_name, module)
     return modules
-
-
-def _module(name: str, doc: str) -> types.ModuleType:
-    module = types.ModuleType(name, doc)
-    module.__spec__ = ModuleSpec(name, None)
-    return module
 
 
 def _hetero_neighbor_sample(*args: Any, **options: Any) -> Any:
@@ -184,30 +177,21 @@ def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
     if self.disjoint:
         raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
     how = {"csc": True, "replace": self.replace, "directed": False}
+    if isinstance(seed, dict):
+        dtype = next((colptr.dtype for colptr in self.colptr_dict.values()), torch.int64)
+        seeds = {kind: ids.to(dtype) for kind, ids in seed.items()}
+        counts = self.num_neighbors.get_mapped_values(self.edge_types)
+        given = self.node_types, self.edge_types, self.colptr_dict, self.row_dict, seeds, counts
+        found: Any = operators.hetero_neighbor_sample(*given, edge_weight_dict=self.edge_weight, **how)
+    else:
+        given = self.colptr, self.row, seed.to(self.colptr.dtype), self.num_neighbors.get_mapped_values()
+        found = operators.neighbor_sample(*given, edge_weight=self.edge_weight, **how)
+    row, col, node, edge, *_ = found
     backward = self.sample_direction == "backward"
+    if backward:
+        row, col = col, row
     if not isinstance(seed, dict):
-        counts = self.num_neighbors.get_mapped_values()
-        row, col, node, edge, *_ = operators.neighbor_sample(
-            self.colptr, self.row, seed.to(self.colptr.dtype), counts, edge_weight=self.edge_weight, **how
-        )
-        if backward:
-            row, col = col, row
         return SamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
-    dtype = next((colptr.dtype for colptr in self.colptr_dict.values()), torch.int64)
-    rows, cols, nodes, edges, *_ = operators.hetero_neighbor_sample(
-        self.node_types,
-        self.edge_types,
-        self.colptr_dict,
-        self.row_dict,
-        {kind: ids.to(dtype) for kind, ids in seed.items()},
-        self.num_neighbors.get_mapped_values(self.edge_types),
-        edge_weight_dict=self.edge_weight,
-        **how,
-    )
-    if backward:
-        rows, cols = cols, rows
-    by_type = [remap_keys(one, self.to_edge_type) for one in (rows, cols, edges)]
-    if backward:
-        by_type = [remap_keys(one, self.to_restored_edge_type) for one in by_type]
-    row, col, edge = by_type
-    return HeteroSamplerOutput(node=nodes, row=row, col=col, edge=edge, batch=None)
+    for to_type in (self.to_edge_type, self.to_restored_edge_type) if backward else (self.to_edge_type,):
+        row, col, edge = (remap_keys(one, to_type) for one in (row, col, edge))
+    return HeteroSamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
