@@ -20,7 +20,7 @@ BLOCK = 256
 
 def moments(x: Tensor) -> Tensor:
     """float64 ``(2, F)``: mean and biased variance of every column."""
-    sums, found = _partials(x), np.empty((2, x.shape[1]))
+    sums, found = _partials(x), np.zeros((2, x.shape[1]))
     _over_blocks(_block_moments, len(x), array(x), sums)
     _join_moments(array(x), sums, found)
     return torch.from_numpy(found)
@@ -87,8 +87,8 @@ def _map(function: Any, like: Tensor, *args: Any) -> Tensor:
 
 
 def _partials(x: Tensor) -> np.ndarray:
-    """Two sums for every block of rows and every column."""
-    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
+    """Two sums for every block of rows and every column, 0 at first."""
+    return np.zeros((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
@@ -123,7 +123,6 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
 
     Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
     """
-    sums[:, lo:hi] = 0
     for b in range(lo, hi):
         shift = sums[0, b].copy()
         for j in range(shift.shape[0]):
@@ -139,8 +138,6 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
 def _join_moments(x: Any, sums: Any, moments: Any) -> None:
     """Mean and variance from the sums of the blocks: the spread within and the spread between them (Chan et al.)."""
     mean, spread, seen = moments[0], moments[1], 0
-    mean[:] = 0
-    spread[:] = 0
     for b in range(sums.shape[1]):
         count = min(BLOCK, x.shape[0] - b * BLOCK)
         for j in range(mean.shape[0]):
@@ -170,7 +167,6 @@ def _columns_forward(lo: int, hi: int, x: Any, columns: Any, seed: Any, least: A
 def _columns_sums(lo: int, hi: int, x: Any, out: Any, grad: Any, columns: Any, scale: Any, sums: Any) -> None:
     zero = columns.dtype.type(0)
     mean, rstd = columns[0], columns[1]
-    sums[:, lo:hi] = 0
     for b in range(lo, hi):
         for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
             for j in range(x.shape[1]):
@@ -218,7 +214,6 @@ def _rows_backward(
     lo: int, hi: int, x: Any, out: Any, grad: Any, weight: Any, moments: Any, scale: Any, grad_x: Any, sums: Any
 ) -> None:
     zero, width = weight.dtype.type(0), weight.dtype.type(x.shape[1])
-    sums[:, lo:hi] = 0
     for b in range(lo, hi):
         for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
             mean, rstd = moments[0, i], moments[1, i]

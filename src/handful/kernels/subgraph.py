@@ -257,21 +257,18 @@ def _ones(word: Any) -> Any:
 
 
 @kernel
-def _mark(nodes: Any, member: Any, before: Any) -> None:
-    """Set the bit of every node in ``member``, and in ``before`` how many bits are set before each word."""
-    member[:] = 0
+def _bitmap(nodes: Any, n: int) -> Any:
+    """A set of nodes in which the rank of a member is quickly found; a fifth of a byte for each of ``n``.
+
+    Of every word of 64 nodes: a bit for each that is a member, and how many members are in the words before it.
+    """
+    member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
         member[nodes[i] >> 6] |= np.uint64(1) << np.uint64(nodes[i] & 63)
     count = 0
     for word in range(member.shape[0]):
         before[word] = count
         count += _ones(member[word])
-
-
-def _bitmap(nodes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A set of nodes in which the rank of a member is quickly found; a fifth of a byte for each of ``n``."""
-    member, before = np.empty(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
-    _mark(nodes, member, before)
     return member, before
 
 

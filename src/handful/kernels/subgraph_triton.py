@@ -128,12 +128,8 @@ def parts(
 
     def part_csr(p: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         first, last, lo, hi = firsts[p], firsts[p + 1], ends[p], ends[p + 1]
-        return (
-            rows.node[first:last],
-            row_start[first : last + 1] - lo,
-            out[lo:hi],
-            edges[lo:hi] if with_edges else edges,
-        )
+        own_edges = edges[lo:hi] if with_edges else edges
+        return rows.node[first:last], row_start[first : last + 1] - lo, out[lo:hi], own_edges
 
     return map(part_csr, range(m))
 

@@ -19,7 +19,7 @@ from handful.kernels.csr import starts
 from handful.kernels.neighbors import NODE, TREE
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
-from handful.pyg.sampling import Relation, Sampled, Strategy, induced, layered, sample
+from handful.pyg.sampling import Relation, Sampled, induced, layered, sample
 from handful.samplers.cluster import cut_by_metis
 
 EdgeType = tuple[str, str, str]
@@ -77,12 +77,6 @@ def _rowptr(given: Tensor, dtype: torch.dtype) -> np.ndarray:
     if len(rowptr) == 0:
         raise OperatorError("'rowptr' is empty: it has one entry more than there are nodes")
     return rowptr
-
-
-def _strategy(given: str) -> Strategy:
-    if given not in ("uniform", "last"):
-        raise OperatorError(f"No valid temporal strategy found: 'uniform' or 'last', got {given!r}")
-    return given  # type: ignore[return-value]
 
 
 def _check_temporal(node_time: Any, edge_time: Any, seed_time: Any, edge_weight: Any, disjoint: bool) -> None:
@@ -177,7 +171,8 @@ def hetero_neighbor_sample(
 ) -> tuple[Found, Found, Found, Found | None, dict[str, list[int]], dict[str, list[int]]]:
     """``neighbor_sample`` for many types; relations are named ``source__relation__target``."""
     _check_temporal(node_time_dict, edge_time_dict, seed_time_dict, edge_weight_dict, disjoint)
-    strategy = _strategy(temporal_strategy)
+    if temporal_strategy not in ("uniform", "last"):
+        raise OperatorError(f"No valid temporal strategy found: 'uniform' or 'last', got {temporal_strategy!r}")
     if not directed and disjoint:
         raise OperatorError("Disjoint subgraphs not yet supported where edges are not directed")
     dtype = next((seed.dtype for seed in seed_dict.values()), torch.int64)
@@ -195,7 +190,7 @@ def hetero_neighbor_sample(
     if disjoint and sum(map(len, seeds.values())) >= 1 << (63 - TREE):
         raise OperatorError(f"disjoint sampling takes fewer than {1 << (63 - TREE)} seeds")
     times = _seed_times(seeds, seed_time_dict, node_time_dict)
-    how = {"replace": replace, "disjoint": disjoint, "strategy": strategy, "seed_time": times}
+    how = {"replace": replace, "disjoint": disjoint, "strategy": temporal_strategy, "seed_time": times}
     sampled: Sampled = _checked(sample, node_types, relations, seeds, key=_key(), **how)
     per_edge = {name: edges.per_hop for name, edges in sampled.edges.items()}
     found = {name: edges.joined() for name, edges in sampled.edges.items()}

@@ -45,18 +45,17 @@ class RandomNodeLoader(DataLoader[Any]):
         if not isinstance(data, Data | HeteroData):
             raise GraphError(f"RandomNodeLoader takes a Data or HeteroData, got {type(data).__name__}")
         self.data, self.num_parts, self.return_ids = data, num_parts, return_ids
+        self.num_nodes = int(data.num_nodes or 0)
+        self._kinds: dict[Any, tuple[int, int]] = {None: (0, self.num_nodes)}
         if isinstance(data, HeteroData):
             self.edge_index, self.node_dict, self.edge_dict = to_homogeneous_edge_index(data)
+            self._kinds = dict(self.node_dict)
         else:
             self.edge_index = data.edge_index
-        self.num_nodes = int(data.num_nodes or 0)
         if not 1 <= num_parts <= max(1, self.num_nodes):
             raise SamplerError(
                 f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}, got {num_parts}"
             )
-        self._kinds: dict[Any, tuple[int, int]] = (
-            dict(self.node_dict) if isinstance(data, HeteroData) else {None: (0, self.num_nodes)}
-        )
         self._ends = {kind: _checked_edges(data, kind) for kind in _edge_kinds(data)}
         size = math.ceil(self.num_nodes / num_parts)
         super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]

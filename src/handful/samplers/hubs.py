@@ -35,9 +35,7 @@ def checked_hubs(hubs: Any) -> Hubs | None:
     >>> checked_hubs(0.05), checked_hubs(6), checked_hubs("degree >= 100"), checked_hubs("drawn = .25")
     (0.05, 6, 'degree>=100', 'drawn=0.25')
     """
-    if hubs is None:
-        return None
-    if isinstance(hubs, str) and hubs == "auto":
+    if hubs is None or (isinstance(hubs, str) and hubs == "auto"):
         return hubs
     if isinstance(hubs, str) and (found := THRESHOLD.fullmatch(hubs.strip())):
         return f"degree>={int(found[1])}"

@@ -84,11 +84,5 @@ def _weights(graph: Graph, edges: Tensor) -> Tensor:
 
 def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor | None) -> Adjacency:
     """The edges of a part of ``graph`` as one square layer; ``weight`` is not read where the graph has none."""
-    return Adjacency(
-        indptr,
-        indices,
-        len(indptr) - 1,
-        None if graph.edge_weight is None else weight,
-        symmetric=bool(graph.undirected),
-        has_loops=graph.has_loops,
-    )
+    nodes, kept = len(indptr) - 1, None if graph.edge_weight is None else weight
+    return Adjacency(indptr, indices, nodes, kept, symmetric=bool(graph.undirected), has_loops=graph.has_loops)
