@@ -116,7 +116,8 @@ def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
     """``x`` after dropout; the mask is that of the kernels, bit for bit."""
     if p == 0.0:
         return x
-    return (x.to(wide_dtype(x)) * hashing.keep_torch(seed, *x.shape, p, x.device) * hashing.scale(p)).to(x.dtype)
+    keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)
+    return (x.to(wide_dtype(x)) * keep * hashing.scale(p)).to(x.dtype)
 
 
 # -- their derivatives ------------------------------------------------------------------------------------------------
@@ -139,10 +140,10 @@ class _BatchNormAct(torch.autograd.Function):
         x, weight, bias, out, stats = ctx.saved_tensors
         wide, (mean, var) = wide_dtype(x), stats
         if torch.is_grad_enabled():
-            known = (None, None) if ctx.training else stats.to(wide)
+            known, spread = (None, None) if ctx.training else stats.to(wide)
 
             def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-                return batch_norm(x, *known, weight, bias, ctx.training, 0.0, ctx.eps)
+                return batch_norm(x, known, spread, weight, bias, ctx.training, 0.0, ctx.eps)
 
             plain = partial(_plain, norm, p=ctx.p, seed=ctx.seed)
             return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 5
@@ -193,7 +194,7 @@ class _Act(torch.autograd.Function):
         (out,) = ctx.saved_tensors
         grad, p, seed = grads[0], ctx.p, ctx.seed
         if torch.is_grad_enabled():  # linear in grad, and in plain torch its own derivative
-            passes = hashing.keep_torch(seed, *grad.shape, p, grad.device) if out is None else out > 0
+            passes = hashing.keep_torch(seed, len(grad), grad.shape[1], p, grad.device) if out is None else out > 0
             return grad * passes * hashing.scale(p), None, None, None
         ops, grad = loops("activation", grad.device), grad.contiguous()
         found = ops.act_forward(grad, False, p, seed) if out is None else ops.act_backward(out, grad, p)
