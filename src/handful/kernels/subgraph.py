@@ -12,7 +12,7 @@ every part, with the sources that are there.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -341,10 +341,16 @@ def parts(
     """
     codes = coded(part, m, hubs)
     cuts = [cut(lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
-    none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
     for p, own in enumerate(members(codes, 0, m)):
-        pieces = zip(none, *(block.of(p) for block in cuts), strict=True)
-        yield part_csr(codes, p, own, *map(np.concatenate, pieces))
+        yield part_csr(codes, p, own, *joined([piece.of(p) for piece in cuts], indices, values))
+
+
+def joined(
+    pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
+) -> tuple[np.ndarray, ...]:
+    """``degree``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's."""
+    none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
+    return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
 
 
 @kernel

@@ -71,7 +71,7 @@ class _Convolution(torch.autograd.Function):
     def forward(
         ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool
     ) -> Tensor:
-        mean = partial(spmm, adj.indptr, adj.indices, adj.weight, adj.mean_scale, None)
+        mean = partial(spmm, Scaled(adj.indptr, adj.indices, adj.weight, adj.mean_scale))
         around, width, mine = None, len(own), adj.own(h).to(result_dtype(h))
         wn, ws = neighbor.to(mine.dtype), own.to(mine.dtype)
         with torch.autocast("cpu", enabled=False):
@@ -96,7 +96,7 @@ class _Convolution(torch.autograd.Function):
             return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None, None
         mine = adj.own(h).to(result_dtype(h))
         grad, wn, ws = grads[0].contiguous(), neighbor.to(mine.dtype), own.to(mine.dtype)
-        back = partial(spmm, *adj.transposed, None, adj.mean_scale)
+        back = partial(spmm, Scaled(*adj.transposed, None, adj.mean_scale))
         # In an order in which each finds its input still in the cache, and grad_h is left there for the layer below.
         grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, mine), None
         if ctx.first:

@@ -184,8 +184,8 @@ def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
         given = self.node_types, self.edge_types, self.colptr_dict, self.row_dict, seeds, counts
         found: Any = operators.hetero_neighbor_sample(*given, edge_weight_dict=self.edge_weight, **how)
     else:
-        given = self.colptr, self.row, seed.to(self.colptr.dtype), self.num_neighbors.get_mapped_values()
-        found = operators.neighbor_sample(*given, edge_weight=self.edge_weight, **how)
+        seeds, counts = seed.to(self.colptr.dtype), self.num_neighbors.get_mapped_values()
+        found = operators.neighbor_sample(self.colptr, self.row, seeds, counts, edge_weight=self.edge_weight, **how)
     row, col, node, edge, *_ = found
     backward = self.sample_direction == "backward"
     if backward:

@@ -144,7 +144,7 @@ def neighbor_sample(
     """
     name = "__".join(_ONLY)
     of_kind = [("", node_time), (name, edge_time), ("", seed_time), (name, edge_weight)]
-    more = [None if given is None else {kind: given} for kind, given in of_kind]
+    more: list[Any] = [None if given is None else {kind: given} for kind, given in of_kind]
     rows, cols, nodes, places, per_node, per_edge = hetero_neighbor_sample(
         [""], [_ONLY], {name: rowptr}, {name: col}, {"": seed}, {name: num_neighbors}, *more, *flags, **options
     )
