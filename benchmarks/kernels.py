@@ -20,7 +20,7 @@ from torch_geometric.utils import scatter
 from handful.adjacency import Adjacency
 from handful.kernels import csr
 from handful.kernels.activation import batch_norm_act, layer_norm_act
-from handful.kernels.aggregate import spmm_torch
+from handful.kernels.aggregate import Scaled, spmm_torch
 from handful.kernels.attention import attention
 from handful.kernels.linear import linear
 from handful.random import generator
@@ -81,12 +81,12 @@ class _Symmetric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: object, x: Tensor, adj: Adjacency) -> Tensor:
         ctx.adj = adj  # type: ignore[attr-defined]
-        return spmm_torch(adj.indptr, adj.indices, None, adj.mean_scale, None, x)
+        return spmm_torch(Scaled(adj.indptr, adj.indices, None, adj.mean_scale), x)
 
     @staticmethod
     def backward(ctx: object, grad: Tensor) -> tuple[Tensor, None]:
         adj: Adjacency = ctx.adj  # type: ignore[attr-defined]
-        return spmm_torch(adj.indptr, adj.indices, None, None, adj.mean_scale, grad), None
+        return spmm_torch(Scaled(adj.indptr, adj.indices, None, None, adj.mean_scale), grad), None
 
 
 def milliseconds(ways: dict[str, Piece], x: Tensor) -> dict[str, float]:

@@ -21,6 +21,7 @@ from triton.runtime import JITFunction
 
 from handful.adjacency import Adjacency
 from handful.kernels import activation, aggregate_triton, subgraph_triton
+from handful.kernels.aggregate import Scaled
 from handful.kernels.attention import attention
 from handful.kernels.dispatch import use
 
@@ -74,8 +75,10 @@ def main(names: list[str]) -> None:
             torch.ones(1032),
             torch.ones(2),
         )
-        aggregate_triton.spmm(indptr, indices, None, None, None, x)
-        aggregate_triton.spmm(indptr, indices, scale, ends, ends, x, None, torch.zeros(2, 96, dtype=dtype), bias)
+        aggregate_triton.spmm(Scaled(indptr, indices), x)
+        aggregate_triton.spmm(
+            Scaled(indptr, indices, scale, ends, ends), x, None, torch.zeros(2, 96, dtype=dtype), bias
+        )
         adj = Adjacency(indptr, indices, 2)
         with use("triton"):
             for out in (
@@ -93,7 +96,7 @@ def main(names: list[str]) -> None:
     subgraph_triton.induced(indptr, indices, hub)
     subgraph_triton.spread(indptr, indices, torch.zeros(2, dtype=torch.int32), 2)
     long = torch.tensor([0, len(indices)])  # a graph of one node: what is 1 is compiled as a constant
-    aggregate_triton.spmm(long, indices, None, None, None, torch.zeros(1, 96))
+    aggregate_triton.spmm(Scaled(long, indices), torch.zeros(1, 96))
     list(subgraph_triton.parts(long, indices, part[:1], 1, False, None))
     subgraph_triton.spread(long, indices, torch.zeros(1, dtype=torch.int32), 1)
     print(json.dumps({"kernels": sorted(kernels), "compiled": compiled}))

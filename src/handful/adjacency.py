@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from handful.kernels import csr
-from handful.kernels.aggregate import spmm
+from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.attention import attention
 from handful.kernels.dispatch import backend
 
@@ -233,7 +233,7 @@ class Adjacency:
             return out.index_add_(0, self.edge_index[1], self.weight.to(torch.float32))
         # A GPU adds by index in any order; a product adds in the order of the edges.
         ones = torch.ones(self.num_sources, 1, device=self.device)
-        return spmm(self.indptr, self.indices, self.weight, None, None, ones).squeeze(1)
+        return spmm(Scaled(self.indptr, self.indices, self.weight), ones).squeeze(1)
 
     def mean(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
         """The (weighted) mean of the rows of a target's sources, Σ_u w_vu·x_u / Σ_u w_vu; 0 where the weights sum to 0.
@@ -373,7 +373,7 @@ class _Product(torch.autograd.Function):
         ctx.adj, ctx.left, ctx.right, ctx.added = adj, left, right, onto is not None
         if onto is not None:
             ctx.mark_dirty(onto)
-        return spmm(adj.indptr, adj.indices, adj.weight, left, right, x, onto)
+        return spmm(Scaled(adj.indptr, adj.indices, adj.weight, left, right), x, onto)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -388,7 +388,7 @@ class _TransposedProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, grad: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None) -> Tensor:
         ctx.adj, ctx.left, ctx.right = adj, left, right
-        return spmm(*adj.transposed, right, left, grad)
+        return spmm(Scaled(*adj.transposed, right, left), grad)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:

@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm
 
-from handful.kernels.activation import (
-    act,
-    act_torch,
-    batch_norm_act,
-    batch_norm_act_torch,
-    dropout,
-    dropout_torch,
-    layer_norm_act,
-    layer_norm_act_torch,
-)
+from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
 from handful.kernels.activation_numba import BLOCK
+from handful.kernels.dispatch import use
 from handful.kernels.threads import get_threads, set_threads
 from rounding import norm_bounds, size
 
@@ -46,13 +38,13 @@ def plain_on(function: Callable[..., Tensor], training: bool, p: float) -> Calla
     return lambda x, weight, bias: function(x * weight + bias, p, training, SEED)
 
 
-PAIRS: dict[str, Any] = {
-    "batch": (batch_norm_on, batch_norm_act, batch_norm_act_torch),
-    "layer": (layer_norm_on, layer_norm_act, layer_norm_act_torch),
-    "act": (plain_on, act, act_torch),
-    "dropout": (plain_on, dropout, dropout_torch),
+FUNCTIONS: dict[str, Any] = {
+    "batch": (batch_norm_on, batch_norm_act),
+    "layer": (layer_norm_on, layer_norm_act),
+    "act": (plain_on, act),
+    "dropout": (plain_on, dropout),
 }
-every = pytest.mark.parametrize("name", PAIRS)
+every = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 def inputs(rows: int, columns: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> tuple[Tensor, ...]:
@@ -87,30 +79,34 @@ def bounds(name: str, tensors: tuple[Tensor, ...], training: bool, p: float) -> 
 
 @settings(max_examples=40)
 @given(
-    name=st.sampled_from(list(PAIRS)),
+    name=st.sampled_from(list(FUNCTIONS)),
     rows=st.integers(2, 3 * BLOCK),
     columns=st.integers(1, 40),
     training=st.booleans(),
     p=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
 )
 def test_equals_the_torch_twin(name: str, rows: int, columns: int, training: bool, p: float) -> None:
-    make, mine, twin = PAIRS[name]
+    make, function = FUNCTIONS[name]
     tensors = inputs(rows, columns, seed=rows)
-    found = results(make(mine, training, p), tensors), results(make(twin, training, p), tensors)
-    for a, b, bound in zip(*found, bounds(name, tensors, training, p), strict=True):
+    mine = results(make(function, training, p), tensors)
+    with use("torch"):
+        twin = results(make(function, training, p), tensors)
+    for a, b, bound in zip(mine, twin, bounds(name, tensors, training, p), strict=True):
         assert size(a - b) <= bound
 
 
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_equals_the_torch_twin_in_short_floats(name: str, dtype: torch.dtype) -> None:
-    make, mine, twin = PAIRS[name]
+    make, function = FUNCTIONS[name]
     tensors = inputs(5000, 65, dtype)
     double = tuple(t.detach().double().requires_grad_() for t in tensors)
-    found = results(make(mine, True, 0.5), tensors), results(make(twin, True, 0.5), double)
-    for a, b, bound in zip(*found, bounds(name, tensors, True, 0.5), strict=True):
+    mine = results(make(function, True, 0.5), tensors)
+    with use("torch"):
+        twin = results(make(function, True, 0.5), double)
+    for a, b, bound in zip(mine, twin, bounds(name, tensors, True, 0.5), strict=True):
         assert size(a.double() - b) <= bound
-    assert make(mine, True, 0.5)(*tensors).dtype == (dtype if name in ("batch", "layer") else tensors[1].dtype)
+    assert make(function, True, 0.5)(*tensors).dtype == (dtype if name in ("batch", "layer") else tensors[1].dtype)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -134,14 +130,14 @@ def test_is_the_mathematics_of_torch_modules(training: bool) -> None:
 @every
 @pytest.mark.parametrize("training", [True, False])
 def test_gradcheck(name: str, training: bool) -> None:
-    make, mine, _ = PAIRS[name]
-    assert torch.autograd.gradcheck(make(mine, training, 0.5), inputs(9, 4))
+    make, function = FUNCTIONS[name]
+    assert torch.autograd.gradcheck(make(function, training, 0.5), inputs(9, 4))
 
 
 @every
 def test_can_be_differentiated_twice(name: str) -> None:
-    make, mine, _ = PAIRS[name]
-    assert torch.autograd.gradgradcheck(make(mine, True, 0.5), inputs(6, 3))
+    make, function = FUNCTIONS[name]
+    assert torch.autograd.gradgradcheck(make(function, True, 0.5), inputs(6, 3))
 
 
 def test_a_second_derivative_leaves_the_running_statistics_alone() -> None:
@@ -156,13 +152,13 @@ def test_a_second_derivative_leaves_the_running_statistics_alone() -> None:
 
 @every
 def test_results_do_not_depend_on_the_number_of_threads(name: str) -> None:
-    make, mine, _ = PAIRS[name]
+    make, function = FUNCTIONS[name]
     tensors = inputs(5 * BLOCK + 17, 33, torch.float32)
     before, seen = get_threads(), []
     try:
         for count in (1, 2, 5):
             set_threads(count)
-            seen.append(results(make(mine, True, 0.5), tensors))
+            seen.append(results(make(function, True, 0.5), tensors))
     finally:
         set_threads(before)
     for other in seen[1:]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from handful.kernels.aggregate import spmm, spmm_torch
+from handful.kernels.aggregate import Scaled, spmm, spmm_torch
 from handful.kernels.aggregate_numba import spmm as spmm_numba
 from handful.kernels.csr import coo_to_csr
 from handful.kernels.threads import get_threads, set_threads
@@ -57,7 +57,7 @@ def test_numba_torch_and_dense_agree(
     if right is not None:
         matrix, size = matrix * right.double(), size * right.double().abs()
     for product in (spmm_numba, spmm_torch, spmm):
-        out = product(indptr, indices, weight, left, right, x)
+        out = product(Scaled(indptr, indices, weight, left, right), x)
         assert out.dtype == dtype
         assert_within(out, matrix @ x.double(), sum_bound(dtype, size @ x.double().abs(), edges))
 
@@ -67,8 +67,8 @@ def test_a_strided_input_and_one_that_requires_grad() -> None:
     indptr, indices = random_csr(rng, 5, 6, 20)
     wide = torch.from_numpy(rng.normal(size=(6, 8)).astype(np.float32))
     torch.testing.assert_close(
-        spmm_numba(indptr, indices, None, None, None, wide[:, ::2]),
-        spmm_torch(indptr, indices, None, None, None, wide[:, ::2].contiguous()),
+        spmm_numba(Scaled(indptr, indices), wide[:, ::2]),
+        spmm_torch(Scaled(indptr, indices), wide[:, ::2].contiguous()),
     )
 
 
@@ -81,7 +81,7 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     results = []
     for count in (1, 2, 3, 8):
         set_threads(count)
-        results.append(spmm_numba(indptr, indices, weight, None, None, x))
+        results.append(spmm_numba(Scaled(indptr, indices, weight), x))
     assert all(torch.equal(results[0], other) for other in results[1:])
 
 
@@ -102,7 +102,7 @@ def test_short_floats_and_adding_in_place(dtype: torch.dtype, onto: str) -> None
         base = torch.randn(80, 37, generator=gen, dtype=torch.float64).to(dtype)
         target = {"nothing": None, "tensor": base[:40], "strided": base[::2]}[onto]
         expected = product if target is None else product + target.double()
-        out = function(indptr, indices, None, left, right, x, target)
+        out = function(Scaled(indptr, indices, None, left, right), x, target)
         assert out.dtype == dtype
         assert target is None or out.data_ptr() == target.data_ptr()
         more = 0.0 if target is None else (expected - product).abs()
@@ -123,7 +123,7 @@ def test_columns_of_a_wider_tensor_are_read_where_they_lie(dtype: torch.dtype) -
     expected = dense @ both[:, :19].double() + both[:, 19:].double() + bias.double()
     terms = dense @ both[:, :19].double().abs() + both[:, 19:].double().abs() + bias.double().abs()
     for function in (spmm_numba, spmm_torch):
-        out = function(indptr, indices, None, None, None, both[:, :19], base=both[:, 19:], bias=bias)
+        out = function(Scaled(indptr, indices), both[:, :19], base=both[:, 19:], bias=bias)
         # The bias is float32, and may round what is added to it.
         assert_within(out, expected, sum_bound(torch.float32 if dtype == torch.float64 else dtype, terms, 52))
         assert torch.equal(both, before)
@@ -135,5 +135,5 @@ def test_float16_is_read_as_it_is_and_summed_in_float32() -> None:
     indptr, indices = torch.arange(len(every) + 1), torch.arange(len(every))
     for product in (spmm, spmm_torch):
         torch.testing.assert_close(
-            product(indptr, indices, None, None, None, every), every.float(), rtol=0, atol=0, equal_nan=True
+            product(Scaled(indptr, indices), every), every.float(), rtol=0, atol=0, equal_nan=True
         )

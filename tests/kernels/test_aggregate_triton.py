@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from handful.adjacency import Adjacency
 from handful.kernels import csr, dispatch
+from handful.kernels.aggregate import Scaled
 from handful.kernels.aggregate_numba import spmm as spmm_numba
 from handful.kernels.dispatch import use
 from handful.kernels.gather import gather
@@ -54,12 +55,12 @@ def test_equals_the_numba_twin(
     base = torch.randn(len(degrees), width + 1, generator=gen).to(dtype)[:, 1:] if used[4] else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aggregate_triton, "CHUNK", chunk)
-        mine = aggregate_triton.spmm(indptr, indices, weight, left, right, x, None, base, bias)
+        mine = aggregate_triton.spmm(Scaled(indptr, indices, weight, left, right), x, None, base, bias)
     exact = (x.double(), None, None if base is None else base.double(), bias)
-    theirs = spmm_numba(indptr, indices, weight, left, right, *exact)
+    theirs = spmm_numba(Scaled(indptr, indices, weight, left, right), *exact)
     assert mine.dtype == dtype
     sizes = (exact[0].abs(), None, None if exact[2] is None else exact[2].abs(), bias)
-    terms = spmm_numba(indptr, indices, weight, left, right, *sizes)  # weights, scales and bias are positive
+    terms = spmm_numba(Scaled(indptr, indices, weight, left, right), *sizes)  # weights, scales and bias are positive
     assert_within(mine, theirs, sum_bound(dtype, terms, max(degrees, default=0) + 2))
 
 
@@ -69,8 +70,8 @@ def test_adding_in_place(strided: bool) -> None:
     indptr, indices = csr_of([3, 0, 5], 6, gen)
     x, base = torch.randn(6, 4, generator=gen), torch.randn(6, 4, generator=gen)
     target = base[::2] if strided else base[:3]
-    expected = target + spmm_numba(indptr, indices, None, None, None, x)
-    out = aggregate_triton.spmm(indptr, indices, None, None, None, x, target)
+    expected = target + spmm_numba(Scaled(indptr, indices), x)
+    out = aggregate_triton.spmm(Scaled(indptr, indices), x, target)
     assert out.data_ptr() == target.data_ptr()
     torch.testing.assert_close(target, expected)
 

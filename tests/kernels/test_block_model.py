@@ -33,7 +33,7 @@ def test_ends_have_the_law_of_their_class() -> None:
     first = np.zeros(61, np.int64)
     first[16:] = pairs  # all of them at place 15, which is of class 1
     member = np.random.default_rng(0).permutation(60).astype(np.int32)
-    ends = draw_ends(first, start, member, low, high, offset, power, homophily, KEY)
+    ends = draw_ends(first, start, member, offset, power, homophily, KEY)
     assert ends.dtype == member.dtype
     expected = np.empty(60)
     for c, share in enumerate([0.2, 0.6, 0.2]):

@@ -32,7 +32,7 @@ from handful.datasets.splits import NAMED
 from handful.errors import DatasetError, readable
 from handful.files import place
 from handful.graph import MASKS, Graph
-from handful.kernels.aggregate import spmm
+from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.csr import first_outside
 
 FEATURES = 128
@@ -82,7 +82,7 @@ def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
         raise ValueError("its arrays do not belong together")
     if first_outside(indices, len(projection)) >= 0:
         raise ValueError("it uses a word that is not in its vocabulary")
-    x = spmm(torch.from_numpy(indptr), torch.from_numpy(indices), None, None, scale, projection.float())
+    x = spmm(Scaled(torch.from_numpy(indptr), torch.from_numpy(indices), right=scale), projection.float())
     return x / x.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12)
 
 

@@ -169,11 +169,9 @@ class _Pairs:
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
         """The other end of every pair of the places from ``lo`` on that ``first`` is of."""
-        low = np.array([w.offset**w.power for w in self.weights])
-        high = np.array([(w.size + w.offset) ** w.power for w in self.weights])
         offset, power = np.array([w.offset for w in self.weights]), self.weights[0].power
         key, same = np.uint64(derived_seed(self.model.seed, PAIRS)), float(self.model.homophily)
-        return draw_ends(first, _starts(self.model), self.member, low, high, offset, power, same, key, lo)
+        return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 
     def blocks(self, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Both ends of all pairs, ``most`` of them at a time, or more where one place has more."""

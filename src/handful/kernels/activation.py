@@ -11,6 +11,8 @@ float32. The loops are in ``activation_numba`` and ``activation_triton``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,37 +43,24 @@ def batch_norm_act(
     if training and len(x) < 2:
         raise ValueError(f"batch norm needs at least two rows, got {len(x)}")
     ops = loops("activation", x.device)
+    p = p if training else 0.0
     if ops is None:
-        return batch_norm_act_torch(x, weight, bias, running_mean, running_var, training, momentum, eps, p, seed)
+
+        def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            return batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
+
+        return _plain(norm, x, weight, bias, p, seed)
     if training:
-        mean, var = ops.moments(x)
+        stats = ops.moments(x)
         if running_mean is not None and running_var is not None:
             with torch.no_grad():
-                running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-                running_var.lerp_((var * (len(x) / (len(x) - 1))).to(running_var.dtype), momentum)
+                running_mean.lerp_(stats[0].to(running_mean.dtype), momentum)
+                running_var.lerp_((stats[1] * (len(x) / (len(x) - 1))).to(running_var.dtype), momentum)
     else:
         assert running_mean is not None
         assert running_var is not None
-        mean, var = running_mean.double(), running_var.double()
-    return _BatchNormAct.apply(x, weight, bias, mean, var, training, eps, p if training else 0.0, seed)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def batch_norm_act_torch(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-    p: float = 0.0,
-    seed: int = 0,
-) -> Tensor:
-    """The same in plain torch, for any device."""
-    wide = wide_dtype(x)
-    normed = batch_norm(x.to(wide), running_mean, running_var, weight.to(wide), bias.to(wide), training, momentum, eps)
-    return dropout_torch(normed.relu(), p, training, seed).to(x.dtype)
+        stats = torch.stack([running_mean, running_var]).double()
+    return _BatchNormAct.apply(x, weight, bias, stats, training, eps, p, seed)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def layer_norm_act(
@@ -79,49 +68,28 @@ def layer_norm_act(
 ) -> Tensor:
     """Layer norm of each row of ``x`` ``(N, F)``, ReLU, dropout."""
     _check(x, p)
+    p = p if training else 0.0
     if loops("activation", x.device) is None:
-        return layer_norm_act_torch(x, weight, bias, eps, p, training, seed)
-    return _LayerNormAct.apply(x, weight, bias, eps, p if training else 0.0, seed)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def layer_norm_act_torch(
-    x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5, p: float = 0.0, training: bool = False, seed: int = 0
-) -> Tensor:
-    """The same in plain torch, for any device."""
-    wide = wide_dtype(x)
-    normed = layer_norm(x.to(wide), x.shape[1:], weight.to(wide), bias.to(wide), eps)
-    return dropout_torch(normed.relu(), p, training, seed).to(x.dtype)
+        return _plain(partial(_layer_norm, eps=eps), x, weight, bias, p, seed)
+    return _LayerNormAct.apply(x, weight, bias, eps, p, seed)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
     """ReLU and dropout of ``x`` ``(N, F)``."""
     _check(x, p)
-    if loops("activation", x.device) is None:
-        return act_torch(x, p, training, seed)
-    return _Act.apply(x, True, p if training else 0.0, seed)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def act_torch(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
-    """The same in plain torch, for any device."""
-    return dropout_torch(x.relu(), p, training, seed)
+    return _act(x, True, p if training else 0.0, seed)
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
     """Dropout of ``x`` ``(N, F)`` alone."""
     _check(x, p)
-    if not training or p == 0.0:
-        return x
+    return _act(x, False, p, seed) if training and p > 0.0 else x
+
+
+def _act(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
     if loops("activation", x.device) is None:
-        return dropout_torch(x, p, training, seed)
-    return _Act.apply(x, False, p, seed)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def dropout_torch(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
-    """The same in plain torch, for any device; the mask is that of the kernels, bit for bit."""
-    if not training or p == 0.0:
-        return x
-    keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)
-    return (x.to(wide_dtype(x)) * keep * hashing.scale(p)).to(x.dtype)
+        return _dropped(x.relu() if relu else x, p, seed)
+    return _Act.apply(x, relu, p, seed)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _check(x: Tensor, p: float) -> None:
@@ -131,41 +99,55 @@ def _check(x: Tensor, p: float) -> None:
         raise ValueError(f"dropout must lie between 0 and 1, got {p}")
 
 
+# -- the same in plain torch, for any device --------------------------------------------------------------------------
+
+
+def _plain(norm: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor, p: float, seed: int) -> Tensor:
+    wide = wide_dtype(x)
+    normed = norm(x.to(wide), weight.to(wide), bias.to(wide))
+    return _dropped(normed.relu(), p, seed).to(x.dtype)
+
+
+def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return layer_norm(x, x.shape[1:], weight, bias, eps)
+
+
+def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
+    """``x`` after dropout; the mask is that of the kernels, bit for bit."""
+    if p == 0.0:
+        return x
+    keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)
+    return (x.to(wide_dtype(x)) * keep * hashing.scale(p)).to(x.dtype)
+
+
 # -- their derivatives ------------------------------------------------------------------------------------------------
 
 
 class _BatchNormAct(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        mean: Tensor,
-        var: Tensor,
-        training: bool,
-        eps: float,
-        p: float,
-        seed: int,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stats: Tensor, train: bool, eps: float, p: float, seed: int
     ) -> Tensor:
-        rstd = (var + eps).rsqrt()
+        mean, rstd = stats[0], (stats[1] + eps).rsqrt()
         columns = torch.stack([mean, weight.double() * rstd, bias.double()]).to(wide_dtype(x))
         out: Tensor = loops("activation", x.device).columns_forward(x, columns, p, seed)
-        ctx.save_for_backward(x, weight, bias, out, mean, var)
-        ctx.training, ctx.eps, ctx.p, ctx.seed = training, eps, p, seed
+        ctx.save_for_backward(x, weight, bias, out, stats)
+        ctx.training, ctx.eps, ctx.p, ctx.seed = train, eps, p, seed
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, out, mean, var = ctx.saved_tensors
+        x, weight, bias, out, stats = ctx.saved_tensors
+        wide, (mean, var) = wide_dtype(x), stats
         if torch.is_grad_enabled():
+            known, spread = (None, None) if ctx.training else stats.to(wide)
 
-            def plain(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-                known, spread = (None, None) if ctx.training else (mean.to(wide_dtype(x)), var.to(wide_dtype(x)))
-                return batch_norm_act_torch(x, weight, bias, known, spread, ctx.training, 0.0, ctx.eps, ctx.p, ctx.seed)
+            def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+                return batch_norm(x, known, spread, weight, bias, ctx.training, 0.0, ctx.eps)
 
-            return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 6
-        ops, wide, n, grad = loops("activation", x.device), wide_dtype(x), len(x), grads[0].contiguous()
+            plain = partial(_plain, norm, p=ctx.p, seed=ctx.seed)
+            return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 5
+        ops, n, grad = loops("activation", x.device), len(x), grads[0].contiguous()
         rstd = (var + ctx.eps).rsqrt()
         columns = torch.stack([mean, rstd]).to(wide)
         grad_bias, grad_weight = ops.columns_sums(x, out, grad, columns, ctx.p)
@@ -175,7 +157,7 @@ class _BatchNormAct(torch.autograd.Function):
             pull = torch.stack([-slope * rstd * grad_weight / n, -slope * grad_bias / n])
         columns = torch.stack([mean, slope, *pull]).to(wide)
         grad_x = ops.columns_backward(x, out, grad, columns, ctx.p)
-        return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), *(None,) * 6
+        return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), *(None,) * 5
 
 
 class _LayerNormAct(torch.autograd.Function):
@@ -191,10 +173,7 @@ class _LayerNormAct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, out, moments = ctx.saved_tensors
         if torch.is_grad_enabled():
-
-            def plain(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-                return layer_norm_act_torch(x, weight, bias, ctx.eps, ctx.p, True, ctx.seed)
-
+            plain = partial(_plain, partial(_layer_norm, eps=ctx.eps), p=ctx.p, seed=ctx.seed)
             return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 3
         ops, grad = loops("activation", x.device), grads[0].contiguous()
         grad_x, sums = ops.rows_backward(x, out, grad, weight.to(moments.dtype), moments, ctx.p)
@@ -213,19 +192,10 @@ class _Act(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (out,) = ctx.saved_tensors
-        # ReLU and dropout are piecewise linear: the backward pass is linear in grad, so it is its own derivative.
-        return _ActBackward.apply(grads[0], out, ctx.p, ctx.seed), None, None, None  # type: ignore[no-untyped-call]
-
-
-class _ActBackward(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, out: Tensor | None, p: float, seed: int) -> Tensor:
-        ctx.save_for_backward(out)
-        ctx.p, ctx.seed = p, seed
+        grad, p, seed = grads[0], ctx.p, ctx.seed
+        if torch.is_grad_enabled():  # linear in grad, and in plain torch its own derivative
+            passes = hashing.keep_torch(seed, len(grad), grad.shape[1], p, grad.device) if out is None else out > 0
+            return grad * passes * hashing.scale(p), None, None, None
         ops, grad = loops("activation", grad.device), grad.contiguous()
-        return ops.act_forward(grad, False, p, seed) if out is None else ops.act_backward(out, grad, p)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (out,) = ctx.saved_tensors
-        return _ActBackward.apply(grads[0], out, ctx.p, ctx.seed), None, None, None  # type: ignore[no-untyped-call]
+        found = ops.act_forward(grad, False, p, seed) if out is None else ops.act_backward(out, grad, p)
+        return found, None, None, None

@@ -18,20 +18,17 @@ BLOCK = 256
 """How many rows are summed at once: a block with 256 columns of float32 fits in the second-level cache."""
 
 
-def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of every column, in float64."""
-    sums, found = _partials(x), np.empty((2, x.shape[1]))
+def moments(x: Tensor) -> Tensor:
+    """float64 ``(2, F)``: mean and biased variance of every column."""
+    sums, found = _partials(x), np.zeros((2, x.shape[1]))
     _over_blocks(_block_moments, len(x), array(x), sums)
     _join_moments(array(x), sums, found)
-    mean, var = torch.from_numpy(found)
-    return mean, var
+    return torch.from_numpy(found)
 
 
 def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:
     """``max(0, (x - mean) · slope + bias)`` and dropout; ``columns`` ``(3, F)`` are mean, slope and bias."""
-    out = empty(x.shape, x)
-    _over_blocks(_columns_forward, len(x), array(x), array(columns), *_drop(p, seed, x), array(out))
-    return out
+    return _map(_columns_forward, x, array(x), array(columns), *_drop(p, seed, x))
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
@@ -43,11 +40,7 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
 
 def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
     """``slope · g + pull · (x - mean) + constant``; ``columns`` ``(4, F)`` are mean, slope, pull and constant."""
-    grad_x = empty(out.shape, out)
-    _over_blocks(
-        _columns_backward, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), array(grad_x)
-    )
-    return grad_x
+    return _map(_columns_backward, out, array(x), array(out), array(grad), array(columns), _scale(p, x))
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -70,16 +63,12 @@ def rows_backward(
 
 def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
     """ReLU, if asked for, and dropout."""
-    out = empty(x.shape, x)
-    _over_blocks(_act_forward, len(x), array(x), relu, *_drop(p, seed, x), array(out))
-    return out
+    return _map(_act_forward, x, array(x), relu, *_drop(p, seed, x))
 
 
 def act_backward(out: Tensor, grad: Tensor, p: float) -> Tensor:
     """The gradient that passes where ``out`` is positive."""
-    grad_x = empty(grad.shape, grad)
-    _over_blocks(_act_backward, len(grad), array(out), array(grad), _scale(p, grad), array(grad_x))
-    return grad_x
+    return _map(_act_backward, grad, array(out), array(grad), _scale(p, grad))
 
 
 # -- how the loops are called -----------------------------------------------------------------------------------------
@@ -90,9 +79,16 @@ def _over_blocks(function: Any, rows: int, *args: Any) -> None:
     run(function, even_ranges(-(-rows // BLOCK), get_threads()), *args)
 
 
+def _map(function: Any, like: Tensor, *args: Any) -> Tensor:
+    """A new matrix like ``like``, filled block by block."""
+    out = empty(like.shape, like)
+    _over_blocks(function, len(like), *args, array(out))
+    return out
+
+
 def _partials(x: Tensor) -> np.ndarray:
-    """Two sums for every block of rows and every column."""
-    return np.empty((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
+    """Two sums for every block of rows and every column, 0 at first."""
+    return np.zeros((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
@@ -127,7 +123,6 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
 
     Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
     """
-    sums[:, lo:hi] = 0
     for b in range(lo, hi):
         shift = sums[0, b].copy()
         for j in range(shift.shape[0]):
@@ -143,8 +138,6 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
 def _join_moments(x: Any, sums: Any, moments: Any) -> None:
     """Mean and variance from the sums of the blocks: the spread within and the spread between them (Chan et al.)."""
     mean, spread, seen = moments[0], moments[1], 0
-    mean[:] = 0
-    spread[:] = 0
     for b in range(sums.shape[1]):
         count = min(BLOCK, x.shape[0] - b * BLOCK)
         for j in range(mean.shape[0]):
@@ -174,7 +167,6 @@ def _columns_forward(lo: int, hi: int, x: Any, columns: Any, seed: Any, least: A
 def _columns_sums(lo: int, hi: int, x: Any, out: Any, grad: Any, columns: Any, scale: Any, sums: Any) -> None:
     zero = columns.dtype.type(0)
     mean, rstd = columns[0], columns[1]
-    sums[:, lo:hi] = 0
     for b in range(lo, hi):
         for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
             for j in range(x.shape[1]):
@@ -222,7 +214,6 @@ def _rows_backward(
     lo: int, hi: int, x: Any, out: Any, grad: Any, weight: Any, moments: Any, scale: Any, grad_x: Any, sums: Any
 ) -> None:
     zero, width = weight.dtype.type(0), weight.dtype.type(x.shape[1])
-    sums[:, lo:hi] = 0
     for b in range(lo, hi):
         for i in range(b * BLOCK, min((b + 1) * BLOCK, x.shape[0])):
             mean, rstd = moments[0, i], moments[1, i]

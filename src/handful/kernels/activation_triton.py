@@ -167,8 +167,8 @@ def _act_backward(out, grad, grad_x, n, width, SCALE: tl.constexpr,
 # -- how they are called ----------------------------------------------------------------------------------------------
 
 
-def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of every column, in float64."""
+def moments(x: Tensor) -> Tensor:
+    """float64 ``(2, F)``: mean and biased variance of every column."""
     x, n = x.contiguous(), len(x)
     total, square = _block_sums(_block_moments, x, x)
     count = torch.full((len(total), 1), BLOCK, dtype=torch.float64, device=x.device)
@@ -177,7 +177,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     means = x[::BLOCK].double() + total / count
     mean = (count * means).sum(0) / n
     spread = (square - total.square() / count).clamp_min(0) + count * (means - mean).square()
-    return mean, spread.sum(0) / n
+    return torch.stack([mean, spread.sum(0) / n])
 
 
 def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:

@@ -5,6 +5,8 @@ The loops are in ``aggregate_numba`` and ``aggregate_triton``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -15,24 +17,30 @@ CHUNK = 1 << 22
 """How many gathered numbers ``spmm_torch`` holds at once."""
 
 
+class Scaled(NamedTuple):
+    """``diag(left) · A · diag(right)``; what is ``None`` is all ones.
+
+    Args:
+        indptr, indices: the CSR of A, ``(rows + 1,)`` and ``(edges,)``.
+        weight: ``(edges,)``, the values of A.
+        left: ``(rows,)``.
+        right: ``(columns,)``.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    weight: Tensor | None = None
+    left: Tensor | None = None
+    right: Tensor | None = None
+
+
 def spmm(
-    indptr: Tensor,
-    indices: Tensor,
-    weight: Tensor | None,
-    left: Tensor | None,
-    right: Tensor | None,
-    x: Tensor,
-    onto: Tensor | None = None,
-    base: Tensor | None = None,
-    bias: Tensor | None = None,
+    a: Scaled, x: Tensor, onto: Tensor | None = None, base: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
     """The product by the fastest way on the device of ``x``.
 
     Args:
-        indptr, indices: the CSR of A, ``(rows + 1,)`` and ``(edges,)``.
-        weight: ``(edges,)``, the values of A; ones when ``None``.
-        left: ``(rows,)``; ones when ``None``.
-        right: ``(columns,)``; ones when ``None``.
+        a: the matrix.
         x: ``(columns, F)``; it may be some columns of a wider tensor.
         onto: ``(rows, F)``, to which the product is added in place.
         base: ``(rows, F)``, added to the product; it may be some columns of a wider tensor.
@@ -43,23 +51,16 @@ def spmm(
     """
     ops = loops("aggregate", x.device)
     product = spmm_torch if ops is None else ops.spmm
-    return product(indptr, indices, weight, left, right, x, onto, base, bias)
+    return product(a, x, onto, base, bias)
 
 
 def spmm_torch(
-    indptr: Tensor,
-    indices: Tensor,
-    weight: Tensor | None,
-    left: Tensor | None,
-    right: Tensor | None,
-    x: Tensor,
-    onto: Tensor | None = None,
-    base: Tensor | None = None,
-    bias: Tensor | None = None,
+    a: Scaled, x: Tensor, onto: Tensor | None = None, base: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
     """The same product in plain torch, for any device: the rows of ``x`` are gathered and added by chunks of edges."""
-    wide, rows = wide_dtype(x), len(indptr) - 1
-    out = torch.zeros(rows, x.shape[1], dtype=wide, device=x.device)
+    indptr, indices, weight, left, right = a
+    wide = wide_dtype(x)
+    out = torch.zeros(len(indptr) - 1, x.shape[1], dtype=wide, device=x.device)
     step = max(1, CHUNK // max(1, x.shape[1]))
     for lo in range(0, len(indices), step):
         sources = indices[lo : lo + step].to(torch.int64)

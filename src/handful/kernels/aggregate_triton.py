@@ -15,7 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from handful.kernels.aggregate import Scaled
 from handful.kernels.bfloat16 import wide_dtype
+from handful.kernels.csr import starts_torch
 
 CHUNK = 1024
 """How many edges of a row one program sums."""
@@ -103,23 +105,16 @@ def _spmm_rows(
 
 
 def spmm(
-    indptr: Tensor,
-    indices: Tensor,
-    weight: Tensor | None,
-    left: Tensor | None,
-    right: Tensor | None,
-    x: Tensor,
-    onto: Tensor | None = None,
-    base: Tensor | None = None,
-    bias: Tensor | None = None,
+    a: Scaled, x: Tensor, onto: Tensor | None = None, base: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
     """The product on a GPU; no tensor of edges × features is ever made."""
+    indptr, indices, *scales = a
     rows, width = len(indptr) - 1, x.shape[1]
     base = onto if onto is not None else base
     out = onto if onto is not None and onto.is_contiguous() else x.new_empty(rows, width)
     if rows and width:
         wide = wide_dtype(x)
-        weight, left, right, bias = (None if t is None else t.to(wide) for t in (weight, left, right, bias))
+        weight, left, right, bias = (None if t is None else t.to(wide) for t in (*scales, bias))
         x, base = by_row(x), None if base is None else by_row(base)
         tile = {"EDGES": EDGES, "COLUMNS": min(COLUMNS, triton.next_power_of_2(width)), "WIDE": triton_type(wide)}
         tile |= {"CHUNK": CHUNK, "WEIGHTED": weight is not None, "SCALED": right is not None}
@@ -143,9 +138,7 @@ def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
     most = edges // CHUNK
     if most == 0:
         return None, 0
-    tails = torch.zeros_like(indptr)
-    torch.cumsum((indptr.diff() - 1).clamp_min_(0).div_(CHUNK, rounding_mode="floor"), 0, out=tails[1:])
-    return tails, most
+    return starts_torch((indptr.diff() - 1).clamp_min_(0).div_(CHUNK, rounding_mode="floor")), most
 
 
 def by_row(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ again. The loops are in ``attention_numba`` and ``attention_triton``.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -92,12 +92,22 @@ def _check(adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: floa
         raise ValueError(f"targets {first} to {first + adj.num_targets} are not among {adj.num_sources} sources")
 
 
+class Scores(NamedTuple):
+    """What the loops take the scores from, and the rows that they weigh: the arguments of ``attention``."""
+
+    x: Tensor
+    a_src: Tensor
+    a_dst: Tensor
+    slope: float
+    first: int
+
+
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: LayerEdges, slope: float, first: int) -> Tensor:
         keep = any(ctx.needs_input_grad[:3])
         ops = loops("attention", x.device)
-        out, positive, rows = ops.forward(adj.indptr, adj.indices, x, a_src, a_dst, slope, first, keep)
+        out, positive, rows = ops.forward(adj.indptr, adj.indices, Scores(x, a_src, a_dst, slope, first), keep)
         if keep:
             ctx.save_for_backward(x, a_src, a_dst, out, positive, rows)
         ctx.adj, ctx.slope, ctx.first = adj, slope, first
@@ -115,6 +125,6 @@ class _Attention(torch.autograd.Function):
             return *twin_gradients(plain, (x, a_src, a_dst), grads[0]), None, None, None
         ops, grad = loops("attention", x.device), grads[0].contiguous()
         inner, grad_dst = ops.backward_targets(grad, out, positive, rows, slope)
-        reversed_edges = adj.transposed[:2]
-        grad_x, grad_src = ops.backward_sources(*reversed_edges, x, a_src, a_dst, slope, first, grad, rows, inner)
+        given = Scores(x, a_src, a_dst, slope, first)
+        grad_x, grad_src = ops.backward_sources(*adj.transposed[:2], given, grad, rows, inner)
         return grad_x, grad_src.to(a_src.dtype), grad_dst.to(a_dst.dtype), None, None, None

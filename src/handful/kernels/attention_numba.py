@@ -9,22 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.attention import Scores
 from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
 from handful.kernels.memory import empty
 from handful.kernels.threads import kernel, over_rows
 
 
-def forward(
-    indptr: Tensor, indices: Tensor, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int, keep: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The output, the part of it that came over edges with a positive score (empty unless ``keep``), and for every
     target and head its largest score, one over the sum of its shares, and the share of its positive scores."""
-    wide, shape = wide_dtype(x), (len(a_dst), *x.shape[1:])
+    x, a_dst = given.x, given.a_dst
+    shape = len(a_dst), *x.shape[1:]
     out = empty(shape, x)
     positive = empty(shape if keep else (0, *shape[1:]), x)
-    rows = torch.empty(3, *a_dst.shape, dtype=wide)
-    given = array(indptr), array(indices), array(x), array(a_src.to(wide)), array(a_dst.to(wide))
-    over_rows(_forward_rows, *given, _scalar(slope, rows), first, array(out), array(positive), array(rows))
+    rows = torch.empty(3, *a_dst.shape, dtype=wide_dtype(x))
+    found = array(out), array(positive), array(rows)
+    over_rows(_forward_rows, array(indptr), array(indices), _arrays(given), *found)
     return out, positive, rows
 
 
@@ -37,46 +37,29 @@ def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor, 
 
 
 def backward_sources(
-    indptr: Tensor,
-    indices: Tensor,
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    slope: float,
-    first: int,
-    grad: Tensor,
-    rows: Tensor,
-    inner: Tensor,
+    indptr: Tensor, indices: Tensor, given: Scores, grad: Tensor, rows: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
-    wide, grad_x = rows.dtype, empty(x.shape, x)
-    grad_src = torch.empty(a_src.shape, dtype=wide)
-    given = array(indptr), array(indices), array(x), array(a_src.to(wide)), array(a_dst.to(wide))
+    grad_x, grad_src = empty(given.x.shape, given.x), torch.empty(given.a_src.shape, dtype=rows.dtype)
     found = array(grad), array(rows), array(inner), array(grad_x), array(grad_src)
-    over_rows(_source_rows, *given, _scalar(slope, rows), first, *found)
+    over_rows(_source_rows, array(indptr), array(indices), _arrays(given), *found)
     return grad_x, grad_src
+
+
+def _arrays(given: Scores) -> tuple[Any, ...]:
+    """``given`` as the loops take it: the scores in the type of sums."""
+    a_src, a_dst = (scores.to(wide_dtype(given.x)) for scores in (given.a_src, given.a_dst))
+    return array(given.x), array(a_src), array(a_dst), _scalar(given.slope, a_src), given.first
 
 
 def _scalar(value: float, like: Tensor) -> Any:
     """``value`` in the type of ``like``, so that a loop does not fall into float64."""
-    return like.numpy().dtype.type(value)
+    return array(like).dtype.type(value)
 
 
 @kernel
-def _forward_rows(
-    lo: int,
-    hi: int,
-    indptr: Any,
-    indices: Any,
-    x: Any,
-    a_src: Any,
-    a_dst: Any,
-    slope: Any,
-    first: int,
-    out: Any,
-    positive: Any,
-    rows: Any,
-) -> None:
+def _forward_rows(lo: int, hi: int, indptr: Any, indices: Any, given: Any, out: Any, positive: Any, rows: Any) -> None:
+    x, a_src, a_dst, slope, first = given
     heads, channels, one = x.shape[1], x.shape[2], a_src.dtype.type(1)
     keep = positive.shape[0] > 0
     acc = np.empty((2, heads, channels), a_src.dtype)  # over negative and over positive scores
@@ -136,21 +119,9 @@ def _target_terms(
 
 @kernel
 def _source_rows(
-    lo: int,
-    hi: int,
-    indptr: Any,
-    indices: Any,
-    x: Any,
-    a_src: Any,
-    a_dst: Any,
-    slope: Any,
-    first: int,
-    grad: Any,
-    rows: Any,
-    inner: Any,
-    grad_x: Any,
-    grad_src: Any,
+    lo: int, hi: int, indptr: Any, indices: Any, given: Any, grad: Any, rows: Any, inner: Any, to_x: Any, to_src: Any
 ) -> None:
+    x, a_src, a_dst, slope, first = given
     heads, channels, targets, one = x.shape[1], x.shape[2], a_dst.shape[0], a_src.dtype.type(1)
     acc = np.empty((heads, channels), a_src.dtype)
     row = np.empty((heads, channels), a_src.dtype)
@@ -177,6 +148,6 @@ def _source_rows(
                     acc[h, c] += alpha * g
                 score[h] += alpha * (dot - inner[v, h]) * (one if raw > 0 else slope)
         for h in range(heads):
-            grad_src[u, h] = score[h]
+            to_src[u, h] = score[h]
             for c in range(channels):
-                grad_x[u, h, c] = narrow(acc[h, c], grad_x)
+                to_x[u, h, c] = narrow(acc[h, c], to_x)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from handful.kernels import aggregate_triton
 from handful.kernels.aggregate_triton import long_rows, row_of_tail, triton_type
+from handful.kernels.attention import Scores
 from handful.kernels.bfloat16 import wide_dtype
 
 EDGES = 16
@@ -215,11 +216,10 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
     tl.store(grad_src + at, score + to_score)
 
 
-def forward(
-    indptr: Tensor, indices: Tensor, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int, keep: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The output, the part of it that came over edges with a positive score (empty unless ``keep``), and for every
     target and head its largest score, one over the sum of its shares, and the share of its positive scores."""
+    x, a_src, a_dst, slope, first = given
     wide, (targets, heads), channels = wide_dtype(x), a_dst.shape, x.shape[2]
     out = x.new_empty(targets, heads, channels)
     positive = torch.empty_like(out) if keep else out[:0]
@@ -227,11 +227,11 @@ def forward(
     if out.numel():
         tails, most = long_rows(indptr, len(indices))
         stats, sums = (x.new_empty(most, heads, *shape, dtype=wide) for shape in ((3,), (2, channels)))
-        given = indptr, indices, *_wide(x, a_src, a_dst), tails, stats, sums
+        arrays = indptr, indices, *_wide(x, a_src, a_dst), tails, stats, sums
         tile, sizes = _tile(x, slope), (targets, heads, channels, first)
         if most:
-            _forward_tails[(most, heads)](*given, *sizes, **tile)
-        _forward_rows[(targets, heads)](*given, out, positive, found, *sizes, SPLIT=most > 0, KEEP=keep, **tile)
+            _forward_tails[(most, heads)](*arrays, *sizes, **tile)
+        _forward_rows[(targets, heads)](*arrays, out, positive, found, *sizes, SPLIT=most > 0, KEEP=keep, **tile)
     return out, positive, found
 
 
@@ -245,29 +245,21 @@ def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor, 
 
 
 def backward_sources(
-    indptr: Tensor,
-    indices: Tensor,
-    x: Tensor,
-    a_src: Tensor,
-    a_dst: Tensor,
-    slope: float,
-    first: int,
-    grad: Tensor,
-    rows: Tensor,
-    inner: Tensor,
+    indptr: Tensor, indices: Tensor, given: Scores, grad: Tensor, rows: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
+    x, a_src, a_dst, slope, first = given
     sources, heads, channels = x.shape
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
     grad_src = x.new_empty(sources, heads, dtype=rows.dtype)
     if x.numel():
         tails, most = long_rows(indptr, len(indices))
         sums, scores = (x.new_empty(most, heads, *shape, dtype=rows.dtype) for shape in ((channels,), ()))
-        given = indptr, indices, *_wide(x, a_src, a_dst), grad, rows, inner, tails, sums, scores
+        arrays = indptr, indices, *_wide(x, a_src, a_dst), grad, rows, inner, tails, sums, scores
         tile, sizes = _tile(x, slope), (heads, channels, len(a_dst), first)
         if most:
-            _source_tails[(most, heads)](*given, sources, *sizes, **tile)
-        _source_rows[(sources, heads)](*given, grad_x, grad_src, *sizes, SPLIT=most > 0, **tile)
+            _source_tails[(most, heads)](*arrays, sources, *sizes, **tile)
+        _source_rows[(sources, heads)](*arrays, grad_x, grad_src, *sizes, SPLIT=most > 0, **tile)
     return grad_x, grad_src
 
 

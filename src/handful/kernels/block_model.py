@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.buckets import close_gaps, sort_rows
+from handful.kernels.csr import starts
 from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
 
@@ -37,36 +38,30 @@ def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low
 
 
 def draw_ends(
-    first: Array,
-    start: Array,
-    member: Array,
-    low: Array,
-    high: Array,
-    offset: Array,
-    power: float,
-    homophily: float,
-    key: np.uint64,
-    begin: int = 0,
+    first: Array, start: Array, member: Array, offset: Array, power: float, homophily: float, key: Any, begin: int = 0
 ) -> Array:
     """The other end of every pair of some places.
 
     With probability ``homophily`` it is of the class of the pair's place, else of another class, all of them equally
-    likely. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1).
+    likely. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1),
+    low = offset^power and high = (size of the class + offset)^power.
 
     Args:
         first: int64 ``(places + 1,)``, where the pairs of each of these places begin.
         start: int64 ``(classes + 1,)``, where the places of each class begin.
         member: the node at each place of all.
-        low, high, offset: float64 ``(classes,)``.
+        offset: float64 ``(classes,)``.
         power: of all classes.
         homophily: the share of pairs within a class.
-        key: of the random numbers.
+        key: uint64, of the random numbers.
         begin: the first of these places.
 
     Returns:
         ``(pairs,)``, nodes in the type of ``member``.
     """
     out = np.empty(int(first[-1] - first[0]), member.dtype)
+    by_class = list(zip(np.diff(start).tolist(), offset.tolist(), strict=True))
+    low, high = (np.array([(k * size + o) ** power for size, o in by_class]) for k in (0, 1))
     ranges = row_ranges(first - first[0], get_threads())
     run(_draw, ranges, begin, first, start, member, low, high, offset, power, homophily, key, out)
     return out
@@ -102,13 +97,13 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
     rows = even_ranges(n, get_threads())
     degree = np.zeros(n, np.int64)
     run(_place, rows, first, member, other, degree, other[:0])
-    loose = np.concatenate([[0], np.cumsum(degree)])
+    loose = starts(degree)
     indices = np.empty(loose[-1], other.dtype)
     run(_place, rows, first, member, other, loose[:-1].copy(), indices)
     over_rows(sort_rows, loose, indices, 0, True, False, degree)
     count = close_gaps(loose, degree, indices)
     # A copy where pairs were merged: a view would keep the memory of all.
-    return np.concatenate([[0], np.cumsum(degree)]), indices if count == len(indices) else indices[:count].copy()
+    return starts(degree), indices if count == len(indices) else indices[:count].copy()
 
 
 @kernel

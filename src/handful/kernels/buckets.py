@@ -34,16 +34,17 @@ def _count(
 
 
 @kernel
-def _scatter(piece: int, _: int, cuts: Any, cursor: Any, rows: Any, columns: Any, base: int, shift: int, both: bool,
-             out: Any) -> None:  # fmt: skip
-    """Write the records of the edges of one piece where its cursors are."""
-    for i in range(cuts[piece], cuts[piece + 1]):
+def _scatter(
+    lo: int, hi: int, cursor: Any, rows: Any, columns: Any, base: int, shift: int, both: bool, out: Any
+) -> None:
+    """Write the records of edges lo to hi where the cursors of the buckets are."""
+    for i in range(lo, hi):
         v, u = rows[i], columns[i]
         for turn in range(2 if both else 1):
             row, column = (v, u) if turn == 0 else (u, v)
             bucket = (row - base) >> shift
-            at = cursor[piece, bucket]
-            cursor[piece, bucket] = at + 1
+            at = cursor[bucket]
+            cursor[bucket] = at + 1
             out[at, 0], out[at, 1] = row, column
 
 
@@ -72,9 +73,8 @@ def in_buckets(
     cursor = np.ascontiguousarray(ends - counted[:, :-1])
     starts = np.append(cursor[0], ends[-1, -1])
     out = np.empty((int(starts[-1]), 2), rows.dtype)
-    cuts = np.array([lo for lo, _ in ranges] + [len(rows)])
-    pieces = [(k, k + 1) for k in range(len(ranges))]
-    run(_scatter, pieces, cuts, cursor, rows, columns, base, shift, both, out)
+    pieces = [(*ends, own) for ends, own in zip(ranges, cursor, strict=True)]
+    run(_scatter, pieces, rows, columns, base, shift, both, out)
     return out, starts, -1
 
 

@@ -19,6 +19,24 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
 
 
+def starts(sizes: IntArray) -> IntArray:
+    """int64 ``(n + 1,)``: where each of ``n`` pieces of these sizes starts, and where the last one ends.
+
+    >>> starts(np.array([2, 0, 3]))
+    array([0, 2, 2, 5])
+    """
+    out = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=out[1:])
+    return out
+
+
+def starts_torch(sizes: Tensor) -> Tensor:
+    """``starts`` in plain torch, for any device."""
+    out = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
+    torch.cumsum(sizes, 0, out=out[1:])
+    return out
+
+
 @kernel
 def _count(keys: Any, base: int, indptr: Any) -> None:
     for i in range(keys.shape[0]):
@@ -39,8 +57,7 @@ def _scatter(keys: Any, values: Any, base: int, cursor: Any, out: Any, order: An
 
 
 @kernel
-def _scatter_rows(indptr: Any, indices: Any, t_indptr: Any, cursor: Any, out: Any, order: Any) -> None:
-    cursor[:] = t_indptr[:-1]
+def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) -> None:
     keep_order = order.shape[0] > 0
     for v in range(indptr.shape[0] - 1):
         for e in range(indptr[v], indptr[v + 1]):
@@ -91,7 +108,7 @@ def transpose(
     _count(indices, 0, t_indptr)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
-    _scatter_rows(indptr, indices, t_indptr, np.empty(num_cols, np.int64), out, order)
+    _scatter_rows(indptr, indices, t_indptr[:-1].copy(), out, order)
     return t_indptr, out, order
 
 
@@ -191,17 +208,9 @@ def has_loops(indptr: Any, indices: Any) -> bool:
     return False
 
 
-@kernel
-def _expand(indptr: Any, out: Any) -> None:
-    for v in range(indptr.shape[0] - 1):
-        out[indptr[v] : indptr[v + 1]] = v
-
-
 def row_of_edge(indptr: IntArray) -> IntArray:
     """The row of every edge: the COO form of ``indptr``."""
-    out = np.empty(int(indptr[-1]), np.int64)
-    _expand(indptr, out)
-    return out
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
 @kernel

@@ -4,7 +4,7 @@
 |---|---|---|
 | ``cpu`` | numba | ``NAME_numba.py`` |
 | ``cuda`` (ROCm calls its devices so too), where Triton imports | Triton | ``NAME_triton.py`` |
-| any other: ``mps``, ``xpu``, … | plain torch | the ``…_torch`` functions of ``NAME.py`` |
+| any other: ``mps``, ``xpu``, … | plain torch | ``NAME.py`` itself |
 
 ``NAME.py`` holds what users call, its derivatives, and the twin in plain torch, which is also what is differentiated
 twice. The two files of loops have the same functions. Tests hold all three to each other.

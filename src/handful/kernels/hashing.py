@@ -58,14 +58,9 @@ def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str) -
     key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
     low, high = (half.to(torch.int32)[:, None] for half in (key, key >> 32))
     z = (torch.arange(columns, device=device) * WEYL).to(torch.int32) + low
-    z.bitwise_xor_(_shift32(z, 16)).mul_(signed32(MIX32[0])).bitwise_xor_(high)
-    z.bitwise_xor_(_shift32(z, 15)).mul_(signed32(MIX32[1]))
-    return z.bitwise_xor_(_shift32(z, 16))
-
-
-def _shift32(z: Tensor, by: int) -> Tensor:
-    """``shift`` for int32."""
-    return (z >> by).bitwise_and_((1 << (32 - by)) - 1)
+    z.bitwise_xor_(shift(z, 16, 32)).mul_(signed(MIX32[0], 32)).bitwise_xor_(high)
+    z.bitwise_xor_(shift(z, 15, 32)).mul_(signed(MIX32[1], 32))
+    return z.bitwise_xor_(shift(z, 16, 32))
 
 
 def mix64_torch(z: Tensor) -> Tensor:
@@ -75,14 +70,14 @@ def mix64_torch(z: Tensor) -> Tensor:
     return z ^ shift(z, 31)
 
 
-def shift(z: Tensor, by: int) -> Tensor:
-    """Logical shift to the right; that of int64 would copy the sign bit."""
-    return (z >> by) & ((1 << (64 - by)) - 1)
+def shift(z: Tensor, by: int, bits: int = 64) -> Tensor:
+    """Logical shift to the right of signed numbers, whose own would copy the sign bit."""
+    return (z >> by).bitwise_and_((1 << (bits - by)) - 1)
 
 
-def signed(value: int) -> int:
-    """The int64 with the same bits as this uint64."""
-    return value - (1 << 64) if value >= 1 << 63 else value
+def signed(value: int, bits: int = 64) -> int:
+    """The signed number with the same bits as this unsigned one."""
+    return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def from_row(seed: int, first: int) -> int:
@@ -110,11 +105,6 @@ def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.devic
     """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device."""
     # Unsigned numbers in int32 compare rightly once the highest bit of both is turned over.
     return bits_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
-
-
-def signed32(value: int) -> int:
-    """The int32 with the same bits as this uint32."""
-    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def threshold(p: float) -> int:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.csr import index_dtype
+from handful.kernels.csr import index_dtype, starts
 from handful.kernels.subgraph import AHEAD, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
@@ -50,13 +50,13 @@ def _keep(
 
 
 @kernel
-def _count(lo: int, hi: int, own: Any, count: Any) -> None:
+def _count(lo: int, hi: int, count: Any, own: Any) -> None:
     for k in range(lo, hi):
         count[own[k]] += 1
 
 
 @kernel
-def _scatter(lo: int, hi: int, own: Any, cursor: Any, kept: Any, kept_target: Any, out: Any, out_target: Any) -> None:
+def _scatter(lo: int, hi: int, cursor: Any, own: Any, kept: Any, kept_target: Any, out: Any, out_target: Any) -> None:
     for k in range(np.uint64(lo), np.uint64(hi)):
         at = cursor[own[k]]
         out[at] = kept[k]
@@ -101,23 +101,15 @@ def inside(
     stops = run(_keep, ranges, *ends, source_part, target_part, m, kept, kept_target, own)
     held = [(lo, stop) for (lo, _), stop in zip(ranges, stops, strict=True)]
     count = np.zeros((len(held), m), np.int64)
-    _each(_count, held, own, count)
-    first = np.append(0, np.cumsum(count.sum(axis=0)))
+    run(_count, [(*ends, row) for ends, row in zip(held, count, strict=True)], own)
+    first = starts(count.sum(axis=0))
     out = np.empty(int(first[-1]), kept.dtype)
     out_target = None if kept_target is None else np.empty(len(out), kept_target.dtype)
     cursor = first[:-1] + np.cumsum(count, axis=0) - count
-    _each(_scatter, held, own, cursor, kept, kept_target, out, out_target)
+    pieces = [(*ends, row) for ends, row in zip(held, cursor, strict=True)]
+    run(_scatter, pieces, own, kept, kept_target, out, out_target)
     del own, kept, kept_target
-    pieces = np.split(out, first[1:-1])
+    found = np.split(out, first[1:-1])
     if out_target is None:  # in arrays of their own: the memory of a part is free as soon as it has been used
-        return [Inside(places.copy(), source, target) for places in pieces]
-    return [Inside(None, *both) for both in zip(pieces, np.split(out_target, first[1:-1]), strict=True)]
-
-
-def _each(function: Any, ranges: list[tuple[int, int]], own: np.ndarray, rows: np.ndarray, *args: Any) -> None:
-    """Call ``function`` on every range on a thread of its own, each with its own row of ``rows``."""
-
-    def one(k: int, _: int) -> None:
-        function(*ranges[k], own, rows[k], *args)
-
-    run(one, [(k, k + 1) for k in range(len(ranges))])
+        return [Inside(places.copy(), source, target) for places in found]
+    return [Inside(None, *both) for both in zip(found, np.split(out_target, first[1:-1]), strict=True)]

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.csr import starts_torch
 from handful.kernels.hashing import uniform, uniform_torch
 from handful.kernels.threads import kernel
 
@@ -37,8 +38,9 @@ class Layer(NamedTuple):
 
 
 @kernel
-def _importance(indptr: Any, indices: Any, weight: Any, previous: Any, out: Any) -> None:
-    weighted = weight.shape[0] > 0
+def importance(indptr: Any, indices: Any, weight: Any, previous: Any) -> Any:
+    """float64 ``(N,)``: the column sums of U², which are p before they are divided by their sum."""
+    weighted, out = weight.shape[0] > 0, np.zeros(indptr.shape[0] - 1)
     for i in range(previous.shape[0]):
         v = previous[i]
         stop = indptr[v + 1]
@@ -58,19 +60,15 @@ def _importance(indptr: Any, indices: Any, weight: Any, previous: Any, out: Any)
                 e += 1
             if u != v:
                 out[u] += (value / total) ** 2
-
-
-def importance(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray, previous: np.ndarray) -> np.ndarray:
-    """float64 ``(N,)``: the column sums of U², which are p before they are divided by their sum."""
-    out = np.zeros(len(indptr) - 1)
-    _importance(indptr, indices, weight, previous, out)
     return out
 
 
 @kernel
-def _arrivals(nodes: Any, rate: Any, key: int, out: Any) -> None:
+def _arrivals(nodes: Any, rate: Any, key: int) -> Any:
+    out = np.empty(nodes.shape[0])
     for i in range(nodes.shape[0]):
         out[i] = -np.log1p(-uniform(key, nodes[i])) / rate[nodes[i]]
+    return out
 
 
 @kernel
@@ -119,10 +117,8 @@ def layer_numba(
     graph = indptr.numpy(), indices.numpy(), _NONE if weight is None else weight.numpy()
     q = importance(*graph, above)
     candidates = np.flatnonzero(q)
-    arrival = np.empty(len(candidates))
-    _arrivals(candidates, q, key, arrival)
     take = min(budget, len(candidates))
-    drawn = np.sort(candidates[np.argpartition(arrival, take - 1)[:take]])
+    drawn = np.sort(candidates[np.argpartition(_arrivals(candidates, q, key), take - 1)[:take]])
     place = np.full(len(q), -1, np.int32)
     place[above[:batch]] = np.arange(batch)
     new = drawn[place[drawn] < 0]
@@ -166,8 +162,7 @@ def layer_torch(
     row, column = row[kept], column[kept]
     value = value[kept] / importance[column]
     value /= torch.zeros_like(one).index_add_(0, row, value)[row]
-    out_ptr = torch.zeros(targets + 1, dtype=torch.int64, device=device)
-    out_ptr[1:] = torch.bincount(row, minlength=targets).cumsum(0)
+    out_ptr = starts_torch(torch.bincount(row, minlength=targets))
     sources = torch.cat([previous[:batch], nodes[new]])
     return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32), place[first])
 

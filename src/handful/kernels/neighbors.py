@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from handful.kernels.csr import starts
 from handful.kernels.hashing import GOLDEN, below, mix, uniform
 from handful.kernels.threads import even_ranges, kernel, run
 
@@ -183,9 +184,7 @@ def sizes(start: np.ndarray, stop: np.ndarray, count: int, replace: bool) -> np.
     degree = stop - start
     if count >= 0:
         degree = np.where(degree > 0, count, 0) if replace else np.minimum(degree, count)
-    first = np.zeros(len(start) + 1, np.int64)
-    np.cumsum(degree, out=first[1:])
-    return first
+    return starts(degree)
 
 
 @kernel

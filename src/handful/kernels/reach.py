@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from handful.kernels.bfloat16 import array
+from handful.kernels.csr import starts_torch
 from handful.kernels.dispatch import backend, loops
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
@@ -78,7 +79,7 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
         run(_mark, ranges, order, hop, array(indptr), array(indices), distance)
         counts.append(int(_collect(hop, hi, distance, order)))
     kept = torch.from_numpy(order[: counts[-1]])
-    ends = starts_of(indptr.diff()[kept[: counts[-2] if hops else 0]])
+    ends = starts_torch(indptr.diff()[kept[: counts[-2] if hops else 0]])
     return Reach(kept, counts, ends, ends[counts[:-1]].tolist())
 
 
@@ -90,7 +91,7 @@ def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int
     spread = spread_torch if ops is None else ops.spread
     spread(indptr, indices, distance, hops)
     distance, order = torch.sort(distance, stable=True)
-    ends = starts_of(torch.where(distance < hops, indptr.diff()[order], 0))
+    ends = starts_torch(torch.where(distance < hops, indptr.diff()[order], 0))
     within = torch.searchsorted(distance, torch.arange(1, hops + 2, dtype=torch.int32, device=indptr.device))
     counts, edges = torch.stack([within, ends[within]]).tolist()
     return Reach(order[: counts[-1]], counts, ends[: (counts[-2] if hops else 0) + 1], edges[:-1])
@@ -104,13 +105,6 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
         near = torch.where(distance < hop, hop, FAR).to(torch.int32)
         found = torch.repeat_interleave(near, degree, output_size=len(sources))
         distance.scatter_reduce_(0, sources, found, "amin")
-
-
-def starts_of(sizes: Tensor) -> Tensor:
-    """int64 ``(n + 1,)``: where each of ``n`` pieces of these sizes starts, and where the last one ends."""
-    out = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
-    torch.cumsum(sizes, 0, out=out[1:])
-    return out
 
 
 def rows_among(indptr: Tensor, indices: Tensor, found: Reach) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.kernels.csr import starts, starts_torch
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run
 
 BLOCK = 1 << 22
@@ -80,8 +81,8 @@ class Cut(NamedTuple):
 
 @kernel
 def _keep(
-    lo: int, hi: int, begin: int, indptr: Any, indices: Any, code: Any, m: int, hub: Any, values: Any,
-    kept: Any, kept_value: Any, count: Any, rows: Any, edges: Any,
+    lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, code: Any, m: int, hub: Any,
+    values: Any, kept: Any, kept_value: Any, count: Any,
 ) -> None:  # fmt: skip
     """Pack the survivors of rows lo to hi at the place of the first, and count rows and edges of every part.
 
@@ -122,8 +123,8 @@ def _keep(
 
 @kernel
 def _distribute(
-    lo: int, hi: int, begin: int, indptr: Any, code: Any, m: int, hub: Any, values: Any,
-    kept: Any, kept_value: Any, count: Any, row_at: Any, edge_at: Any, out_count: Any, out: Any, out_value: Any,
+    lo: int, hi: int, row_at: Any, edge_at: Any, begin: int, indptr: Any, code: Any, m: int, hub: Any, values: Any,
+    kept: Any, kept_value: Any, count: Any, out_count: Any, out: Any, out_value: Any,
 ) -> None:  # fmt: skip
     """Move what ``_keep`` packed to its parts; ``row_at`` and ``edge_at`` are the cursors of every part."""
     cursor = np.uint64(indptr[lo] - indptr[0])
@@ -175,26 +176,19 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
     sources, value_dtype = unsigned(indices), np.float32 if values is None else values.dtype
     kept, count = np.empty(edges, sources.dtype), np.empty(rows, np.int64)
     kept_value = np.empty(0 if values is None else edges, value_dtype)
-    ranges = _ranges(indptr)
+    threads = get_threads() if rows + edges > 20_000 else 1
+    ranges = row_ranges(indptr - indptr[0], threads) if rows else []
     tally = np.zeros((2, len(ranges), m), np.int64)
-
-    def keep(k: int, _: int) -> None:
-        given = begin, indptr, sources, code, m, hub, values
-        _keep(*ranges[k], *given, kept, kept_value, count, tally[0, k], tally[1, k])
-
-    threads = [(k, k + 1) for k in range(len(ranges))]
-    run(keep, threads)
+    pieces = [(*ends, *own) for ends, *own in zip(ranges, *tally, strict=True)]
+    run(_keep, pieces, begin, indptr, sources, code, m, hub, values, kept, kept_value, count)
     first = np.zeros((2, m + 1), np.int64)
     np.cumsum(tally.sum(1), axis=1, out=first[:, 1:])
     at = first[:, None, :-1] + np.cumsum(tally, axis=1) - tally
     out_count, out = np.empty(first[0, -1], np.int64), np.empty(first[1, -1], sources.dtype)
     out_value = np.empty(0 if values is None else len(out), value_dtype)
-
-    def distribute(k: int, _: int) -> None:
-        given = begin, indptr, code, m, hub, values
-        _distribute(*ranges[k], *given, kept, kept_value, count, at[0, k], at[1, k], out_count, out, out_value)
-
-    run(distribute, threads)
+    pieces = [(*ends, *own) for ends, *own in zip(ranges, *at, strict=True)]
+    found = out_count, out, out_value
+    run(_distribute, pieces, begin, indptr, code, m, hub, values, kept, kept_value, count, *found)
     smallest = np.min_scalar_type(int(out_count.max(initial=0)))
     return Cut(first[0], first[1], out_count.astype(smallest), out.view(indices.dtype), out_value)
 
@@ -202,12 +196,6 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
 def unsigned(indices: np.ndarray) -> np.ndarray:
     """The same memory as unsigned numbers: kernels then make no test of negative places."""
     return indices.view(f"u{indices.dtype.itemsize}")
-
-
-def _ranges(indptr: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of rows with equal work for all threads; ``indptr`` need not begin at 0."""
-    pieces = get_threads() if len(indptr) + int(indptr[-1] - indptr[0]) > 20_000 else 1
-    return row_ranges(indptr - indptr[0], pieces) if len(indptr) > 1 else []
 
 
 def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
@@ -239,7 +227,7 @@ def grouped(code: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
     >>> [places.tolist() for places in grouped(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
     [[0, 2], [1]]
     """
-    first = np.append(0, np.cumsum(counts(code, hi)[lo:]))
+    first = starts(counts(code, hi)[lo:])
     out = np.empty(int(first[-1]), np.int64)
     _members(code, lo, hi, first[:-1].copy(), out)
     return np.split(out, first[1:-1])
@@ -269,21 +257,18 @@ def _ones(word: Any) -> Any:
 
 
 @kernel
-def _mark(nodes: Any, member: Any, before: Any) -> None:
-    """Set the bit of every node in ``member``, and in ``before`` how many bits are set before each word."""
-    member[:] = 0
+def _bitmap(nodes: Any, n: int) -> Any:
+    """A set of nodes in which the rank of a member is quickly found; a fifth of a byte for each of ``n``.
+
+    Of every word of 64 nodes: a bit for each that is a member, and how many members are in the words before it.
+    """
+    member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
         member[nodes[i] >> 6] |= np.uint64(1) << np.uint64(nodes[i] & 63)
     count = 0
     for word in range(member.shape[0]):
         before[word] = count
         count += _ones(member[word])
-
-
-def _bitmap(nodes: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """A set of nodes in which the rank of a member is quickly found; a fifth of a byte for each of ``n``."""
-    member, before = np.empty(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
-    _mark(nodes, member, before)
     return member, before
 
 
@@ -332,10 +317,9 @@ def part_csr(
         order = np.argsort(nodes, kind="stable")
         place = np.empty(len(nodes), np.int64)
         place[order] = np.arange(len(nodes))
-        start = (np.cumsum(degree, dtype=np.int64) - degree)[place]
+        start = starts(degree)[place]
         degree, moved = degree[place], np.empty_like(value)
-    indptr = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(degree, out=indptr[1:])
+    indptr = starts(degree)
     out = source if start is None and source.dtype == np.int32 else np.empty(len(source), np.int32)
     told = indptr if start is None else start, unsigned(source), value, member, before, helper, helper_before, len(own)
     over_rows(_renumber, indptr, *told, out, moved)
@@ -406,8 +390,7 @@ def induced(
     ranges = even_ranges(len(nodes), get_threads() if len(nodes) > 5_000 else 1)
     count = np.zeros(len(nodes), np.int64)
     run(_count_inside, ranges, nodes, indptr, indices, local, count)
-    out_ptr = np.zeros(len(nodes) + 1, np.int64)
-    np.cumsum(count, out=out_ptr[1:])
+    out_ptr = starts(count)
     out = np.empty(int(out_ptr[-1]), np.int32)
     edges = np.empty(len(out) if with_edges else 0, np.int64)
     run(_fill_inside, ranges, nodes, indptr, indices, local, out_ptr, out, edges)
@@ -425,13 +408,12 @@ def induced_torch(indptr: Tensor, indices: Tensor, nodes: Tensor) -> tuple[Tenso
     edges = torch.arange(total, device=indptr.device) - first[row] + indptr[nodes][row]
     sources = local[indices[edges].to(torch.int64)]
     inside = sources >= 0
-    out_ptr = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=indptr.device)
-    out_ptr[1:] = torch.bincount(row[inside], minlength=len(nodes)).cumsum(0)
+    out_ptr = starts_torch(torch.bincount(row[inside], minlength=len(nodes)))
     return out_ptr, sources[inside], edges[inside]
 
 
 @kernel
-def _counts(lo: int, hi: int, part: Any, out: Any) -> None:
+def _counts(lo: int, hi: int, out: Any, part: Any) -> None:
     for v in range(lo, hi):
         if part[v] < out.shape[0]:
             out[part[v]] += 1
@@ -445,11 +427,7 @@ def counts(part: np.ndarray, m: int) -> np.ndarray:
     """
     ranges = even_ranges(len(part), get_threads() if len(part) > 100_000 else 1)
     found = np.zeros((len(ranges), m), np.int64)
-
-    def count(k: int, _: int) -> None:
-        _counts(*ranges[k], part, found[k])
-
-    run(count, [(k, k + 1) for k in range(len(ranges))])
+    run(_counts, [(*ends, own) for ends, own in zip(ranges, found, strict=True)], part)
     return found.sum(0)  # type: ignore[no-any-return]
 
 
@@ -473,7 +451,7 @@ def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
     [array([1]), array([3, 2])]
     """
     order = [np.argsort(of_part) for of_part in ranks]
-    first = np.append(0, np.cumsum([len(of_part) for of_part in ranks]))
+    first = starts(np.array([len(of_part) for of_part in ranks], np.int64))
     ascending = np.concatenate([of_part[by] for of_part, by in zip(ranks, order, strict=True)]).astype(np.int64)
     found = np.empty(len(ascending), np.int64)
     _of_rank(part, ascending, first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), found)

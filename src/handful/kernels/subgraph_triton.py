@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from handful.kernels.aggregate_triton import CHUNK, row_of_tail
+from handful.kernels.csr import starts_torch
 
 EDGES = 128
 """How many edges of a piece are read at a time."""
@@ -86,8 +87,7 @@ class _Rows:
     def counted(self) -> tuple[Tensor, Tensor, Tensor]:
         """Where the pieces of every row start, where the edges of every piece start, and where those of every row."""
         degree = self.indptr.diff()[self.node] * self.used
-        pieces = torch.zeros(len(degree) + 1, dtype=torch.int64, device=degree.device)
-        torch.cumsum((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"), 0, out=pieces[1:])
+        pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
         # How many pieces there are is not asked. At most one for every row, and one for every full chunk of its edges:
         # the graph has these once, and hubs once more in every part.
         times = 1 + ((len(self.node) - len(self.part)) // self.hubs if self.hubs else 0)
@@ -128,12 +128,8 @@ def parts(
 
     def part_csr(p: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         first, last, lo, hi = firsts[p], firsts[p + 1], ends[p], ends[p + 1]
-        return (
-            rows.node[first:last],
-            row_start[first : last + 1] - lo,
-            out[lo:hi],
-            edges[lo:hi] if with_edges else edges,
-        )
+        own_edges = edges[lo:hi] if with_edges else edges
+        return rows.node[first:last], row_start[first : last + 1] - lo, out[lo:hi], own_edges
 
     return map(part_csr, range(m))
 
@@ -199,8 +195,7 @@ def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDG
 def spread(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
     """``spread_torch`` on a GPU; the host waits for nothing."""
     rows = len(indptr) - 1
-    pieces = torch.zeros_like(indptr)
-    torch.cumsum((indptr.diff() + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"), 0, out=pieces[1:])
+    pieces = starts_torch((indptr.diff() + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
     most = rows + len(indices) // CHUNK
     for hop in range(1, hops + 1):
         if rows:

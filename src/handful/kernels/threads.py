@@ -11,7 +11,8 @@ import glob
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Lock, local
@@ -72,12 +73,9 @@ def _workers() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(_threads, thread_name_prefix="handful-kernel", initializer=_mark)
+            own = (_here, "in_pool", True)
+            _pool = ThreadPoolExecutor(_threads, "handful-kernel", initializer=setattr, initargs=own)
         return _pool
-
-
-def _mark() -> None:
-    _here.in_pool = True
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -122,23 +120,9 @@ def row_ranges(indptr: np.ndarray, pieces: int) -> list[tuple[int, int]]:
     if pieces <= 1 or rows < 2:
         return [(0, rows)]
     work = float(indptr[-1]) + rows
-    cuts = [0]
-    for k in range(1, pieces):
-        cuts.append(max(cuts[-1], _cut(indptr, work * k / pieces)))
-    cuts.append(rows)
-    return [(lo, hi) for lo, hi in itertools.pairwise(cuts) if hi > lo]
-
-
-def _cut(indptr: np.ndarray, work: float) -> int:
-    """The first row with at least ``work`` edges and rows before it, by bisection."""
-    lo, hi = 0, len(indptr) - 1
-    while lo < hi:
-        mid = (lo + hi) // 2
-        if float(indptr[mid]) + mid < work:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo
+    wanted = (work * k / pieces for k in range(1, pieces))
+    cuts = [bisect_left(range(rows), before, key=lambda row: float(indptr[row]) + row) for before in wanted]
+    return [(lo, hi) for lo, hi in itertools.pairwise([0, *cuts, rows]) if hi > lo]
 
 
 def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
@@ -147,16 +131,18 @@ def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
     return [(lo, hi) for lo, hi in itertools.pairwise(cuts) if hi > lo]
 
 
-def run(function: Callable[..., Any], ranges: list[tuple[int, int]], *args: Any) -> list[Any]:
-    """Call ``function(lo, hi, *args)`` for every range, the first here and the others on the pool, in order.
+def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: Any) -> list[Any]:
+    """Call ``function(*piece, *args)`` for every piece, the first here and the others on the pool; results in order.
+
+    A piece is a range ``lo, hi``, and after it what this call alone is given.
 
     On a thread of the pool all are called here: threads that wait for the pool that they are of could wait for ever.
     """
-    if len(ranges) <= 1 or hasattr(_here, "in_pool"):
-        return [function(lo, hi, *args) for lo, hi in ranges]
+    if len(pieces) <= 1 or hasattr(_here, "in_pool"):
+        return [function(*piece, *args) for piece in pieces]
     workers = _workers()
-    rest = [workers.submit(function, lo, hi, *args) for lo, hi in ranges[1:]]
-    first = function(*ranges[0], *args)
+    rest = [workers.submit(function, *piece, *args) for piece in pieces[1:]]
+    first = function(*pieces[0], *args)
     return [first, *(job.result() for job in rest)]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
-from handful.kernels.aggregate import result_dtype, spmm
+from handful.kernels.aggregate import Scaled, result_dtype, spmm
 from handful.kernels.dispatch import backend, twin_gradients
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.kernels.threads import even_ranges
@@ -71,7 +71,7 @@ class _Convolution(torch.autograd.Function):
     def forward(
         ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool
     ) -> Tensor:
-        mean = partial(spmm, adj.indptr, adj.indices, adj.weight, adj.mean_scale, None)
+        mean = partial(spmm, Scaled(adj.indptr, adj.indices, adj.weight, adj.mean_scale))
         around, width, mine = None, len(own), adj.own(h).to(result_dtype(h))
         wn, ws = neighbor.to(mine.dtype), own.to(mine.dtype)
         with torch.autocast("cpu", enabled=False):
@@ -96,7 +96,7 @@ class _Convolution(torch.autograd.Function):
             return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None, None
         mine = adj.own(h).to(result_dtype(h))
         grad, wn, ws = grads[0].contiguous(), neighbor.to(mine.dtype), own.to(mine.dtype)
-        back = partial(spmm, *adj.transposed, None, adj.mean_scale)
+        back = partial(spmm, Scaled(*adj.transposed, None, adj.mean_scale))
         # In an order in which each finds its input still in the cache, and grad_h is left there for the layer below.
         grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, mine), None
         if ctx.first:
@@ -137,7 +137,7 @@ class _LeanConvolution(torch.autograd.Function):
         for lo, hi in even_ranges(adj.num_sources, PIECES):
             rows = make(lo, hi)
             ends, sources, weight = ctx.turned.rows(lo, hi).transposed
-            spmm(ends, sources, weight, None, None, rows, onto=around)
+            spmm(Scaled(ends, sources, weight), rows, onto=around)
             mine[lo:hi] = rows[: max(0, len(mine) - lo)]
         if ctx.scale is not None:
             around.mul_(ctx.scale[:, None])
@@ -159,7 +159,7 @@ class _LeanConvolution(torch.autograd.Function):
             with torch.enable_grad():
                 rows = ctx.make(lo, hi)
             piece = turned.rows(lo, hi)
-            slope = spmm(piece.indptr, piece.indices, piece.weight, None, None, moved)
+            slope = spmm(Scaled(piece.indptr, piece.indices, piece.weight), moved)
             own_rows = slope[: max(0, len(mine) - lo)]
             product(grad[lo:hi], own, onto=own_rows)
             for total, one in zip(sums, torch.autograd.grad(rows, below, slope), strict=True):

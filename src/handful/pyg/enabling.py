@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -59,8 +60,8 @@ def enable(quiet: bool = False) -> None:
         return
     _register("pyg", operators.PYG)
     package = _package()
-    for name, module in package.items():
-        _put(sys.modules, name, module)
+    sys.modules.update(package)
+    _undo.append(lambda: [sys.modules.pop(name, None) for name in package])
     for name in FLAGS:
         _flag(name, True)
     _flag("pyg_lib", package["pyg_lib"])
@@ -99,11 +100,6 @@ def _register(namespace: str, schemas: dict[str, Any]) -> None:
     _undo.append(library._destroy)
 
 
-def _put(mapping: Any, key: str, value: Any) -> None:
-    mapping[key] = value
-    _undo.append(lambda: mapping.pop(key, None))
-
-
 def _set(owner: Any, name: str, value: Any) -> None:
     inherited, before = name not in vars(owner), getattr(owner, name)
     setattr(owner, name, value)
@@ -125,71 +121,39 @@ def _everywhere(name: str, value: Any) -> None:
 
 def _package() -> dict[str, types.ModuleType]:
     """A stand-in for pyg-lib: the modules of it that have operators of ours. It has no version: it is not pyg-lib."""
-    package = _module("pyg_lib", "handful's stand-in for pyg-lib; see handful.pyg.enable.")
-    package.__path__ = []
-    parts: dict[str, dict[str, Any]] = {
-        "ops": {},
-        "partition": {"metis": operators.metis},
-        "sampler": {
+    functions: dict[str, dict[str, Any]] = {
+        "pyg_lib": {"__path__": []},
+        "pyg_lib.ops": {},
+        "pyg_lib.partition": {"metis": operators.metis},
+        "pyg_lib.sampler": {
             "neighbor_sample": operators.neighbor_sample,
             "hetero_neighbor_sample": _hetero_neighbor_sample,
             "subgraph": operators.subgraph,
             "random_walk": operators.random_walk,
         },
     }
-    modules = {"pyg_lib": package}
-    for name, functions in parts.items():
-        module = _module(f"pyg_lib.{name}", f"pyg_lib.{name} by handful.")
-        vars(module).update(functions)
-        setattr(package, name, module)
-        modules[f"pyg_lib.{name}"] = module
+    modules = {name: types.ModuleType(name, "A stand-in by handful; see handful.pyg.enable.") for name in functions}
+    for name, module in modules.items():
+        vars(module).update(functions[name], __spec__=ModuleSpec(name, None))
+        package, _, own_name = name.rpartition(".")
+        if package:
+            setattr(modules[package], own_name, module)
     return modules
 
 
-def _module(name: str, doc: str) -> types.ModuleType:
-    module = types.ModuleType(name, doc)
-    module.__spec__ = ModuleSpec(name, None)
-    return module
-
-
-def _hetero_neighbor_sample(
-    rowptr_dict: Any,
-    col_dict: Any,
-    seed_dict: Any,
-    num_neighbors_dict: Any,
-    node_time_dict: Any = None,
-    edge_time_dict: Any = None,
-    seed_time_dict: Any = None,
-    edge_weight_dict: Any = None,
-    *flags: Any,
-    **options: Any,
-) -> Any:
+def _hetero_neighbor_sample(*args: Any, **options: Any) -> Any:
     """The operator with edge types in place of their names, as the Python function of pyg-lib has it."""
-    to_name = {edge_type: "__".join(edge_type) for edge_type in rowptr_dict}
+    given = inspect.signature(operators.hetero_neighbor_sample).bind([], [], *args, **options).arguments
+    to_name = {edge_type: "__".join(edge_type) for edge_type in given["rowptr_dict"]}
     to_type = {name: edge_type for edge_type, name in to_name.items()}
-    kinds = sorted({kind for edge_type in to_name for kind in (edge_type[0], edge_type[2])})
-
-    def named(given: Any) -> Any:
-        return None if given is None else remap_keys(given, to_name)
-
-    def typed(found: Any) -> Any:
-        return None if found is None else remap_keys(found, to_type)
-
-    rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(
-        kinds,
-        list(to_name),
-        named(rowptr_dict),
-        named(col_dict),
-        seed_dict,
-        named(num_neighbors_dict),
-        node_time_dict,
-        named(edge_time_dict),
-        seed_time_dict,
-        named(edge_weight_dict),
-        *flags,
-        **options,
-    )
-    return typed(rows), typed(cols), nodes, typed(places), per_node, typed(per_edge)
+    given["node_types"] = sorted({kind for edge_type in to_name for kind in (edge_type[0], edge_type[2])})
+    given["edge_types"] = list(to_name)
+    for name in ("rowptr_dict", "col_dict", "num_neighbors_dict", "edge_time_dict", "edge_weight_dict"):
+        if given.get(name) is not None:
+            given[name] = remap_keys(given[name], to_name)
+    rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(**given)
+    rows, cols, per_edge = (remap_keys(found, to_type) for found in (rows, cols, per_edge))
+    return rows, cols, nodes, places and remap_keys(places, to_type), per_node, per_edge
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
@@ -213,30 +177,21 @@ def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
     if self.disjoint:
         raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
     how = {"csc": True, "replace": self.replace, "directed": False}
+    if isinstance(seed, dict):
+        dtype = next((colptr.dtype for colptr in self.colptr_dict.values()), torch.int64)
+        seeds = {kind: ids.to(dtype) for kind, ids in seed.items()}
+        counts = self.num_neighbors.get_mapped_values(self.edge_types)
+        given = self.node_types, self.edge_types, self.colptr_dict, self.row_dict, seeds, counts
+        found: Any = operators.hetero_neighbor_sample(*given, edge_weight_dict=self.edge_weight, **how)
+    else:
+        seeds, counts = seed.to(self.colptr.dtype), self.num_neighbors.get_mapped_values()
+        found = operators.neighbor_sample(self.colptr, self.row, seeds, counts, edge_weight=self.edge_weight, **how)
+    row, col, node, edge, *_ = found
     backward = self.sample_direction == "backward"
+    if backward:
+        row, col = col, row
     if not isinstance(seed, dict):
-        counts = self.num_neighbors.get_mapped_values()
-        row, col, node, edge, *_ = operators.neighbor_sample(
-            self.colptr, self.row, seed.to(self.colptr.dtype), counts, edge_weight=self.edge_weight, **how
-        )
-        if backward:
-            row, col = col, row
         return SamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
-    dtype = next((colptr.dtype for colptr in self.colptr_dict.values()), torch.int64)
-    rows, cols, nodes, edges, *_ = operators.hetero_neighbor_sample(
-        self.node_types,
-        self.edge_types,
-        self.colptr_dict,
-        self.row_dict,
-        {kind: ids.to(dtype) for kind, ids in seed.items()},
-        self.num_neighbors.get_mapped_values(self.edge_types),
-        edge_weight_dict=self.edge_weight,
-        **how,
-    )
-    if backward:
-        rows, cols = cols, rows
-    by_type = [remap_keys(one, self.to_edge_type) for one in (rows, cols, edges)]
-    if backward:
-        by_type = [remap_keys(one, self.to_restored_edge_type) for one in by_type]
-    row, col, edge = by_type
-    return HeteroSamplerOutput(node=nodes, row=row, col=col, edge=edge, batch=None)
+    for to_type in (self.to_edge_type, self.to_restored_edge_type) if backward else (self.to_edge_type,):
+        row, col, edge = (remap_keys(one, to_type) for one in (row, col, edge))
+    return HeteroSamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)

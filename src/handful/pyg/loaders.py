@@ -14,21 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch_geometric.loader as pyg
-from torch_geometric.loader import ClusterData, ClusterLoader
+from torch_geometric.loader import ClusterData as ClusterData
+from torch_geometric.loader import ClusterLoader as ClusterLoader
 
 from handful.pyg.enabling import enable
 from handful.random import derived_seed
-
-__all__ = [
-    "ClusterData",
-    "ClusterLoader",
-    "GraphSAINTEdgeSampler",
-    "GraphSAINTNodeSampler",
-    "GraphSAINTRandomWalkSampler",
-    "HGTLoader",
-    "LinkNeighborLoader",
-    "NeighborLoader",
-]
 
 enable(quiet=True)  # here, so that a worker that is spawned and reads a loader from a pickle has the operators too
 

@@ -7,7 +7,6 @@ that ``torch.manual_seed`` decides.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,13 +15,17 @@ import torch
 from torch import Tensor
 
 from handful.errors import HandfulError
+from handful.kernels.csr import starts
 from handful.kernels.neighbors import NODE, TREE
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
-from handful.pyg.sampling import Relation, Sampled, Strategy, induced, layered, sample
+from handful.pyg.sampling import Relation, Sampled, induced, layered, sample
 from handful.samplers.cluster import cut_by_metis
 
 EdgeType = tuple[str, str, str]
+Tensors = Mapping[str, Tensor]
+Found = dict[str, Tensor]
+Counts = Mapping[str, Sequence[int]]
 _ONLY: EdgeType = ("", "", "")
 """The edge type of a graph that has one."""
 
@@ -76,12 +79,6 @@ def _rowptr(given: Tensor, dtype: torch.dtype) -> np.ndarray:
     return rowptr
 
 
-def _strategy(given: str) -> Strategy:
-    if given not in ("uniform", "last"):
-        raise OperatorError(f"No valid temporal strategy found: 'uniform' or 'last', got {given!r}")
-    return given  # type: ignore[return-value]
-
-
 def _check_temporal(node_time: Any, edge_time: Any, seed_time: Any, edge_weight: Any, disjoint: bool) -> None:
     if (node_time is not None or edge_time is not None) and not disjoint:
         raise OperatorError("Temporal sampling needs to create disjoint subgraphs")
@@ -133,40 +130,23 @@ def neighbor_sample(
     edge_time: Tensor | None = None,
     seed_time: Tensor | None = None,
     edge_weight: Tensor | None = None,
-    csc: bool = False,
-    replace: bool = False,
-    directed: bool = True,
-    disjoint: bool = False,
-    temporal_strategy: str = "uniform",
-    return_edge_id: bool = True,
+    *flags: Any,
+    **options: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
     """Sample around ``seed``: rows, columns, nodes, edge ids, and how many nodes and edges each hop has.
 
-    See ``handful.pyg.sampling.sample``. With ``directed=False`` there are all edges between the sampled nodes, and no
-    numbers of edges.
+    See ``handful.pyg.sampling.sample``. The other arguments, ``csc`` and on, are those of ``hetero_neighbor_sample``.
+    With ``directed=False`` there are all edges between the sampled nodes, and no numbers of edges.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
     >>> neighbor_sample(rowptr, col, torch.tensor([0]), [-1])[2:]
     (tensor([0, 1, 2]), tensor([0, 1]), [1, 2], [2])
     """
     name = "__".join(_ONLY)
+    of_kind = [("", node_time), (name, edge_time), ("", seed_time), (name, edge_weight)]
+    more: list[Any] = [None if given is None else {kind: given} for kind, given in of_kind]
     rows, cols, nodes, places, per_node, per_edge = hetero_neighbor_sample(
-        [""],
-        [_ONLY],
-        {name: rowptr},
-        {name: col},
-        {"": seed},
-        {name: num_neighbors},
-        None if node_time is None else {"": node_time},
-        None if edge_time is None else {name: edge_time},
-        None if seed_time is None else {"": seed_time},
-        None if edge_weight is None else {name: edge_weight},
-        csc,
-        replace,
-        directed,
-        disjoint,
-        temporal_strategy,
-        return_edge_id,
+        [""], [_ONLY], {name: rowptr}, {name: col}, {"": seed}, {name: num_neighbors}, *more, *flags, **options
     )
     return rows[name], cols[name], nodes[""], places[name] if places else None, per_node[""], per_edge[name]
 
@@ -174,59 +154,44 @@ def neighbor_sample(
 def hetero_neighbor_sample(
     node_types: Sequence[str],
     edge_types: Sequence[EdgeType],
-    rowptr_dict: Mapping[str, Tensor],
-    col_dict: Mapping[str, Tensor],
-    seed_dict: Mapping[str, Tensor],
-    num_neighbors_dict: Mapping[str, Sequence[int]],
-    node_time_dict: Mapping[str, Tensor] | None = None,
-    edge_time_dict: Mapping[str, Tensor] | None = None,
-    seed_time_dict: Mapping[str, Tensor] | None = None,
-    edge_weight_dict: Mapping[str, Tensor] | None = None,
+    rowptr_dict: Tensors,
+    col_dict: Tensors,
+    seed_dict: Tensors,
+    num_neighbors_dict: Counts,
+    node_time_dict: Tensors | None = None,
+    edge_time_dict: Tensors | None = None,
+    seed_time_dict: Tensors | None = None,
+    edge_weight_dict: Tensors | None = None,
     csc: bool = False,
     replace: bool = False,
     directed: bool = True,
     disjoint: bool = False,
     temporal_strategy: str = "uniform",
     return_edge_id: bool = True,
-) -> tuple[
-    dict[str, Tensor],
-    dict[str, Tensor],
-    dict[str, Tensor],
-    dict[str, Tensor] | None,
-    dict[str, list[int]],
-    dict[str, list[int]],
-]:
+) -> tuple[Found, Found, Found, Found | None, dict[str, list[int]], dict[str, list[int]]]:
     """``neighbor_sample`` for many types; relations are named ``source__relation__target``."""
     _check_temporal(node_time_dict, edge_time_dict, seed_time_dict, edge_weight_dict, disjoint)
-    strategy = _strategy(temporal_strategy)
+    if temporal_strategy not in ("uniform", "last"):
+        raise OperatorError(f"No valid temporal strategy found: 'uniform' or 'last', got {temporal_strategy!r}")
     if not directed and disjoint:
         raise OperatorError("Disjoint subgraphs not yet supported where edges are not directed")
     dtype = next((seed.dtype for seed in seed_dict.values()), torch.int64)
     relations = _relations(edge_types, rowptr_dict, col_dict, num_neighbors_dict, dtype, csc)
+    weights, edge_times, node_times = (given or {} for given in (edge_weight_dict, edge_time_dict, node_time_dict))
     for name, relation in relations.items():
         count = len(relation.col)
-        own: dict[str, Any] = {}
-        if edge_weight_dict is not None and name in edge_weight_dict:
-            own["weight"] = _weights(edge_weight_dict[name], count)
-        if edge_time_dict is not None and name in edge_time_dict:
-            own["edge_time"] = _times("edge_time", edge_time_dict[name], count)
-        if node_time_dict is not None and relation.cols in node_time_dict:
-            own["node_time"] = _times("node_time", node_time_dict[relation.cols])
-        relations[name] = dataclasses.replace(relation, **own)
+        if name in weights:
+            relation.weight = _weights(weights[name], count)
+        if name in edge_times:
+            relation.edge_time = _times("edge_time", edge_times[name], count)
+        if relation.cols in node_times:
+            relation.node_time = _times("node_time", node_times[relation.cols])
     seeds = _seeds_of(node_types, relations, seed_dict)
     if disjoint and sum(map(len, seeds.values())) >= 1 << (63 - TREE):
         raise OperatorError(f"disjoint sampling takes fewer than {1 << (63 - TREE)} seeds")
-    sampled: Sampled = _checked(
-        sample,
-        node_types,
-        relations,
-        seeds,
-        key=_key(),
-        replace=replace,
-        disjoint=disjoint,
-        strategy=strategy,
-        seed_time=_seed_times(seeds, seed_time_dict, node_time_dict),
-    )
+    times = _seed_times(seeds, seed_time_dict, node_time_dict)
+    how = {"replace": replace, "disjoint": disjoint, "strategy": temporal_strategy, "seed_time": times}
+    sampled: Sampled = _checked(sample, node_types, relations, seeds, key=_key(), **how)
     per_edge = {name: edges.per_hop for name, edges in sampled.edges.items()}
     found = {name: edges.joined() for name, edges in sampled.edges.items()}
     if not directed:
@@ -240,32 +205,26 @@ def hetero_neighbor_sample(
 
 
 def _relations(
-    edge_types: Sequence[EdgeType],
-    rowptr_dict: Mapping[str, Tensor],
-    col_dict: Mapping[str, Tensor],
-    num_neighbors_dict: Mapping[str, Sequence[int]] | None,
-    dtype: torch.dtype,
-    csc: bool,
+    edge_types: Sequence[EdgeType], rowptrs: Tensors, cols: Tensors, fanouts: Counts | None, dtype: Any, csc: bool
 ) -> dict[str, Relation]:
-    if len(rowptr_dict) != len(col_dict):
+    if len(rowptrs) != len(cols):
         raise OperatorError("Number of edge types in 'rowptr_dict' and 'col_dict' must match")
     relations = {}
     for edge_type in edge_types:
         name = "__".join(edge_type)
-        wanted = (rowptr_dict, col_dict) if num_neighbors_dict is None else (rowptr_dict, col_dict, num_neighbors_dict)
-        if any(name not in given for given in wanted):
+        if any(given is not None and name not in given for given in (rowptrs, cols, fanouts)):
             raise OperatorError(f"the edge type {edge_type} has no rowptr, no col or no num_neighbors")
-        rows, cols = (edge_type[2], edge_type[0]) if csc else (edge_type[0], edge_type[2])
-        rowptr, col = _rowptr(rowptr_dict[name], dtype), _ints("col", col_dict[name], dtype)
-        fanout = () if num_neighbors_dict is None else tuple(num_neighbors_dict[name])
-        relations[name] = Relation(rows=rows, cols=cols, rowptr=rowptr, col=col, fanout=fanout)
+        tail, head = (edge_type[2], edge_type[0]) if csc else (edge_type[0], edge_type[2])
+        rowptr, col = _rowptr(rowptrs[name], dtype), _ints("col", cols[name], dtype)
+        fanout = () if fanouts is None else tuple(fanouts[name])
+        relations[name] = Relation(rows=tail, cols=head, rowptr=rowptr, col=col, fanout=fanout)
     if len({len(relation.fanout) for relation in relations.values()}) > 1:
         raise OperatorError("'num_neighbors' must have the same number of hops for all edge types")
     return relations
 
 
 def _seeds_of(
-    node_types: Sequence[str], relations: Mapping[str, Relation], seed_dict: Mapping[str, Tensor]
+    node_types: Sequence[str], relations: Mapping[str, Relation], seed_dict: Tensors
 ) -> dict[str, np.ndarray]:
     rows = {relation.rows: len(relation.rowptr) - 1 for relation in relations.values()}
     for kind in seed_dict:
@@ -275,17 +234,14 @@ def _seeds_of(
 
 
 def _seed_times(
-    seeds: Mapping[str, np.ndarray],
-    seed_time_dict: Mapping[str, Tensor] | None,
-    node_time_dict: Mapping[str, Tensor] | None,
+    seeds: Mapping[str, np.ndarray], seed_time_dict: Tensors | None, node_time_dict: Tensors | None
 ) -> np.ndarray | None:
     """The times of all seeds in order: those given, or those of the nodes themselves."""
-    if seed_time_dict is None and node_time_dict is None:
+    given = seed_time_dict if seed_time_dict is not None else node_time_dict
+    if given is None:
         return None
     found = [np.empty(0, np.int64)]
     for kind, ids in seeds.items():
-        given = seed_time_dict if seed_time_dict is not None else node_time_dict
-        assert given is not None
         if kind not in given:
             raise OperatorError(f"the seeds of type {kind!r} have no time: give 'seed_time'")
         if seed_time_dict is not None:
@@ -298,9 +254,7 @@ def _seed_times(
     return np.concatenate(found)
 
 
-def _edges(
-    found: Mapping[str, tuple[np.ndarray, ...]], csc: bool, dtype: torch.dtype
-) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+def _edges(found: Mapping[str, tuple[np.ndarray, ...]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
     """Rows, columns and places by relation; of a CSC the rows are what is met."""
     row, col, place = ({name: _tensor(part[k], dtype) for name, part in found.items()} for k in range(3))
     return (col, row, place) if csc else (row, col, place)
@@ -318,8 +272,7 @@ def subgraph(
     ids = _seeds(nodes, len(rowptr) - 1)
     known = _checked(sample, [""], {}, {"": ids}, key=0).known[""]
     row, found, place = _checked(induced, relation, known, known)
-    ptr = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=len(ids)), out=ptr[1:])
+    ptr = starts(np.bincount(row, minlength=len(ids)))
     edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
     return _tensor(ptr, nodes.dtype), _tensor(found, nodes.dtype), edge_id
 
@@ -386,14 +339,14 @@ def sparse_neighbor_sample(
 def sparse_hetero_neighbor_sample(
     node_types: Sequence[str],
     edge_types: Sequence[EdgeType],
-    colptr_dict: Mapping[str, Tensor],
-    row_dict: Mapping[str, Tensor],
-    input_node_dict: Mapping[str, Tensor],
-    num_neighbors_dict: Mapping[str, Sequence[int]],
+    colptr_dict: Tensors,
+    row_dict: Tensors,
+    input_node_dict: Tensors,
+    num_neighbors_dict: Counts,
     num_hops: int,
     replace: bool,
     directed: bool,
-) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+) -> tuple[Found, Found, Found, Found]:
     """torch-sparse's ``hetero_neighbor_sample``: nodes, rows, columns, edge ids by type."""
     counts = {name: list(given)[:num_hops] for name, given in num_neighbors_dict.items()}
     rows, cols, nodes, edges, *_ = hetero_neighbor_sample(
@@ -405,12 +358,8 @@ def sparse_hetero_neighbor_sample(
 
 
 def hgt_sample(
-    colptr_dict: Mapping[str, Tensor],
-    row_dict: Mapping[str, Tensor],
-    input_node_dict: Mapping[str, Tensor],
-    num_samples_dict: Mapping[str, Sequence[int]],
-    num_hops: int,
-) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+    colptr_dict: Tensors, row_dict: Tensors, input_node_dict: Tensors, num_samples_dict: Counts, num_hops: int
+) -> tuple[Found, Found, Found, Found]:
     """torch-sparse's ``hgt_sample``: nodes, rows, columns, edge ids by type; see ``handful.pyg.sampling.layered``."""
     edge_types: list[EdgeType] = []
     for name in colptr_dict:

@@ -45,18 +45,17 @@ class RandomNodeLoader(DataLoader[Any]):
         if not isinstance(data, Data | HeteroData):
             raise GraphError(f"RandomNodeLoader takes a Data or HeteroData, got {type(data).__name__}")
         self.data, self.num_parts, self.return_ids = data, num_parts, return_ids
+        self.num_nodes = int(data.num_nodes or 0)
+        self._kinds: dict[Any, tuple[int, int]] = {None: (0, self.num_nodes)}
         if isinstance(data, HeteroData):
             self.edge_index, self.node_dict, self.edge_dict = to_homogeneous_edge_index(data)
+            self._kinds = dict(self.node_dict)
         else:
             self.edge_index = data.edge_index
-        self.num_nodes = int(data.num_nodes or 0)
         if not 1 <= num_parts <= max(1, self.num_nodes):
             raise SamplerError(
                 f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}, got {num_parts}"
             )
-        self._kinds: dict[Any, tuple[int, int]] = (
-            dict(self.node_dict) if isinstance(data, HeteroData) else {None: (0, self.num_nodes)}
-        )
         self._ends = {kind: _checked_edges(data, kind) for kind in _edge_kinds(data)}
         size = math.ceil(self.num_nodes / num_parts)
         super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]
@@ -185,16 +184,12 @@ def _checked_edges(data: Data | HeteroData, kind: Any) -> tuple[np.ndarray, np.n
     if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {edges.dtype} {edges.shape}")
     for end, row in zip((kind[0], kind[2]), edges, strict=True):
-        _check_ends(row, int((data if isinstance(data, Data) else data[end]).num_nodes or 0), kind)
+        num_nodes = int((data if isinstance(data, Data) else data[end]).num_nodes or 0)
+        at = first_outside(row, num_nodes)
+        if at >= 0:
+            where = "" if kind == _ONLY else f" of type {kind}"
+            raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {num_nodes - 1}")
     return edges[0], edges[1]
-
-
-def _check_ends(ends: np.ndarray, num_nodes: int, kind: Any) -> None:
-    """Refuse an end of an edge that is not a node."""
-    at = first_outside(ends, num_nodes)
-    if at >= 0:
-        where = "" if kind == _ONLY else f" of type {kind}"
-        raise GraphError(f"edge {at}{where} has the end {ends[at]}: node ids run from 0 to {num_nodes - 1}")
 
 
 def _pick(value: Any, ids: Tensor, dim: int) -> Any:

@@ -18,7 +18,7 @@ from handful.random import derived_seed, generator
 Strategy = Literal["uniform", "last"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Relation:
     """The edges of one type, compressed by rows."""
 
@@ -40,23 +40,17 @@ class Relation:
 class Edges:
     """The edges of a relation in a sample: numbers of their rows and columns, and their places in ``col``."""
 
-    row: list[np.ndarray] = field(default_factory=list)
-    col: list[np.ndarray] = field(default_factory=list)
-    place: list[np.ndarray] = field(default_factory=list)
-    per_hop: list[int] = field(default_factory=list)
+    hops: list[tuple[np.ndarray, ...]] = field(default_factory=list)
 
-    def add(self, row: np.ndarray, col: np.ndarray, place: np.ndarray) -> None:
-        """Note the edges of one more hop."""
-        self.row.append(row)
-        self.col.append(col)
-        self.place.append(place)
-        self.per_hop.append(len(place))
+    @property
+    def per_hop(self) -> list[int]:
+        """How many edges each hop has."""
+        return [len(place) for _, _, place in self.hops]
 
-    def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def joined(self) -> tuple[np.ndarray, ...]:
         """Row, column and place of all edges."""
-        none = [np.empty(0, np.int64)]
-        row, col, place = (np.concatenate(part or none) for part in (self.row, self.col, self.place))
-        return row, col, place
+        none = (np.empty(0, np.int64),) * 3
+        return tuple(map(np.concatenate, zip(none, *self.hops, strict=True)))
 
 
 class Sampled(NamedTuple):
@@ -128,7 +122,7 @@ def sample(
             bound = bounds.get(relation.cols, NODE)
             met = heads(keys, ptr, picked, relation.col, bound, limit, time, of_nodes, threads)
             rows = np.repeat(np.arange(begin, end[relation.rows]), np.diff(ptr))
-            edges[name].add(rows, known[relation.cols].meet(met), picked)
+            edges[name].hops.append((rows, known[relation.cols].meet(met), picked))
         for kind in kinds:
             first[kind] = end[kind]
             per_hop[kind].append(known[kind].count - end[kind])
@@ -197,9 +191,7 @@ def layered(
             known[kind].meet(near[kind].keys[chosen])
             budget[kind][chosen] = 0.0
             per_hop[kind].append(len(chosen))
-    edges = {name: Edges() for name in relations}
-    for name, relation in relations.items():
-        edges[name].add(*induced(relation, known[relation.rows], known[relation.cols], threads))
+    edges = {name: Edges([induced(r, known[r.rows], known[r.cols], threads)]) for name, r in relations.items()}
     return Sampled(known, per_hop, edges)
 
 

@@ -38,11 +38,7 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        row: Tensor,
-        col: Tensor,
-        value: Tensor | None = None,
-        sparse_sizes: tuple[int, int] | None = None,
+        self, row: Tensor, col: Tensor, value: Tensor | None = None, sparse_sizes: tuple[int, int] | None = None
     ) -> None:
         ends = np.stack([row.numpy(), col.numpy()])
         if sparse_sizes is None:

@@ -198,7 +198,7 @@ def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
     """
     threads = get_threads()
     for lo in range(0, steps, threads):
-        yield from run(lambda step, _: draw(step), [(k, k + 1) for k in range(lo, min(lo + threads, steps))])
+        yield from run(draw, [(step,) for step in range(lo, min(lo + threads, steps))])
 
 
 def check_options(sampler: Sampler, without: tuple[str, ...] = ()) -> None:

@@ -9,18 +9,12 @@ from handful.adjacency import Adjacency
 from handful.batch import Sample
 from handful.graph import Graph
 from handful.samplers.base import Sampler, register
+from handful.samplers.induced import part_adjacency
 
 
 def full_adjacency(graph: Graph) -> Adjacency:
     """All edges of ``graph`` as one square layer."""
-    return Adjacency(
-        graph.indptr,
-        graph.indices,
-        graph.num_nodes,
-        graph.edge_weight,
-        symmetric=bool(graph.undirected),
-        has_loops=graph.has_loops,
-    )
+    return part_adjacency(graph, graph.indptr, graph.indices, graph.edge_weight)
 
 
 @register("full")

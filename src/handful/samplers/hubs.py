@@ -35,9 +35,7 @@ def checked_hubs(hubs: Any) -> Hubs | None:
     >>> checked_hubs(0.05), checked_hubs(6), checked_hubs("degree >= 100"), checked_hubs("drawn = .25")
     (0.05, 6, 'degree>=100', 'drawn=0.25')
     """
-    if hubs is None:
-        return None
-    if isinstance(hubs, str) and hubs == "auto":
+    if hubs is None or (isinstance(hubs, str) and hubs == "auto"):
         return hubs
     if isinstance(hubs, str) and (found := THRESHOLD.fullmatch(hubs.strip())):
         return f"degree>={int(found[1])}"
@@ -144,11 +142,6 @@ def inclusion_factor(degree: np.ndarray, count: np.ndarray, total: float) -> flo
     return float(factor[np.flatnonzero(factor * degree <= 1 + 1e-12)[-1]])
 
 
-def drawn_factor(graph: Graph, share: float) -> float:
-    """c of π_v = min(1, c·d_v), with which ``share`` of the nodes are drawn in expectation."""
-    return inclusion_factor(*_positive(graph), share * graph.num_nodes)
-
-
 def auto_factor(graph: Graph, parts: int) -> float:
     """c of ``auto``: an epoch aggregates about E edges, as one on the full graph, and computes 1.75·N rows at most.
 
@@ -177,13 +170,6 @@ def _positive(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     return degree[degree > 0], count[degree > 0]
 
 
-def _draw(graph: Graph, factor: float, rng: np.random.Generator) -> np.ndarray:
-    drawn = [np.empty(0, np.int64)]
-    for begin, degree in _degrees(graph):
-        drawn.append(begin + np.flatnonzero(rng.random(len(degree)) < _probability(degree, factor)))
-    return np.concatenate(drawn)
-
-
 def _probability(degree: np.ndarray, factor: float) -> np.ndarray:
     chance: np.ndarray = np.minimum(1.0, np.where(degree > 0, factor, 0.0) * np.maximum(degree, 1))
     return chance
@@ -203,7 +189,8 @@ def _found(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray | float:
         if hubs == "auto":
             known[hubs, parts] = auto_factor(graph, parts)
         elif isinstance(hubs, str) and hubs.startswith("drawn"):
-            known[hubs, parts] = drawn_factor(graph, float(hubs.partition("=")[2]))
+            share = float(hubs.partition("=")[2])  # of the nodes, drawn in expectation
+            known[hubs, parts] = inclusion_factor(*_positive(graph), share * graph.num_nodes)
         else:
             known[hubs, parts] = np.sort(hubs_by_degree(graph, _count(graph, hubs)))
     return known[hubs, parts]  # type: ignore[no-any-return]
@@ -220,7 +207,12 @@ def hub_nodes(graph: Graph, hubs: Hubs | None, parts: int, seed: int, epoch: int
     [[], [3], [2, 3], [2, 3], [2, 3]]
     """
     found = _found(graph, hubs, parts)
-    return _draw(graph, found, generator(seed, epoch, _STREAM)) if isinstance(found, float) else found
+    if not isinstance(found, float):
+        return found
+    rng, drawn = generator(seed, epoch, _STREAM), [np.empty(0, np.int64)]
+    for begin, degree in _degrees(graph):
+        drawn.append(begin + np.flatnonzero(rng.random(len(degree)) < _probability(degree, found)))
+    return np.concatenate(drawn)
 
 
 def inclusion(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray:

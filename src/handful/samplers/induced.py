@@ -82,13 +82,7 @@ def _weights(graph: Graph, edges: Tensor) -> Tensor:
     return edges.new_empty(0, dtype=torch.float32) if graph.edge_weight is None else graph.edge_weight[edges]
 
 
-def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor) -> Adjacency:
-    """The edges of a part of ``graph`` as one square layer; ``weight`` is empty where the graph has none."""
-    return Adjacency(
-        indptr,
-        indices,
-        len(indptr) - 1,
-        None if graph.edge_weight is None else weight,
-        symmetric=bool(graph.undirected),
-        has_loops=graph.has_loops,
-    )
+def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor | None) -> Adjacency:
+    """The edges of a part of ``graph`` as one square layer; ``weight`` is not read where the graph has none."""
+    nodes, kept = len(indptr) - 1, None if graph.edge_weight is None else weight
+    return Adjacency(indptr, indices, nodes, kept, symmetric=bool(graph.undirected), has_loops=graph.has_loops)

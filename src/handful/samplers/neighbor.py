@@ -86,12 +86,8 @@ class Neighbors(Sampler):
 
 def union(graph: Graph, around: Neighborhood) -> Adjacency:
     """The edges of all hops as one square; the nodes of the last hop have no edges."""
-    indptr, indices = torch.from_numpy(around.indptr), torch.from_numpy(around.indices)
-    last_hop = len(around.nodes) - (len(indptr) - 1)
-    return Adjacency(
-        torch.cat([indptr, indptr[-1:].expand(last_hop)]).to(graph.device),
-        indices.to(graph.device),
-        len(around.nodes),
-        None if graph.edge_weight is None else graph.edge_weight[torch.from_numpy(around.edges).to(graph.device)],
-        has_loops=graph.has_loops,
-    )
+    nodes, weight = len(around.nodes), graph.edge_weight
+    indptr, indices, edges = map(torch.from_numpy, (around.indptr, around.indices, around.edges))
+    indptr = torch.cat([indptr, indptr[-1:].expand(nodes + 1 - len(indptr))]).to(graph.device)
+    drawn = None if weight is None else weight[edges.to(graph.device)]
+    return Adjacency(indptr, indices.to(graph.device), nodes, drawn, has_loops=graph.has_loops)

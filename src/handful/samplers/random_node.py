@@ -153,13 +153,9 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
     if not drop_last:
         size[: n % m] += 1
     drawn = counts(part, m)
-    surplus = of_rank(
-        part,
-        [
-            rng.choice(drawn[p], drawn[p] - size[p], replace=False) if drawn[p] > size[p] else np.empty(0, np.int64)
-            for p in range(m)
-        ],
-    )
+    none = np.empty(0, np.int64)
+    ranks = [rng.choice(d, d - s, replace=False) if d > s else none for d, s in zip(drawn, size, strict=True)]
+    surplus = of_rank(part, ranks)
     missing = np.maximum(size - drawn, 0)
     receivers = np.repeat(np.arange(m), missing)
     if drop_last:

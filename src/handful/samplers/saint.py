@@ -133,14 +133,8 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
     weight = torch.from_numpy((seen_node / (seen_edge * np.where(total > 0, total, 1))).astype(np.float32))
     if graph.edge_weight is not None:
         weight *= graph.edge_weight.cpu()[torch.from_numpy(edges)]
-    adjacency = Adjacency(
-        torch.from_numpy(indptr),
-        torch.from_numpy(indices),
-        len(nodes),
-        weight,
-        has_loops=graph.has_loops,
-        normalized=True,
-    )
+    ends, sources = torch.from_numpy(indptr), torch.from_numpy(indices)
+    adjacency = Adjacency(ends, sources, len(nodes), weight, has_loops=graph.has_loops, normalized=True)
     probability = np.maximum(counts.nodes[nodes], 1) / counts.subgraphs
     loss_weight = torch.from_numpy((1.0 / (len(graph.train_nodes) * probability)).astype(np.float32)).to(graph.device)
     ids = torch.from_numpy(nodes).to(graph.device)
