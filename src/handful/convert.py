@@ -60,19 +60,15 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
         if not found:
             continue
         mask = source[found[0]]
-        if _dimensions(mask, found[0]) == 2:
-            mask, folded = _column(mask, found[0], fold), True
-        out[field] = mask
+        try:
+            folds = np.ndim(mask) == 2
+        except ValueError:
+            raise GraphError(f"{found[0]} has rows of different lengths") from None
+        out[field] = _column(mask, found[0], fold) if folds else mask
+        folded |= folds
     if fold is not None and not folded:
         raise GraphError(f"fold={fold} chooses a column of mask matrices, and this graph has none: leave it out")
     return out
-
-
-def _dimensions(mask: Any, name: str) -> int:
-    try:
-        return np.ndim(mask)
-    except ValueError:
-        raise GraphError(f"{name} has rows of different lengths") from None
 
 
 def _column(mask: Any, name: str, fold: int | None) -> Any:

@@ -184,12 +184,10 @@ class Prediction:
         write_aside(path, write)
         return path
 
-    def _all_columns(self) -> dict[str, np.ndarray]:
-        width = 0 if self.embeddings is None else self.embeddings.shape[1]
-        return self.columns() | {f"e{i}": self.embeddings[:, i] for i in range(width)}  # type: ignore[index]
-
     def _write_csv(self, path: Path) -> None:
-        columns = self._all_columns()
+        columns = self.columns()
+        if self.embeddings is not None:
+            columns |= {f"e{i}": column for i, column in enumerate(self.embeddings.T)}
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file)
             out.writerow(columns)
@@ -327,11 +325,6 @@ def _short(text: str) -> str:
     return text if len(text) <= SHOWN_ID else f"{text[: SHOWN_ID - 1]}…"
 
 
-def node_ids(graph: Graph) -> np.ndarray:
-    """``(N,)``: the user's own ids, or the nodes' numbers where there are none."""
-    return np.arange(graph.num_nodes) if graph.ids is None else graph.ids
-
-
 def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
     """Text ``(n,)``: train, val, test or nothing."""
     out = np.zeros(len(nodes), "U5")
@@ -344,14 +337,13 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
     """The labels of ``nodes`` as those of ``classes``, by name; -1 or NaN where that is not known."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
-    fits = graph.y is not None and (kind == graph.kind or (kind != "regression" and kind != "multilabel"))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
-        return y if y is not None and fits else np.full(len(nodes), np.nan, np.float32)
+        return y if y is not None and graph.kind == kind else np.full(len(nodes), np.nan, np.float32)
     if kind == "multilabel":
         out = np.full((len(nodes), len(classes)), np.nan, np.float32)
         for i, name in enumerate(classes):
-            if y is not None and fits and name in names:
+            if y is not None and graph.kind == kind and name in names:
                 out[:, i] = y[:, names.index(name)]
         return out
     if y is None or y.dtype.kind == "f":
@@ -388,15 +380,12 @@ def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.n
             which = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except UnicodeDecodeError:
             raise HandfulError(f"{path} is not a text file with an id on every line") from None
-    return _places(node_ids(graph), which)
-
-
-def _places(ids: np.ndarray, wanted: Sequence[Any] | np.ndarray) -> np.ndarray:
-    place = {str(one): i for i, one in enumerate(ids.tolist())}
+    ids = range(graph.num_nodes) if graph.ids is None else graph.ids.tolist()
+    place = {str(one): i for i, one in enumerate(ids)}
     if len(place) < len(ids):
         raise HandfulError("some nodes of the graph have the same id: choose others than by ids")
-    found = [place.get(str(one), -1) for one in wanted]
-    absent = [str(one) for one, at in zip(wanted, found, strict=True) if at < 0]
+    found = [place.get(str(one), -1) for one in which]
+    absent = [str(one) for one, at in zip(which, found, strict=True) if at < 0]
     if absent:
         raise HandfulError(f"{len(absent):,} of {len(found):,} ids are no nodes of the graph: {', '.join(absent[:3])}")
     return np.array(found, np.int64)
