@@ -102,11 +102,8 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     split = store.get("split_idx")
     found = split_fields(store if split is None else split, fold)
     found |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
-    found |= {key: _whole(store[key], key) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
-    if store.get("class_names") is not None:
-        found["class_names"] = _names(store["class_names"])
-    if store.get("ids") is not None:
-        found["ids"] = _ids(store["ids"])
+    readers = {"num_nodes": _whole, "num_classes": _whole, "class_names": _names, "ids": _ids}
+    found |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
     found |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **found | fields)
 
@@ -119,22 +116,22 @@ def _whole(value: Any, name: str) -> int:
     return int(number)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(value: Any, name: str) -> tuple[str, ...]:
     names = value.tolist() if isinstance(value, Tensor | np.ndarray) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str | Real) for name in names):
-        raise GraphError(f"class_names must be a list of names, got {_short(value)}")
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str | Real) for one in names):
+        raise GraphError(f"{name} must be a list of names, got {_short(value)}")
     return tuple(map(str, names))
 
 
-def _ids(value: Any) -> np.ndarray:
+def _ids(value: Any, name: str) -> np.ndarray:
     """The user's own names of the nodes, each there once."""
     try:
         ids: np.ndarray = np.asarray(value)
         once = len(np.unique(ids)) == ids.size
     except (TypeError, ValueError, RuntimeError, MemoryError):
-        raise GraphError(f"ids must be integers or texts, got {_short(value)}") from None
+        raise GraphError(f"{name} must be integers or texts, got {_short(value)}") from None
     if not once:
-        raise GraphError("ids holds an id twice: every node has its own")
+        raise GraphError(f"{name} holds an id twice: every node has its own")
     return ids
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from handful.datasets.tables import arrow
 from handful.errors import HandfulError
 from handful.files import write_aside
 from handful.finding import Cell, Table
@@ -122,21 +123,19 @@ class Prediction:
     def judged(self) -> dict[str, dict[str, float]]:
         """For each split and for nodes in none: how many have a label, and the ``accuracy``, or for a regression the
         ``error``, the mean absolute one; that of many labels is the share of the labels."""
+        measure = "error" if self.kind == "regression" else "accuracy"
+        if self.kind == "regression":
+            scores = np.abs(self.values[:, 0] - self.labels)
+        elif self.kind == "multilabel":
+            scores = np.where(np.isnan(self.labels), np.nan, (self.values >= self.threshold) == self.labels)
+        else:
+            scores = self.best == self.labels
         found = {}
         for split in (*SPLITS, ""):
             mine = (self.splits == split) & self.known
             if mine.any():
-                found[split or "no split"] = {"nodes": int(mine.sum()), **self._judged(mine)}
+                found[split or "no split"] = {"nodes": int(mine.sum()), measure: float(np.nanmean(scores[mine]))}
         return found
-
-    def _judged(self, mine: np.ndarray) -> dict[str, float]:
-        labels = self.labels[mine]
-        if self.kind == "regression":
-            return {"error": float(np.abs(self.values[mine, 0] - labels).mean())}
-        if self.kind == "multilabel":
-            there = ~np.isnan(labels)
-            return {"accuracy": float(((self.values[mine] >= self.threshold) == labels)[there].mean())}
-        return {"accuracy": float((self.best[mine] == labels).mean())}
 
     # -- for people and files -----------------------------------------------------------------------------------------
 
@@ -197,18 +196,14 @@ class Prediction:
                 out.writerows(zip(*plain, strict=True))
 
     def _write_parquet(self, path: Path) -> None:
-        try:
-            import pyarrow as pa
-            from pyarrow import parquet
-        except ImportError:
-            raise HandfulError("Parquet files are written by pyarrow: pip install 'handful[parquet]'") from None
+        pa = arrow()
         columns: dict[str, Any] = {
             name: values.tolist() if values.dtype.kind == "U" else values for name, values in self.columns().items()
         }
         if self.embeddings is not None:
             flat = pa.array(np.ascontiguousarray(self.embeddings).reshape(-1))
             columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.embeddings.shape[1])
-        parquet.write_table(pa.table(columns), path)
+        pa.parquet.write_table(pa.table(columns), path)
 
     def _write_npz(self, path: Path) -> None:
         arrays: dict[str, Any] = {

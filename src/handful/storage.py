@@ -111,9 +111,11 @@ class Folder:
             row: the shape of a row.
         """
         file = ArrayFile(self.path / f"{name}.npy", np.dtype(dtype) if stored is None else stored, row)
-        with file:
+        try:
             yield file
-        self.arrays[name] = {"dtype": dtype, **file.entry()}
+            self.arrays[name] = {"dtype": dtype, **file.finish()}
+        finally:
+            file.close()
 
     def write(self, name: str, values: Tensor | np.ndarray) -> None:
         """Write all of the array ``name``."""
@@ -292,25 +294,21 @@ class ArrayFile:
             self._file.write(data.data)
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
-    def entry(self) -> dict[str, Any]:
-        """What the graph's header says of the file; its checksum takes numpy's header last."""
+    def finish(self) -> dict[str, Any]:
+        """Write the rest; what the graph's header says of the file. Its checksum takes numpy's header last."""
+        self._writing.result()
         first = self._header()
+        self._file.seek(0)
+        self._file.write(first)
+        self._file.flush()
+        os.fsync(self._file.fileno())
         crc = f"{zlib.crc32(first, self._sum):08x}"
         return {"shape": [self.rows, *self.row], "bytes": len(first) + self._size, "crc32": crc, "from": len(first)}
 
-    def __enter__(self) -> ArrayFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._writing.result()
-            self._file.seek(0)
-            self._file.write(self._header())
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self._worker.shutdown()
-            self._file.close()
+    def close(self) -> None:
+        """End the thread, and close the file, finished or not."""
+        self._worker.shutdown()
+        self._file.close()
 
 
 def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:

@@ -189,10 +189,6 @@ class SGFormer(Network):
         blocks[-1].append(self.output)
         return blocks
 
-    def embed(self, branch: int, x: Tensor) -> Tensor:
-        """The features as the attention (``branch`` 0) or the GCN (1) takes them."""
-        return self._branch(branch).embed(x, self._seed(branch, 0))
-
     def attend(self, i: int, h: Tensor, sums: Sums, nodes: int) -> Tensor:
         """Attention layer ``i`` on some of ``nodes``, given the sums over all."""
         layer, act = self.attention.layers[i], self.attention.acts[i + 1]
@@ -202,8 +198,8 @@ class SGFormer(Network):
 
     def convolve(self, i: int, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
         """Layer ``i`` of the GCN; ``first`` is the branch's embedding."""
-        branch = self._branch(1)
-        out: Tensor = branch.acts[i + 1](branch.layers[i](adj, h, first), self._seed(1, i + 1))
+        assert self.graph is not None
+        out: Tensor = self.graph.acts[i + 1](self.graph.layers[i](adj, h, first), self._seed(1, i + 1))
         return out + adj.own(first) if self.residual else out
 
     def head(self, *branches: Tensor) -> Tensor:
@@ -236,7 +232,7 @@ class SGFormer(Network):
             return chunks.map_rows(partial(self.run_layer, i, layer), *of)
 
         homes = [device_of(block) for block in self.blocks()]
-        attended = mapped(0, partial(self.embed, 0), x)
+        attended = mapped(0, partial(self.attention.embed, seed=self._seed(0, 0)), x)
         for i, layer in enumerate(self.attention.layers):
             attended = moved(attended, homes[i])
             pieces = attended.split(chunks.rows) if len(x) > chunks.rows else (attended,)
@@ -246,17 +242,12 @@ class SGFormer(Network):
         if self.graph is None:
             return mapped(-1, last, attended)
         start = len(self.attention.layers)
-        convolved = first = mapped(start, partial(self.embed, 1), x)
+        convolved = first = mapped(start, partial(self.graph.embed, seed=self._seed(1, 0)), x)
         for i in range(self.depth):
             adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
             conv = partial(self.convolve, i, h=convolved, first=first)
             convolved = chunks.map_targets(partial(self.run_layer, start + i, conv), adj)
         return mapped(-1, last, attended, convolved)
-
-    def _branch(self, branch: int) -> Branch:
-        chosen = (self.attention, self.graph)[branch]
-        assert chosen is not None
-        return chosen
 
     def _seed(self, branch: int, layer: int) -> int:
         return derived_seed(self.step_seed, branch, layer)
