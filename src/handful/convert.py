@@ -288,17 +288,12 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     Graph(graph: undirected, 4 nodes, 6 edges, 0 features, 0 classes)
     """
     place = {node: i for i, node in enumerate(graph.nodes)}
-    edges = list(graph.edges(data=True))
+    edges = list(graph.to_directed(as_view=True).edges(data=True))
     ends = np.array([(place[u], place[v]) for u, v, _ in edges], np.int64).reshape(-1, 2).T
     found: dict[str, Any] = {}
     weights = _attribute([(f"edge {u!r} to {v!r}", data) for u, v, data in edges], weight)
     if weights is not None:
         found["edge_weight"] = _numbers(weights, weight)
-    if not graph.is_directed():
-        back = np.flatnonzero(ends[0] != ends[1])
-        ends = np.concatenate([ends, ends[::-1, back]], axis=1)
-        if weights is not None:
-            found["edge_weight"] = np.concatenate([found["edge_weight"], found["edge_weight"][back]])
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
     features = _attribute(nodes, x)
     if features is not None:

@@ -114,13 +114,12 @@ class Experiment:
         for name, (value, kind, words) in wanted.items():
             if not isinstance(value, kind) or (value == "" and name != "graph"):
                 raise HandfulError(f"{name} takes {words}, got {value!r}")
-        how = {name: value for name, value in fields.items() if name in SETTING_NAMES}
-        what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
-        for name in what:
+        how = {name: fields.pop(name) for name in SETTING_NAMES if name in fields}
+        for name in fields:
             if not any(name in model_defaults(one) for one in MODELS):
                 known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_defaults(model)]
                 raise HandfulError(unknown("part, setting or option of the model", name, known))
-        complete = model_options(model, {**(options or {}), **what})
+        complete = model_options(model, {**(options or {}), **fields})
         network = MODELS[model]
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler
         values = {
@@ -264,16 +263,9 @@ class Experiment:
             for seed in self.seeds:
                 with ranks.agreed():
                     data = self.load(seed) if graph is None else judged(graph.require_training(), self.settings)
-                run = self.fit(
-                    data,
-                    seed,
-                    callbacks,
-                    graph_on=graph_on,
-                    out=None if folder is None else folder / f"seed-{seed}",
-                    resume=resume,
-                    record=self.with_(seeds=(seed,)).to_json(),
-                    memory=memory,
-                )
+                own = None if folder is None else folder / f"seed-{seed}"
+                records = {"out": own, "resume": resume, "record": self.with_(seeds=(seed,)).to_json()}
+                run = self.fit(data, seed, callbacks, memory=memory, graph_on=graph_on, **records)
                 # A folder has the models: none needs to stay in memory while others train.
                 runs.append(run if out is None else replace(run, model=None))
         summary = Summary(self, data.name, runs)

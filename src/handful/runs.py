@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -198,22 +199,15 @@ class OpenedRun:
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
         picked = chosen(data, nodes)
-        positive = self.encoding.get("positive")
+        names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
-        found = predict(
-            models,
-            data,
-            picked,
-            self.encoding.get("class_names"),
-            device,
-            kind=self.encoding.get("kind", "multiclass"),
-            positive=1 if positive is None else positive,
-            threshold=sum(thresholds) / len(thresholds) if thresholds else 0.5,
-            sampler=self.sampler,
-            memory=memory,
-            scratch=scratch,
-            progress=progress,
-        )
+        decision = {
+            "kind": self.encoding.get("kind", "multiclass"),
+            "positive": 1 if positive is None else positive,
+            "threshold": fmean(thresholds) if thresholds else 0.5,
+        }
+        how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
+        found = predict(models, data, picked, names, device, **decision, **how)
         return replace(found, embeddings=self.embed(data)[picked]) if embeddings else found
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
