@@ -251,17 +251,16 @@ def predict(
     """
     device = usable_device(device)
     placed = graph.to(device)
-    count, total, squares = 0, np.zeros(0), np.zeros(0)
+    total = squares = np.zeros(())
     votes: list[np.ndarray] = []
     for model in models:
         outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
         outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
         found = all_values(outputs, kind).double().numpy()
-        total = found if not count else total + found
-        squares = found**2 if not count else squares + found**2
+        total, squares = total + found, squares + found**2
         votes.append(most_likely(found, kind, positive, threshold))
-        count += 1
+    count = len(votes)
     mean = total / count
     numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
     names = tuple(class_names) if class_names is not None else numbered

@@ -191,10 +191,9 @@ class SGFormer(Network):
 
     def attend(self, i: int, h: Tensor, sums: Sums, nodes: int) -> Tensor:
         """Attention layer ``i`` on some of ``nodes``, given the sums over all."""
-        layer, act = self.attention.layers[i], self.attention.acts[i + 1]
-        assert isinstance(layer, GlobalAttention)
-        out = layer.attend(h, sums, nodes)
-        return act(self.alpha * out + (1 - self.alpha) * h, self._seed(0, i + 1))  # type: ignore[no-any-return]
+        layer: Any = self.attention.layers[i]
+        mixed = self.alpha * layer.attend(h, sums, nodes) + (1 - self.alpha) * h
+        return self.attention.acts[i + 1](mixed, self._seed(0, i + 1))  # type: ignore[no-any-return]
 
     def convolve(self, i: int, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
         """Layer ``i`` of the GCN; ``first`` is the branch's embedding."""
