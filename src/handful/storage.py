@@ -404,7 +404,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
         array = _mapped(path)
-    except (ValueError, EOFError, OSError, OverflowError) as error:
+    except (ValueError, EOFError, OSError, ArithmeticError) as error:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
     stored = "int16" if entry["dtype"] == "bfloat16" else entry["dtype"]
     if str(array.dtype) != stored or list(array.shape) != entry["shape"]:
@@ -422,7 +422,8 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 def _mapped(path: Path) -> np.ndarray:
     """The array of an ``.npy`` file where it is."""
-    read = np.lib.format.open_memmap(path, mode="r")
+    with np.errstate(over="raise"):  # of a shape that no file has
+        read = np.lib.format.open_memmap(path, mode="r")
     if not read.size:
         return np.empty(read.shape, read.dtype)
     array = np.frombuffer(private_map(path), read.dtype, read.size, read.offset)
