@@ -365,12 +365,16 @@ def inverse_root(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
 
 
+Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
+"""The edges, and what the rows of their targets and of their sources are scaled by."""
+
+
 class _Product(torch.autograd.Function):
     """diag(left) A diag(right) x, or the product with its transpose where it is ``turned``. Each is the backward pass
     of the other, so that gradients can be differentiated again (R(w) as a penalty)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, onto: Tensor | None, matrix: tuple[Any, ...], turned: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, onto: Tensor | None, matrix: Matrix, turned: bool) -> Tensor:
         ctx.matrix, ctx.turned, ctx.added = matrix, turned, onto is not None
         if onto is not None:
             ctx.mark_dirty(onto)

@@ -233,6 +233,7 @@ class SGFormer(Network):
         homes = [device_of(block) for block in self.blocks()]
         attended = mapped(0, partial(self.attention.embed, seed=self._seed(0, 0)), x)
         for i, layer in enumerate(self.attention.layers):
+            assert isinstance(layer, GlobalAttention)
             attended = moved(attended, homes[i])
             pieces = attended.split(chunks.rows) if len(x) > chunks.rows else (attended,)
             parts = [self.run_layer(i, layer.sums, piece) for piece in pieces]
