@@ -7,7 +7,7 @@ import pickle
 import shutil
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -18,19 +18,15 @@ from scipy import stats
 
 import handful as hf
 from graphs import make_graph
+from handful.experiment import Fields, ModelFields
 from handful.files import unsealed
 from handful.nn import MODELS, model_defaults
-from handful.nn.network import declared_options
 from handful.samplers import sampler_names
+from handful.settings import PlainFields, SettingsFields
 from handful.training.record import RunFolder, read_config
 from small import BreakOff, another, assert_same_end, timeless
 
-SETTINGS_HINTS = get_type_hints(hf.Settings)
-MODEL_HINTS = {
-    name: get_args(option.annotation)[0] if get_origin(option.annotation) is Annotated else option.annotation
-    for model in MODELS.values()
-    for name, option in declared_options(model).items()
-}
+MODEL_HINTS, SETTINGS_HINTS = get_type_hints(ModelFields), get_type_hints(hf.Settings)
 SMALL: dict[str, Any] = {"hidden": 4, "layers": 2}
 SAMPLERS = {
     "rns": hf.RandomNodes(2),
@@ -231,6 +227,19 @@ def test_json_without_a_part_is_no_experiment(missing: str) -> None:
     del value[missing]
     with pytest.raises(hf.RunError, match=missing):
         hf.Experiment.from_json(value)
+
+
+def test_the_keywords_that_editors_know_are_those_that_exist() -> None:
+    assert set(MODEL_HINTS) == set().union(*map(model_defaults, MODELS))
+    assert get_type_hints(SettingsFields) == SETTINGS_HINTS
+    assert (
+        get_type_hints(PlainFields).keys() | {"optimizer", "scheduler", "class_weight", "metric"}
+        == SETTINGS_HINTS.keys()
+    )
+    assert get_type_hints(Fields) == {**MODEL_HINTS, **SETTINGS_HINTS}
+    for model in MODELS:
+        for name, default in model_defaults(model).items():
+            assert isinstance(default, MODEL_HINTS[name] if isinstance(MODEL_HINTS[name], type) else str), name
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import torch
 
@@ -20,10 +20,11 @@ from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
 from handful.files import sealed, write_json
 from handful.graph import Graph
-from handful.nn import MODELS, make_model, model_defaults, model_options, parameter_count
+from handful.nn import MODELS, make_model, model_options, parameter_count
+from handful.nn.backbone import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
-from handful.settings import SETTING_NAMES, GraphOn, Settings, varied
+from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, varied
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
@@ -38,6 +39,33 @@ from handful.vocabulary import PAPER_SEEDS
 SUMMARY = "summary.json"
 MODEL = "sage"
 """The model, where nobody names one."""
+
+
+class ModelFields(TypedDict, total=False):
+    """The options of all models by name; which of them a model takes is told by ``handful.nn.model_defaults``."""
+
+    hidden: int
+    layers: int
+    dropout: float
+    norm: Norm
+    residual: bool
+    input_projection: bool
+    output_projection: bool
+    heads: int
+    gnn_layers: int
+    alpha: float
+    graph_weight: float
+    use_graph: bool
+    use_weight: bool
+    use_act: bool
+    use_init: bool
+    input_dropout: float
+    self_loops: bool
+    two_logits: bool
+
+
+class Fields(ModelFields, SettingsFields, total=False):
+    """What an experiment takes by name beside its parts: options of the model, and fields of ``Settings``."""
 
 
 @dataclass(frozen=True, init=False)
@@ -93,7 +121,7 @@ class Experiment:
         settings: Settings = Settings(),  # noqa: B008  (frozen)
         seeds: Sequence[int] = PAPER_SEEDS,
         device: str | torch.device = "cpu",
-        **fields: Any,
+        **fields: Unpack[Fields],
     ) -> None:
         if isinstance(graph, Graph):
             raise HandfulError(
@@ -114,12 +142,13 @@ class Experiment:
         for name, (value, kind, words) in wanted.items():
             if not isinstance(value, kind) or (value == "" and name != "graph"):
                 raise HandfulError(f"{name} takes {words}, got {value!r}")
-        how = {name: fields.pop(name) for name in SETTING_NAMES if name in fields}
-        for name in fields:
-            if not any(name in model_defaults(one) for one in MODELS):
-                known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_defaults(model)]
+        how = {name: value for name, value in fields.items() if name in SETTING_NAMES}
+        what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
+        for name in what:
+            if name not in ModelFields.__annotations__:
+                known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
                 raise HandfulError(unknown("part, setting or option of the model", name, known))
-        complete = model_options(model, {**(options or {}), **fields})
+        complete = model_options(model, {**(options or {}), **what})
         network = MODELS[model]
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler
         values = {

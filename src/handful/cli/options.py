@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -48,8 +48,8 @@ def options(
 
 def list_options(of: str = "train") -> list[dict[str, Any]]:
     """Name, owner, type, default and meaning of all that ``--set`` takes; ``of`` a command with its own defaults."""
+    from handful.experiment import ModelFields
     from handful.nn import MODELS, model_defaults
-    from handful.nn.network import declared_options
     from handful.samplers import sampler_class, sampler_names
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -66,8 +66,7 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
 
     add("settings", Settings, get_type_hints(Settings), vars(Settings()))
     for name, model in MODELS.items():
-        hints = {option: parameter.annotation for option, parameter in declared_options(model).items()}
-        add(name, model, hints, model_defaults(name))
+        add(name, model, get_type_hints(ModelFields), model_defaults(name))
     for name in sampler_names():
         sampler = sampler_class(name)
         add(name, sampler, get_type_hints(sampler), sampler().options())
@@ -82,7 +81,6 @@ def describe_type(hint: Any) -> str:
     """
     known = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
     known[tuple[int, ...]] = "whole numbers"
-    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     kinds = [hint] if hint in known else [kind for kind in get_args(hint) if kind is not type(None)]
     return " or ".join(known.get(kind, str(kind)) for kind in kinds)
 

@@ -23,7 +23,7 @@ from handful.kernels.memory import release
 from handful.nn import make_model, model_name
 from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
-from handful.settings import ClassWeightName, GraphOn, OptimizerName, SchedulerName, Settings, varied
+from handful.settings import ClassWeightName, GraphOn, OptimizerName, PlainFields, SchedulerName, Settings, varied
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -77,7 +77,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     record: Mapping[str, Any] | None = None,
-    **fields: Any,
+    **fields: Unpack[PlainFields],
 ) -> Run:
     """Train ``model`` on ``graph`` with the batches of ``sampler``; the model is left with its best weights.
 
