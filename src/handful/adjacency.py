@@ -207,7 +207,7 @@ class Adjacency:
             raise ValueError(
                 f"onto must be {(self.num_targets, x.shape[1])} {x.dtype}, got {tuple(onto.shape)} {onto.dtype}"
             )
-        return _Product.apply(x, self, left, right, onto)  # type: ignore[no-any-return, no-untyped-call]
+        return _Product.apply(x, onto, (self, left, right), False)  # type: ignore[no-any-return, no-untyped-call]
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
@@ -365,31 +365,25 @@ def inverse_root(degree: Tensor) -> Tensor:
     return torch.where(degree > 0, degree.clamp_min(1e-30).rsqrt(), torch.zeros_like(degree))
 
 
+Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
+"""The edges, and what the rows of their targets and of their sources are scaled by."""
+
+
 class _Product(torch.autograd.Function):
+    """diag(left) A diag(right) x, or the product with its transpose where it is ``turned``. Each is the backward pass
+    of the other, so that gradients can be differentiated again (R(w) as a penalty)."""
+
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None, onto: Tensor | None
-    ) -> Tensor:
-        ctx.adj, ctx.left, ctx.right, ctx.added = adj, left, right, onto is not None
+    def forward(ctx: Any, x: Tensor, onto: Tensor | None, matrix: Matrix, turned: bool) -> Tensor:
+        ctx.matrix, ctx.turned, ctx.added = matrix, turned, onto is not None
         if onto is not None:
             ctx.mark_dirty(onto)
+        adj, left, right = matrix
+        if turned:
+            return spmm(Scaled(*adj.transposed, right, left), x, onto)
         return spmm(Scaled(adj.indptr, adj.indices, adj.weight, left, right), x, onto)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        # d/dx of diag(l) A diag(r) x is diag(r) Aᵀ diag(l): the same product with the scales exchanged.
-        grad = _TransposedProduct.apply(grads[0], ctx.adj, ctx.left, ctx.right)  # type: ignore[no-untyped-call]
-        return grad, None, None, None, grads[0] if ctx.added else None
-
-
-class _TransposedProduct(torch.autograd.Function):
-    """The backward pass as a function of its own, so that it can be differentiated again (R(w) as a penalty)."""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, adj: Adjacency, left: Tensor | None, right: Tensor | None) -> Tensor:
-        ctx.adj, ctx.left, ctx.right = adj, left, right
-        return spmm(Scaled(*adj.transposed, right, left), grad)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Product.apply(grads[0], ctx.adj, ctx.left, ctx.right, None), None, None, None  # type: ignore[no-untyped-call]
+        grad = _Product.apply(grads[0], None, ctx.matrix, not ctx.turned)  # type: ignore[no-untyped-call]
+        return grad, grads[0] if ctx.added else None, None, None

@@ -60,19 +60,15 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
         if not found:
             continue
         mask = source[found[0]]
-        if _dimensions(mask, found[0]) == 2:
-            mask, folded = _column(mask, found[0], fold), True
-        out[field] = mask
+        try:
+            folds = np.ndim(mask) == 2
+        except ValueError:
+            raise GraphError(f"{found[0]} has rows of different lengths") from None
+        out[field] = _column(mask, found[0], fold) if folds else mask
+        folded |= folds
     if fold is not None and not folded:
         raise GraphError(f"fold={fold} chooses a column of mask matrices, and this graph has none: leave it out")
     return out
-
-
-def _dimensions(mask: Any, name: str) -> int:
-    try:
-        return np.ndim(mask)
-    except ValueError:
-        raise GraphError(f"{name} has rows of different lengths") from None
 
 
 def _column(mask: Any, name: str, fold: int | None) -> Any:
@@ -106,11 +102,8 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     split = store.get("split_idx")
     found = split_fields(store if split is None else split, fold)
     found |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
-    found |= {key: _whole(store[key], key) for key in ("num_nodes", "num_classes") if store.get(key) is not None}
-    if store.get("class_names") is not None:
-        found["class_names"] = _names(store["class_names"])
-    if store.get("ids") is not None:
-        found["ids"] = _ids(store["ids"])
+    readers = {"num_nodes": _whole, "num_classes": _whole, "class_names": _names, "ids": _ids}
+    found |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
     found |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **found | fields)
 
@@ -123,22 +116,22 @@ def _whole(value: Any, name: str) -> int:
     return int(number)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(value: Any, name: str) -> tuple[str, ...]:
     names = value.tolist() if isinstance(value, Tensor | np.ndarray) else value
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str | Real) for name in names):
-        raise GraphError(f"class_names must be a list of names, got {_short(value)}")
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str | Real) for one in names):
+        raise GraphError(f"{name} must be a list of names, got {_short(value)}")
     return tuple(map(str, names))
 
 
-def _ids(value: Any) -> np.ndarray:
+def _ids(value: Any, name: str) -> np.ndarray:
     """The user's own names of the nodes, each there once."""
     try:
         ids: np.ndarray = np.asarray(value)
         once = len(np.unique(ids)) == ids.size
     except (TypeError, ValueError, RuntimeError, MemoryError):
-        raise GraphError(f"ids must be integers or texts, got {_short(value)}") from None
+        raise GraphError(f"{name} must be integers or texts, got {_short(value)}") from None
     if not once:
-        raise GraphError("ids holds an id twice: every node has its own")
+        raise GraphError(f"{name} holds an id twice: every node has its own")
     return ids
 
 
@@ -295,17 +288,12 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     Graph(graph: undirected, 4 nodes, 6 edges, 0 features, 0 classes)
     """
     place = {node: i for i, node in enumerate(graph.nodes)}
-    edges = list(graph.edges(data=True))
+    edges = list(graph.to_directed(as_view=True).edges(data=True))
     ends = np.array([(place[u], place[v]) for u, v, _ in edges], np.int64).reshape(-1, 2).T
     found: dict[str, Any] = {}
     weights = _attribute([(f"edge {u!r} to {v!r}", data) for u, v, data in edges], weight)
     if weights is not None:
         found["edge_weight"] = _numbers(weights, weight)
-    if not graph.is_directed():
-        back = np.flatnonzero(ends[0] != ends[1])
-        ends = np.concatenate([ends, ends[::-1, back]], axis=1)
-        if weights is not None:
-            found["edge_weight"] = np.concatenate([found["edge_weight"], found["edge_weight"][back]])
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
     features = _attribute(nodes, x)
     if features is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,39 +31,24 @@ except ImportError:
     raise HandfulError("the estimators need scikit-learn: pip install 'handful[sklearn]'") from None
 
 
+@dataclass(eq=False, repr=False)
 class _NodeEstimator:
     """What classifier and regressor share: parameters, what they take for a graph, training and scores."""
 
-    def __init__(
-        self,
-        model: str = MODEL,
-        *,
-        hidden: int | None = None,
-        layers: int | None = None,
-        dropout: float | None = None,
-        options: Mapping[str, Any] | None = None,
-        sampler: str | Sampler = "rns",
-        epochs: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        settings: Mapping[str, Any] | None = None,
-        validation: float = 0.2,
-        seeds: Sequence[int] = (SEED,),
-        device: str = "cpu",
-    ) -> None:
-        self.model = model
-        self.hidden = hidden
-        self.layers = layers
-        self.dropout = dropout
-        self.options = options
-        self.sampler = sampler
-        self.epochs = epochs
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.settings = settings
-        self.validation = validation
-        self.seeds = seeds
-        self.device = device
+    model: str = MODEL
+    _: KW_ONLY
+    hidden: int | None = None
+    layers: int | None = None
+    dropout: float | None = None
+    options: Mapping[str, Any] | None = None
+    sampler: str | Sampler = "rns"
+    epochs: int | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    settings: Mapping[str, Any] | None = None
+    validation: float = 0.2
+    seeds: Sequence[int] = (SEED,)
+    device: str = "cpu"
 
     def _train(self, graph: Graph) -> Self:
         """Train one model for each seed; parameters that are ``None`` have the defaults of ``Experiment``."""

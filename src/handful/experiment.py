@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Self, TypedDict, Unpack
 
@@ -190,16 +191,11 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """The experiment as plain values."""
-        return {
-            "graph": self.graph,
-            "split": self.split,
-            "root": self.root,
-            "model": self.model,
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {
             "options": dict(self.options),
             "sampler": {"name": self.sampler.name, **self.sampler.options()},
             "settings": asdict(self.settings),
             "seeds": list(self.seeds),
-            "device": self.device,
         }
 
     @classmethod
@@ -296,16 +292,9 @@ class Experiment:
             for seed in self.seeds:
                 with ranks.agreed():
                     data = self.load(seed) if graph is None else judged(graph.require_training(), self.settings)
-                run = self.fit(
-                    data,
-                    seed,
-                    callbacks,
-                    graph_on=graph_on,
-                    out=None if folder is None else folder / f"seed-{seed}",
-                    resume=resume,
-                    record=self.with_(seeds=(seed,)).to_json(),
-                    memory=memory,
-                )
+                own = None if folder is None else folder / f"seed-{seed}"
+                records = {"out": own, "resume": resume, "record": self.with_(seeds=(seed,)).to_json()}
+                run = self.fit(data, seed, callbacks, memory=memory, graph_on=graph_on, **records)
                 # A folder has the models: none needs to stay in memory while others train.
                 runs.append(run if out is None else replace(run, model=None))
         summary = Summary(self, data.name, runs)
@@ -342,6 +331,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Means over the seeds, and what each came to."""
         gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
+        times = ("seconds", "prepare_seconds", "epoch_seconds")
         kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "diverged")
         measured = ("val", "test", "seconds", "prepare_seconds", "peak_ram_bytes", "dir")
         return {
@@ -351,13 +341,8 @@ class Summary:
             "sampler": str(self.experiment.sampler),
             "val": mean_ci95([run.val for run in self.runs]),
             "test": mean_ci95([run.test for run in self.runs]),
-            "seconds": {"mean": sum(run.seconds for run in self.runs) / len(self.runs)},
-            "prepare_seconds": {"mean": sum(run.prepare_seconds for run in self.runs) / len(self.runs)},
-            "epoch_seconds": {"mean": sum(run.epoch_seconds for run in self.runs) / len(self.runs)},
-            "peak_memory_bytes": {
-                "ram": max(run.peak_ram_bytes for run in self.runs),
-                "gpu": max(gpu) if gpu else None,
-            },
+            **{name: {"mean": fmean(getattr(run, name) for run in self.runs)} for name in times},
+            "peak_memory_bytes": {"ram": max(run.peak_ram_bytes for run in self.runs), "gpu": max(gpu, default=None)},
             "runs": [{name: getattr(run, name) for name in (*kept, *measured)} for run in self.runs],
         }
 

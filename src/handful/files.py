@@ -154,7 +154,7 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
     {'epoch': 1, 'loss': None}
     """
     value = plain(dict(record))
-    return {**value, "crc32": _crc32(value)}
+    return {**value, "crc32": text_fingerprint(value)}
 
 
 def unsealed(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,12 +166,17 @@ def unsealed(record: Mapping[str, Any]) -> dict[str, Any]:
     ValueError: it has changed since it was written: its checksum differs
     """
     value = {name: one for name, one in record.items() if name != "crc32"}
-    if "crc32" in record and record["crc32"] != _crc32(value):
+    if "crc32" in record and record["crc32"] != text_fingerprint(value):
         raise ValueError("it has changed since it was written: its checksum differs")
     return value
 
 
-def _crc32(value: Any) -> str:
+def text_fingerprint(value: Any) -> str:
+    """A checksum of plain values, as JSON writes them.
+
+    >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
+    True
+    """
     return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 

@@ -8,7 +8,6 @@ that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` remove t
 from __future__ import annotations
 
 import copyreg
-import json
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ import torch
 from torch import Tensor
 
 from handful.errors import GraphError
+from handful.files import text_fingerprint
 from handful.kernels import csr
 from handful.notebook import html_table
 
@@ -153,9 +153,7 @@ class Graph:
         >>> Graph.from_edge_index([[0], [1]], y=[0.5, 1.5]).kind
         'regression'
         """
-        if self.task in ("regression", "multilabel"):
-            return self.task
-        return "binary" if self.num_classes == 2 else "multiclass"
+        return _kind(self.task, self.num_classes)
 
     @cached_property
     def labelled(self) -> Tensor:
@@ -468,21 +466,17 @@ class Graph:
         """
         if self.undirected:
             return self
-        weighted = self.edge_weight is not None
-        t_indptr, t_indices, t_order = csr.transpose(*self.topology, self.num_nodes, weighted)
-        indptr, indices, order = csr.merge(*self.topology, t_indptr, t_indices, weighted)
-        merged_indptr, merged, keep = csr.simplify(indptr, indices, drop_loops=False, merge=True)
-        weight = None
-        if self.edge_weight is not None:
-            group = torch.from_numpy(np.cumsum(keep) - 1)
-            values = self.edge_weight.cpu()
-            values = torch.cat([values, values[torch.from_numpy(t_order)]])[torch.from_numpy(order)]
-            total = torch.zeros(len(merged)).index_add_(0, group, values)
-            weight = total / torch.bincount(group, minlength=len(merged))
-            # Of three and more values the sum depends on their order, which the two directions do not share.
-            reverse = torch.from_numpy(csr.transpose(merged_indptr, merged, self.num_nodes, True)[2])
-            weight = (weight + weight[reverse]) / 2
-        return self._with_edges(merged_indptr, merged, weight, undirected=True)
+        weight = None if self.edge_weight is None else self.edge_weight.cpu()
+        t_indptr, t_indices, t_order = csr.transpose(*self.topology, self.num_nodes, weight is not None)
+        indptr, indices, order = csr.merge(*self.topology, t_indptr, t_indices, weight is not None)
+        if weight is not None:
+            weight = torch.cat([weight, weight[torch.from_numpy(t_order)]])[torch.from_numpy(order)]
+        merged = self._with_edges(indptr, indices, weight, undirected=True).coalesce("mean")
+        if merged.edge_weight is None:
+            return merged
+        # Of three and more values the sum depends on their order, which the two directions do not share.
+        reverse = torch.from_numpy(csr.transpose(*merged.topology, self.num_nodes, True)[2]).to(self.device)
+        return replace(merged, edge_weight=(merged.edge_weight + merged.edge_weight[reverse]) / 2)
 
     # -- training -----------------------------------------------------------------------------------------------
 
@@ -519,15 +513,6 @@ def fingerprint(*arrays: Tensor) -> str:
         if array.numel():  # an empty array of numpy's may have a stride that torch cannot view as bytes
             crc = zlib.crc32(array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
     return f"{crc:08x}"
-
-
-def text_fingerprint(value: Any) -> str:
-    """A checksum of plain values, as JSON writes them.
-
-    >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
-    True
-    """
-    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 
 def check_edges(edges: np.ndarray, num_nodes: int) -> None:
@@ -782,11 +767,17 @@ def is_label(y: Tensor) -> Tensor:
     return ~y.isnan() if y.ndim == 1 else ~y.isnan().all(1)
 
 
+def _kind(task: Task | None, classes: int | None) -> Kind:
+    if task in ("regression", "multilabel"):
+        return task
+    return "binary" if classes == 2 else "multiclass"
+
+
 def _checked_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
     """``metric`` and ``positive``, for the labels that were ``found``."""
     y, classes, task = found["y"], found["num_classes"], found.get("task", graph.task)
-    two = task in (None, "classification") and classes == 2
-    kind: Kind = task if task in ("regression", "multilabel") else "binary" if two else "multiclass"
+    kind = _kind(task, classes)
+    two = kind == "binary"
     known = get_args(MetricName) if y is None else METRICS_OF[kind]
     metric = graph.metric or ("" if y is None else known[0])
     if metric not in ("", *known):

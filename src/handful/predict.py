@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from handful.datasets.tables import arrow
 from handful.errors import HandfulError
 from handful.files import write_aside
 from handful.finding import Cell, Table
@@ -122,21 +123,19 @@ class Prediction:
     def judged(self) -> dict[str, dict[str, float]]:
         """For each split and for nodes in none: how many have a label, and the ``accuracy``, or for a regression the
         ``error``, the mean absolute one; that of many labels is the share of the labels."""
+        measure = "error" if self.kind == "regression" else "accuracy"
+        if self.kind == "regression":
+            scores = np.abs(self.values[:, 0] - self.labels)
+        elif self.kind == "multilabel":
+            scores = np.where(np.isnan(self.labels), np.nan, (self.values >= self.threshold) == self.labels)
+        else:
+            scores = self.best == self.labels
         found = {}
         for split in (*SPLITS, ""):
             mine = (self.splits == split) & self.known
             if mine.any():
-                found[split or "no split"] = {"nodes": int(mine.sum()), **self._judged(mine)}
+                found[split or "no split"] = {"nodes": int(mine.sum()), measure: float(np.nanmean(scores[mine]))}
         return found
-
-    def _judged(self, mine: np.ndarray) -> dict[str, float]:
-        labels = self.labels[mine]
-        if self.kind == "regression":
-            return {"error": float(np.abs(self.values[mine, 0] - labels).mean())}
-        if self.kind == "multilabel":
-            there = ~np.isnan(labels)
-            return {"accuracy": float(((self.values[mine] >= self.threshold) == labels)[there].mean())}
-        return {"accuracy": float((self.best[mine] == labels).mean())}
 
     # -- for people and files -----------------------------------------------------------------------------------------
 
@@ -184,12 +183,10 @@ class Prediction:
         write_aside(path, write)
         return path
 
-    def _all_columns(self) -> dict[str, np.ndarray]:
-        width = 0 if self.embeddings is None else self.embeddings.shape[1]
-        return self.columns() | {f"e{i}": self.embeddings[:, i] for i in range(width)}  # type: ignore[index]
-
     def _write_csv(self, path: Path) -> None:
-        columns = self._all_columns()
+        columns = self.columns()
+        if self.embeddings is not None:
+            columns |= {f"e{i}": column for i, column in enumerate(self.embeddings.T)}
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file)
             out.writerow(columns)
@@ -199,18 +196,14 @@ class Prediction:
                 out.writerows(zip(*plain, strict=True))
 
     def _write_parquet(self, path: Path) -> None:
-        try:
-            import pyarrow as pa
-            from pyarrow import parquet
-        except ImportError:
-            raise HandfulError("Parquet files are written by pyarrow: pip install 'handful[parquet]'") from None
+        pa = arrow()
         columns: dict[str, Any] = {
             name: values.tolist() if values.dtype.kind == "U" else values for name, values in self.columns().items()
         }
         if self.embeddings is not None:
             flat = pa.array(np.ascontiguousarray(self.embeddings).reshape(-1))
             columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.embeddings.shape[1])
-        parquet.write_table(pa.table(columns), path)
+        pa.parquet.write_table(pa.table(columns), path)
 
     def _write_npz(self, path: Path) -> None:
         arrays: dict[str, Any] = {
@@ -258,17 +251,16 @@ def predict(
     """
     device = usable_device(device)
     placed = graph.to(device)
-    count, total, squares = 0, np.zeros(0), np.zeros(0)
+    total = squares = np.zeros(())
     votes: list[np.ndarray] = []
     for model in models:
         outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
         outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
         found = all_values(outputs, kind).double().numpy()
-        total = found if not count else total + found
-        squares = found**2 if not count else squares + found**2
+        total, squares = total + found, squares + found**2
         votes.append(most_likely(found, kind, positive, threshold))
-        count += 1
+    count = len(votes)
     mean = total / count
     numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
     names = tuple(class_names) if class_names is not None else numbered
@@ -327,11 +319,6 @@ def _short(text: str) -> str:
     return text if len(text) <= SHOWN_ID else f"{text[: SHOWN_ID - 1]}…"
 
 
-def node_ids(graph: Graph) -> np.ndarray:
-    """``(N,)``: the user's own ids, or the nodes' numbers where there are none."""
-    return np.arange(graph.num_nodes) if graph.ids is None else graph.ids
-
-
 def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
     """Text ``(n,)``: train, val, test or nothing."""
     out = np.zeros(len(nodes), "U5")
@@ -344,14 +331,13 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
     """The labels of ``nodes`` as those of ``classes``, by name; -1 or NaN where that is not known."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
-    fits = graph.y is not None and (kind == graph.kind or (kind != "regression" and kind != "multilabel"))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
-        return y if y is not None and fits else np.full(len(nodes), np.nan, np.float32)
+        return y if y is not None and graph.kind == kind else np.full(len(nodes), np.nan, np.float32)
     if kind == "multilabel":
         out = np.full((len(nodes), len(classes)), np.nan, np.float32)
         for i, name in enumerate(classes):
-            if y is not None and fits and name in names:
+            if y is not None and graph.kind == kind and name in names:
                 out[:, i] = y[:, names.index(name)]
         return out
     if y is None or y.dtype.kind == "f":
@@ -388,15 +374,12 @@ def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.n
             which = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except UnicodeDecodeError:
             raise HandfulError(f"{path} is not a text file with an id on every line") from None
-    return _places(node_ids(graph), which)
-
-
-def _places(ids: np.ndarray, wanted: Sequence[Any] | np.ndarray) -> np.ndarray:
-    place = {str(one): i for i, one in enumerate(ids.tolist())}
+    ids = range(graph.num_nodes) if graph.ids is None else graph.ids.tolist()
+    place = {str(one): i for i, one in enumerate(ids)}
     if len(place) < len(ids):
         raise HandfulError("some nodes of the graph have the same id: choose others than by ids")
-    found = [place.get(str(one), -1) for one in wanted]
-    absent = [str(one) for one, at in zip(wanted, found, strict=True) if at < 0]
+    found = [place.get(str(one), -1) for one in which]
+    absent = [str(one) for one, at in zip(which, found, strict=True) if at < 0]
     if absent:
         raise HandfulError(f"{len(absent):,} of {len(found):,} ids are no nodes of the graph: {', '.join(absent[:3])}")
     return np.array(found, np.int64)

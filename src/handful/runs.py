@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -52,11 +53,8 @@ class OpenedRun:
     def best(self) -> int:
         """The place of the seed with the best validation metric."""
         metric = recorded_metric(self.results[0].metric, self.results[0].higher_is_better)
-        place = 0
-        for i, run in enumerate(self.results):
-            if metric.better(run.val, than=self.results[place].val):
-                place = i
-        return place
+        values = [run.val for run in self.results]
+        return reduce(lambda best, i: i if metric.better(values[i], than=values[best]) else best, range(len(values)))
 
     @property
     def result(self) -> Run:
@@ -89,20 +87,6 @@ class OpenedRun:
         if wrong or (kind != "regression" and names is not None and len(names) != classes):
             raise RunError(f"{self.folders[0].encoding} is not of this run: its classes are not those of the model")
         return found
-
-    @property
-    def decision(self) -> dict[str, Any]:
-        """How predictions are made, as arguments of ``handful.predict.predict``: the kind of the labels, the names of
-        the classes, of two classes the positive one and the mean of the seeds' thresholds, and the sampler."""
-        positive = self.encoding.get("positive")
-        thresholds = [run.threshold for run in self.results if run.threshold is not None]
-        return {
-            "class_names": self.encoding.get("class_names"),
-            "kind": self.encoding.get("kind", "multiclass"),
-            "positive": 1 if positive is None else positive,
-            "threshold": sum(thresholds) / len(thresholds) if thresholds else 0.5,
-            "sampler": self.sampler,
-        }
 
     @property
     def sampler(self) -> Sampler:
@@ -140,9 +124,8 @@ class OpenedRun:
         path = Path(asked.graph).expanduser()
         if self.schema is not None and is_tables(path):
             own = read_graph(path, nodes, schema=self.schema, say=say)
-            own = (
-                own if asked.split is None or own.y is None else own.replace(**drawn_split(own, asked.split, self.seed))
-            )
+            if asked.split is not None and own.y is not None:
+                own = own.replace(**drawn_split(own, asked.split, self.seed))
         else:
             own = load(asked.graph, split=asked.split, root=asked.root, seed=self.seed)
         was = self.identities[self.best]
@@ -216,8 +199,15 @@ class OpenedRun:
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
         picked = chosen(data, nodes)
-        how: dict[str, Any] = {"device": device, "memory": memory, "scratch": scratch, "progress": progress}
-        found = predict(models, data, picked, **self.decision, **how)
+        names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
+        thresholds = [run.threshold for run in self.results if run.threshold is not None]
+        decision = {
+            "kind": self.encoding.get("kind", "multiclass"),
+            "positive": 1 if positive is None else positive,
+            "threshold": fmean(thresholds) if thresholds else 0.5,
+        }
+        how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
+        found = predict(models, data, picked, names, device, **decision, **how)
         return replace(found, embeddings=self.embed(data)[picked]) if embeddings else found
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
@@ -286,10 +276,7 @@ def find_schema(path: str | Path) -> Schema:
         RunError: it has none.
     """
     path = Path(path)
-    found = open_graph(path).schema if is_saved(path) else None
-    schema = open_run(path).schema if found is None and not is_saved(path) else None
-    if found is not None:
-        return Schema.from_json(found)
-    if schema is None:
+    found = open_graph(path).schema if is_saved(path) else open_run(path).encoding.get("schema")
+    if found is None:
         raise RunError(f"{path} has no schema: it was not made from tables")
-    return schema
+    return Schema.from_json(found)

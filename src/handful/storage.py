@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import os
 import secrets
 import shutil
@@ -29,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import DatasetError, GraphError
+from handful.errors import DatasetError, GraphError, blaming
 from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
 
@@ -112,9 +111,11 @@ class Folder:
             row: the shape of a row.
         """
         file = ArrayFile(self.path / f"{name}.npy", np.dtype(dtype) if stored is None else stored, row)
-        with file:
+        try:
             yield file
-        self.arrays[name] = {"dtype": dtype, **file.entry()}
+            self.arrays[name] = {"dtype": dtype, **file.finish()}
+        finally:
+            file.close()
 
     def write(self, name: str, values: Tensor | np.ndarray) -> None:
         """Write all of the array ``name``."""
@@ -218,10 +219,8 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
     fields = read_fields(header)
     if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
         fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
-    try:
+    with blaming(path):
         graph = Graph(**fields, **arrays, checked=confirm is None)
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from None
     if confirm is not None:
         confirm()
     return graph
@@ -295,25 +294,21 @@ class ArrayFile:
             self._file.write(data.data)
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
-    def entry(self) -> dict[str, Any]:
-        """What the graph's header says of the file; its checksum takes numpy's header last."""
+    def finish(self) -> dict[str, Any]:
+        """Write the rest; what the graph's header says of the file. Its checksum takes numpy's header last."""
+        self._writing.result()
         first = self._header()
+        self._file.seek(0)
+        self._file.write(first)
+        self._file.flush()
+        os.fsync(self._file.fileno())
         crc = f"{zlib.crc32(first, self._sum):08x}"
         return {"shape": [self.rows, *self.row], "bytes": len(first) + self._size, "crc32": crc, "from": len(first)}
 
-    def __enter__(self) -> ArrayFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._writing.result()
-            self._file.seek(0)
-            self._file.write(self._header())
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self._worker.shutdown()
-            self._file.close()
+    def close(self) -> None:
+        """End the thread, and close the file, finished or not."""
+        self._worker.shutdown()
+        self._file.close()
 
 
 def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
@@ -409,7 +404,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
         array = _mapped(path)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, ArithmeticError) as error:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
     stored = "int16" if entry["dtype"] == "bfloat16" else entry["dtype"]
     if str(array.dtype) != stored or list(array.shape) != entry["shape"]:
@@ -427,18 +422,12 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 def _mapped(path: Path) -> np.ndarray:
     """The array of an ``.npy`` file where it is."""
-    with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, by_columns, dtype = read(file)
-        offset = file.tell()
-    if dtype.hasobject:
-        raise ValueError("it holds objects")
-    count = math.prod(shape)
-    if offset + dtype.itemsize * count > path.stat().st_size:
-        raise ValueError("it is cut short")
-    array = np.frombuffer(private_map(path), dtype, count, offset) if count else np.empty(0, dtype)
-    return array.reshape(shape, order="F" if by_columns else "C")
+    with np.errstate(over="raise"):  # of a shape that no file has
+        read = np.lib.format.open_memmap(path, mode="r")
+    if not read.size:
+        return np.empty(read.shape, read.dtype)
+    array = np.frombuffer(private_map(path), read.dtype, read.size, read.offset)
+    return array.reshape(read.shape, order="C" if read.flags.c_contiguous else "F")
 
 
 def _crc32(path: Path, start: int = 0) -> str:

@@ -40,7 +40,7 @@ def arrow() -> Any:
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError:
-        raise DatasetError("CSV and Parquet files are read by pyarrow: pip install 'handful[parquet]'") from None
+        raise DatasetError("CSV and Parquet files need pyarrow: pip install 'handful[parquet]'") from None
     return pyarrow
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from handful.errors import HandfulError, unknown
-from handful.nn.backbone import Backbone, parameter_count
+from handful.nn.backbone import parameter_count
 from handful.nn.gat import GAT
 from handful.nn.gcn import GCN
 from handful.nn.graphland import GraphLandSAGE
@@ -71,7 +71,6 @@ __all__ = [
     "GCN",
     "MODELS",
     "SAGE",
-    "Backbone",
     "GraphLandSAGE",
     "Network",
     "SGFormer",

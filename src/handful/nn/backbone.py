@@ -107,18 +107,8 @@ class NormAct(nn.Module):
             )
         if self.training and norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
-        return batch_norm_act(
-            h,
-            norm.weight,
-            norm.bias,
-            norm.running_mean,
-            norm.running_var,
-            self.training,
-            norm.momentum or 0.0,
-            norm.eps,
-            self.p,
-            seed,
-        )
+        known, momentum = (norm.weight, norm.bias, norm.running_mean, norm.running_var), norm.momentum or 0.0
+        return batch_norm_act(h, *known, self.training, momentum, norm.eps, self.p, seed)
 
 
 class Conv(nn.Module, ABC):

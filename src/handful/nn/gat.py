@@ -74,9 +74,8 @@ class GAT(Backbone):
         return known
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        conv, skip = self.convs[i], self.skips[i] if len(self.skips) else None
-        assert isinstance(conv, GATConv)
-        assert skip is None or isinstance(skip, nn.Linear)
+        conv: Any = self.convs[i]
+        skip: Any = self.skips[i] if len(self.skips) else None
         dtype = conv.linear.weight.dtype  # every chunk needs the values and scores of all its neighbours
         z = chunks.map_rows(lambda rows: conv.values(rows.to(dtype)), h)
         a_source = chunks.map_rows(conv.scores, z)

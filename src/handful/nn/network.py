@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import chain, pairwise
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 from weakref import WeakKeyDictionary
 
 import torch
@@ -26,6 +26,7 @@ from handful.errors import HandfulError
 from handful.kernels.threads import even_ranges
 from handful.settings import Range, checked
 
+T = TypeVar("T")
 Width = Annotated[int, Range(1, 2**20)]
 Depth = Annotated[int, Range(1, 1000)]
 Heads = Annotated[int, Range(1, 1024)]
@@ -113,7 +114,7 @@ class Network(nn.Module, ABC):
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
 
-    def run_layer(self, i: int, layer: Callable[..., Tensor], *args: Any) -> Tensor:
+    def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
         """``layer(*args)`` where layer ``i`` lives, and again in the backward pass if activations are not kept."""
         block = self.blocks()[i]
         device = device_of(block)
@@ -198,9 +199,14 @@ class Chunks:
             out[lo:hi] = rows
         return make(0, 0) if out is None else out
 
-    def map_rows(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """``function(x)``, which acts on each row alone, by chunks of rows."""
-        return self.collect(lambda lo, hi: function(x[lo:hi]), self.of_rows(len(x)))
+    def map_rows(self, function: Callable[..., Tensor], *of: Tensor) -> Tensor:
+        """``function(*of)``, which acts on each row alone, by chunks of rows."""
+
+        def make(lo: int, hi: int) -> Tensor:
+            # All rows are not cut: the backward pass of a slice would copy the gradient.
+            return function(*(x if hi - lo == len(x) else x[lo:hi] for x in of))
+
+        return self.collect(make, self.of_rows(len(of[0])))
 
     def map_targets(self, function: Callable[[Adjacency], Tensor], adj: Adjacency) -> Tensor:
         """``function(adj)``, which gives a row for each target, by chunks of targets."""

@@ -58,9 +58,6 @@ class GlobalAttention(nn.Module):
         below = torch.einsum("nhm,hm->nh", q, k1 * scale) + nodes
         return (above / below.unsqueeze(-1)).mean(1)
 
-    def forward(self, h: Tensor) -> Tensor:
-        return self.attend(h, self.sums(h), len(h))
-
 
 class GraphConv(nn.Module):
     """H' = Linear(D^(-1/2) (A + I) D^(-1/2) H), or Linear([that ‖ H₀]) with ``use_init``; H₀ is the first embedding."""
@@ -192,28 +189,23 @@ class SGFormer(Network):
         blocks[-1].append(self.output)
         return blocks
 
-    def embed(self, branch: int, x: Tensor) -> Tensor:
-        """The features as the attention (``branch`` 0) or the GCN (1) takes them."""
-        return self._branch(branch).embed(x, self._seed(branch, 0))
-
-    def attend(self, i: int, h: Tensor, sums: Sums | None = None, nodes: int = 0) -> Tensor:
-        """Attention layer ``i``: on all nodes, or on some of ``nodes``, given the sums over all."""
-        layer, act = self.attention.layers[i], self.attention.acts[i + 1]
-        assert isinstance(layer, GlobalAttention)
-        out = layer(h) if sums is None else layer.attend(h, sums, nodes)
-        return act(self.alpha * out + (1 - self.alpha) * h, self._seed(0, i + 1))  # type: ignore[no-any-return]
+    def attend(self, i: int, h: Tensor, sums: Sums, nodes: int) -> Tensor:
+        """Attention layer ``i`` on some of ``nodes``, given the sums over all."""
+        layer: Any = self.attention.layers[i]
+        mixed = self.alpha * layer.attend(h, sums, nodes) + (1 - self.alpha) * h
+        return self.attention.acts[i + 1](mixed, self._seed(0, i + 1))  # type: ignore[no-any-return]
 
     def convolve(self, i: int, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
         """Layer ``i`` of the GCN; ``first`` is the branch's embedding."""
-        branch = self._branch(1)
-        out: Tensor = branch.acts[i + 1](branch.layers[i](adj, h, first), self._seed(1, i + 1))
+        assert self.graph is not None
+        out: Tensor = self.graph.acts[i + 1](self.graph.layers[i](adj, h, first), self._seed(1, i + 1))
         return out + adj.own(first) if self.residual else out
 
-    def head(self, attended: Tensor, convolved: Tensor | None) -> Tensor:
+    def head(self, *branches: Tensor) -> Tensor:
         """The logits from what the branches came to."""
-        return self.output(self.mix(attended, convolved))  # type: ignore[no-any-return]
+        return self.output(self.mix(*branches))  # type: ignore[no-any-return]
 
-    def mix(self, attended: Tensor, convolved: Tensor | None) -> Tensor:
+    def mix(self, attended: Tensor, convolved: Tensor | None = None) -> Tensor:
         """w · GCN + (1 − w) · attention."""
         w = self.graph_weight
         return attended if convolved is None else w * convolved + (1 - w) * attended
@@ -224,54 +216,38 @@ class SGFormer(Network):
                 "SGFormer attends to all nodes of a batch, so its layers must share one subgraph: "
                 "use sampler full, rns, cluster, saint or neighbor"
             )
-        attended = self.run_layer(0, partial(self.embed, 0), batch.x)
-        for i in range(len(self.attention.layers)):
-            attended = self.run_layer(i, partial(self.attend, i), attended)
-        convolved = None
-        if self.graph is not None:
-            start = len(self.attention.layers)
-            convolved = first = self.run_layer(start, partial(self.embed, 1), batch.x)
-            for i in range(self.depth):
-                convolved = self.run_layer(start + i, partial(self.convolve, i), batch.layers[0], convolved, first)
-        return self.run_layer(-1, self.head, attended, convolved).to(batch.x.device)
+        return self.infer(batch.x, batch.layers[0], Chunks(max(1, batch.num_nodes)))
 
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        return self._combined(self.head, x, adj, chunks).to(x.device)
+        return self._through(self.head, x, adj, chunks).to(x.device)
 
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        return self._combined(self.mix, x, adj, chunks)
+        return self._through(self.mix, x, adj, chunks)
 
-    def _combined(
-        self, function: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, adj: Adjacency, chunks: Chunks
-    ) -> Tensor:
-        attended, convolved = self._through(x, adj, chunks)
-        return chunks.collect(
-            lambda lo, hi: function(attended[lo:hi], None if convolved is None else convolved[lo:hi]),
-            chunks.of_rows(len(x)),
-        )
+    def _through(self, last: Callable[..., Tensor], x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
+        """``last`` of the branches. An attention layer takes two passes: the sums over all nodes, then the rows."""
 
-    def _through(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> tuple[Tensor, Tensor | None]:
-        """What the branches come to. An attention layer takes two passes: the sums over all nodes, then the rows."""
+        def mapped(i: int, layer: Callable[..., Tensor], *of: Tensor) -> Tensor:
+            return chunks.map_rows(partial(self.run_layer, i, layer), *of)
+
         homes = [device_of(block) for block in self.blocks()]
-        attended = chunks.map_rows(partial(self.run_layer, 0, partial(self.embed, 0)), x)
+        attended = mapped(0, partial(self.attention.embed, seed=self._seed(0, 0)), x)
         for i, layer in enumerate(self.attention.layers):
             assert isinstance(layer, GlobalAttention)
             attended = moved(attended, homes[i])
-            sums = tuple(sum(part) for part in zip(*map(layer.sums, attended.split(chunks.rows)), strict=True))
-            attended = chunks.map_rows(partial(self.attend, i, sums=sums, nodes=len(x)), attended)
-        convolved = None
-        if self.graph is not None:
-            start = len(self.attention.layers)
-            convolved = first = chunks.map_rows(partial(self.run_layer, start, partial(self.embed, 1)), x)
-            for i in range(self.depth):
-                adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
-                convolved = chunks.map_targets(partial(self.convolve, i, h=convolved, first=first), adj)
-        return moved(attended, homes[-1]), convolved
-
-    def _branch(self, branch: int) -> Branch:
-        chosen = (self.attention, self.graph)[branch]
-        assert chosen is not None
-        return chosen
+            pieces = attended.split(chunks.rows) if len(x) > chunks.rows else (attended,)
+            parts = [self.run_layer(i, layer.sums, piece) for piece in pieces]
+            sums = tuple(sum(part) for part in zip(*parts, strict=True))
+            attended = mapped(i, partial(self.attend, i, sums=sums, nodes=len(x)), attended)
+        if self.graph is None:
+            return mapped(-1, last, attended)
+        start = len(self.attention.layers)
+        convolved = first = mapped(start, partial(self.graph.embed, seed=self._seed(1, 0)), x)
+        for i in range(self.depth):
+            adj, convolved, first = (moved(value, homes[start + i]) for value in (adj, convolved, first))
+            conv = partial(self.convolve, i, h=convolved, first=first)
+            convolved = chunks.map_targets(partial(self.run_layer, start + i, conv), adj)
+        return mapped(-1, last, attended, convolved)
 
     def _seed(self, branch: int, layer: int) -> int:
         return derived_seed(self.step_seed, branch, layer)

@@ -26,8 +26,8 @@ from torch import Tensor
 from handful.adjacency import Adjacency, inverse_root
 from handful.budget import in_words
 from handful.errors import HandfulError
-from handful.files import private_map, read_bytes, sealed, unsealed, write_json
-from handful.graph import Graph, fingerprint, text_fingerprint
+from handful.files import private_map, read_bytes, sealed, text_fingerprint, unsealed, write_json
+from handful.graph import Graph, fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
 from handful.samplers.ahead import run_ahead
