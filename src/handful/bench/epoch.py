@@ -32,8 +32,8 @@ from handful.kernels.dispatch import backend, has_triton, use
 from handful.kernels.linear import native_bfloat16
 from handful.kernels.threads import get_threads, set_threads
 from handful.samplers import FullGraph, RandomNodes
+from handful.training.cost import peak_ram, resting_ram
 from handful.training.loop import train_epoch
-from handful.training.memory import peak_ram, resting_ram
 from handful.training.record import environment
 
 LABELS = {
