@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -180,8 +179,8 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            fields = {f.name: value[f.name] for f in dataclass_fields(cls) if f.name != "payload"}
-            return decode(cls, {**fields, "payload": payload or {}})  # type: ignore[no-any-return]
+            given = {f.name: value[f.name] for f in fields(cls) if f.name != "payload"}
+            return decode(cls, {**given, "payload": payload or {}})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 

@@ -72,13 +72,8 @@ def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
     """float32 ``(packages, 128)``; zeros for a package without a common word."""
     indptr, indices = _unpacked_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
-    fits = (projection.dtype, projection.ndim, scale.dtype, scale.shape) == (
-        torch.int8,
-        2,
-        torch.float32,
-        projection.shape[:1],
-    )
-    if not fits or len(indptr) != len(arrays["label"]) + 1:
+    fits = projection.ndim == 2 and scale.shape == projection.shape[:1] and len(indptr) == len(arrays["label"]) + 1
+    if not fits or (projection.dtype, scale.dtype) != (torch.int8, torch.float32):
         raise ValueError("its arrays do not belong together")
     if first_outside(indices, len(projection)) >= 0:
         raise ValueError("it uses a word that is not in its vocabulary")

@@ -71,13 +71,9 @@ def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.nda
 
 def _binary(raw: Path) -> Arrays:
     store, label = ArrayFile(raw / "data.npz"), ArrayFile(raw / "node-label.npz")
-    for key, held, path in (
-        ("edge_index", store, "data.npz"),
-        ("num_nodes_list", store, "data.npz"),
-        ("node_label", label, "node-label.npz"),
-    ):
-        if key not in held:
-            raise DatasetError(f"{raw / path} has no array '{key}': fetch it again")
+    for key, file in (("edge_index", store), ("num_nodes_list", store), ("node_label", label)):
+        if key not in file:
+            raise DatasetError(f"{file.path} has no array '{key}': fetch it again")
     counts, labels = store["num_nodes_list"], label["node_label"]
     nodes = int(counts.reshape(-1)[0]) if counts.size == 1 and counts.dtype.kind in "iu" else 0
     if nodes < 1 or labels.size % nodes or labels.dtype.kind not in "iuf":
