@@ -106,20 +106,9 @@ def _source(
     name: str, archive: str, scheme: str, nodes: int, edges: int, features: int, classes: int, description: str
 ) -> Source:
     published = Archive(name, f"{URL}/{archive}.zip", "raw", partial(read_ogb, scheme=scheme, name=name))
-    several = name == "ogbn-proteins"
-    return Source(
-        name=name,
-        description=description,
-        load=published.load,
-        splits=("official",),
-        task=f"{classes} {'labels' if several else 'classes'}",
-        metric="roc_auc" if several else "accuracy",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
-        on_disk=published.on_disk,
-    )
+    kind, metric = ("labels", "roc_auc") if name == "ogbn-proteins" else ("classes", "accuracy")
+    known = {"nodes": nodes, "edges": edges, "features": features, "classes": classes}
+    return published.source(description, splits=("official",), task=f"{classes} {kind}", metric=metric, **known)
 
 
 # For products, proteins and papers100M twice the number of edges that OGB gives. Pairs in both directions are merged.
