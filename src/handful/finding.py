@@ -199,7 +199,7 @@ def decode(kind: Any, value: Any) -> Any:
         hints = get_type_hints(kind)
         return kind(**{name: decode(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
     if origin in (list, tuple) and isinstance(value, list):
-        return origin(decode(inner[0], one) for one in value)  # type: ignore[operator]
+        return origin(decode(inner[0], one) for one in value)
     if origin in (Union, UnionType):
         return None if value is None else decode(inner[0], value)
     if origin is Literal:

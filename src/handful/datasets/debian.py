@@ -19,7 +19,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,11 +114,8 @@ class DebianOptions:
 
 def _load(query: Query) -> Graph:
     """The embedded graph, or that of ``query.options.file``."""
-    split = query.split or "rh"
-    if query.options.file:
-        return read(Path(query.options.file).expanduser(), split)
-    with as_file(EMBEDDED) as path:
-        return read(path, split)
+    with as_file(EMBEDDED) as embedded:
+        return read(query.options.file or embedded, query.split or "rh")
 
 
 SOURCES = (

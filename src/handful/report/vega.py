@@ -355,12 +355,8 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
     elif not ticks and axis.log:
         ticks = _log_ticks(low, high)
     look |= LOOK["numbers"] | ({"values": ticks} if ticks else {})
-    return {
-        "field": which,
-        "type": "quantitative",
-        "scale": {**kind, "domain": [low, high], "nice": False},
-        "axis": look,
-    }
+    scale = {**kind, "domain": [low, high], "nice": False}
+    return {"field": which, "type": "quantitative", "scale": scale, "axis": look}
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
