@@ -359,8 +359,7 @@ class Schema:
             {f.name: value for f in fields(column) if (value := getattr(column, f.name)) != f.default}
             for column in self.columns
         ]
-        found: dict[str, Any] = plain({**asdict(self), "columns": columns})
-        return found
+        return dict(plain({**asdict(self), "columns": columns}))
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
@@ -495,8 +494,7 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     share[values + EDGE > quantiles[-1]] = 1
     share[values - EDGE < quantiles[0]] = 0
     limit = EDGE - np.spacing(1)
-    scores: np.ndarray = np.clip(ndtri(share), ndtri(limit), ndtri(1 - limit))
-    return scores
+    return np.asarray(np.clip(ndtri(share), ndtri(limit), ndtri(1 - limit)))
 
 
 # -- labels -----------------------------------------------------------------------------------------------------------
@@ -575,8 +573,7 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
 
 def _is_no_bit(values: np.ndarray) -> np.ndarray:
     """Where a number is neither 0 nor 1 nor missing."""
-    wrong: np.ndarray = ~np.isnan(values) & (values != 0) & (values != 1)
-    return wrong
+    return np.asarray(~np.isnan(values) & (values != 0) & (values != 1))
 
 
 def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -599,8 +596,7 @@ def _places(texts: Any, among: tuple[str, ...]) -> np.ndarray:
     """The place of every text among others, -1 where it is none of them."""
     pa = arrow()
     places = pa.compute.index_in(texts, value_set=pa.array(among, pa.string()))
-    found: np.ndarray = pa.compute.fill_null(places, -1).to_numpy(zero_copy_only=False)
-    return found
+    return np.asarray(pa.compute.fill_null(places, -1))
 
 
 def _hash_words(texts: Any, out: np.ndarray) -> None:
