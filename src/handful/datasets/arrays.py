@@ -1,17 +1,17 @@
 """Arrays from ``.npz`` and MATLAB 5 files that others may have made.
 
-What a file says of itself is not believed: lengths in a ``.npz`` are held against the bytes that are there, and against
-the memory of this machine, before anything is read. Python objects are never loaded.
+What a file says of itself is not believed: lengths are held against the bytes that are there, and against the memory
+of this machine, before anything is read. Python objects are never loaded.
 """
 
 from __future__ import annotations
 
-import sys
+import math
+import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from subprocess import run
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.lib import format as npy
@@ -88,27 +88,78 @@ def whole(values: np.ndarray, what: str) -> np.ndarray:
 
 # -- MATLAB 5 -------------------------------------------------------------------------------------------------------
 
-_CONVERT = """
-import sys, numpy, scipy.io
-mat, npz, *names = sys.argv[1:]
-found = scipy.io.loadmat(mat, variable_names=names)
-numpy.savez(npz, **{name: found[name] for name in names if name in found})
-"""
+HEADER = 128
+MATRIX, COMPRESSED = 14, 15
+STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+"""The types of numbers in a file, by the code in their tag."""
+CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
+"""The types of dense arrays, whose values may be stored in a narrower type."""
 
 
-def read_mat(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Those of the arrays ``names`` that a MATLAB 5 file has.
+def read_mat(path: Path) -> dict[str, np.ndarray]:
+    """The dense arrays of real numbers in a file, by name; all others are passed over.
 
-    scipy's reader runs in a process of its own: where the tags of a file are wrong, a signal may end it.
+    scipy's own reader trusts the tags of a file and ends the process with a signal where one is wrong.
 
     Raises:
         DatasetError: it is not a whole file of this format.
     """
-    with TemporaryDirectory() as folder:
-        npz = Path(folder, "arrays.npz")
-        done = run([sys.executable, "-P", "-c", _CONVERT, path, npz, *names], capture_output=True, text=True)
-        if done.returncode:
-            why = done.stderr.strip().rpartition("\n")[2] or "it is broken"
-            raise DatasetError(f"{path} cannot be read ({why}): remove it and fetch it again")
-        found = ArrayFile(npz)
-        return {name: found[name] for name in names if name in found}
+    with readable(path, "remove it and fetch it again"):
+        data = np.memmap(path, np.uint8, "r")
+        order = {b"IM": "<", b"MI": ">"}.get(data[HEADER - 2 : HEADER].tobytes())
+        if order is None:
+            raise ValueError("it does not begin as a .mat file of version 5")
+        return dict(_arrays(data[HEADER:], order, str(path)))
+
+
+def _arrays(data: np.ndarray, order: str, what: str) -> Iterator[tuple[str, np.ndarray]]:
+    while len(data):
+        kind, held, data = _element(data, order, padded=False)
+        if kind == COMPRESSED:
+            kind, held, _ = _element(np.frombuffer(_inflated(held, order, what), np.uint8), order)
+        if kind == MATRIX:
+            found = _array(held, order, what)
+            if found is not None:
+                yield found
+
+
+def _element(data: np.ndarray, order: str, padded: bool = True) -> tuple[int, np.ndarray, np.ndarray]:
+    """The code of the first element, its bytes, and what follows it. One of at most four bytes may have a short tag."""
+    kind, size = struct.unpack(f"{order}II", data[:8].tobytes())
+    if kind >> 16:
+        kind, size, begin, step = kind & 0xFFFF, kind >> 16, 4, 8
+    else:
+        begin, step = 8, 8 + (size + 7) // 8 * 8 if padded else 8 + size
+    if begin + size > len(data):
+        raise ValueError(f"an element of {size:,} bytes is cut short")
+    return kind, data[begin : begin + size], data[step:]
+
+
+def _inflated(packed: np.ndarray, order: str, what: str) -> bytes:
+    """The one element that is packed; no more is unpacked than its tag tells."""
+    unpacker = zlib.decompressobj()
+    tag = unpacker.decompress(packed.tobytes(), 8)
+    _, size = struct.unpack(f"{order}II", tag)
+    require_memory(2.0 * size, what)
+    rest = unpacker.decompress(unpacker.unconsumed_tail, size) if size else b""
+    return tag + rest
+
+
+def _array(data: np.ndarray, order: str, what: str) -> tuple[str, np.ndarray] | None:
+    """Name and values of a matrix: flags, dimensions, name, numbers; ``None`` if it is not dense and real."""
+    _, flags, data = _element(data, order)
+    _, sizes, data = _element(data, order)
+    _, name, data = _element(data, order)
+    (flag,) = struct.unpack(f"{order}I", flags[:4].tobytes())
+    dtype, is_complex = CLASSES.get(flag & 0xFF), flag & 0x800
+    if dtype is None or is_complex:
+        return None
+    kind, values, _ = _element(data, order)
+    if kind not in STORED:
+        raise ValueError(f"numbers of the type {kind}")
+    shape = tuple(np.frombuffer(sizes.tobytes(), f"{order}i4").tolist())
+    numbers = np.frombuffer(values, f"{order}{STORED[kind]}")
+    if any(length < 0 for length in shape) or math.prod(shape) != len(numbers):
+        raise ValueError(f"{len(numbers):,} numbers for the shape {shape}")
+    require_memory(float(len(numbers) * np.dtype(dtype).itemsize), what)
+    return name.tobytes().decode("latin1"), numbers.astype(dtype).reshape(shape, order="F")

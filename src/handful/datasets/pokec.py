@@ -19,7 +19,6 @@ from handful.graph import Graph
 
 URL = "https://drive.usercontent.google.com/download?id=1575QYJwJlj7AWuOKMlwVmMz8FcslUncu&confirm=t"
 FILE = "pokec.mat"
-ARRAYS = ("edge_index", "node_feat", "label")
 
 
 def _load(query: Query) -> Graph:
@@ -32,8 +31,8 @@ def _load(query: Query) -> Graph:
 
 def read_linkx(path: Path) -> Graph:
     """``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 where the gender is not known."""
-    store = read_mat(path, ARRAYS)
-    for key in ARRAYS:
+    store = read_mat(path)
+    for key in ("edge_index", "node_feat", "label"):
         if key not in store:
             raise DatasetError(f"{path} has no array '{key}': it is not LINKX's file")
     with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
