@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from cli.run import handful
@@ -72,7 +75,18 @@ def test_memory() -> None:
         assert set(way) == {"seconds", "graph_rss_bytes", "above_graph_bytes"}
 
 
-@pytest.mark.parametrize("name", ["ranks", "samplers", "scale"])
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="no RssAnon")
+def test_scale(tmp_path: Path) -> None:
+    graph, model = ("--nodes", 300, "--features", 4, "--degree", 6, "--train", 0.2), ("--hidden", 8, "--layers", 2)
+    result = handful("bench", "scale", *graph, *model, "--parts", 2, "--rounds", 1, "--out", tmp_path, "--json")
+    assert result.code == 0, result.stderr
+    (row,) = result.json["graphs"]
+    assert row["nodes"] == 300
+    assert row["name"].startswith("synthetic?nodes=300&degree=6")
+
+
+@pytest.mark.parametrize("name", ["ranks", "samplers"])
 def test_what_is_a_script_says_how_to_run_it(name: str) -> None:
     result = handful("bench", name, "--rounds", 3)
     assert result.code == 2

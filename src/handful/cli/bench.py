@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -86,6 +87,34 @@ def memory(
     return Answer(result, [memory_table(result)])
 
 
+@p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
+def scale(
+    given: p.Given,
+    nodes: Annotated[str, typer.Option(help="Nodes of the graphs, separated by commas.")] = "500000,4000000,20000000",
+    degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
+    features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
+    train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
+    rounds: Rounds = 3,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where the graphs are put for the while.")] = None,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.
+
+    Else of GraphSAGE 3×256 with LayerNorm, with 32 parts, within 2GiB.
+    """
+    from handful.bench.scale import bench_scale, scale_tables
+    from handful.budget import as_bytes
+    from handful.cli.options import make_experiment
+
+    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
+    usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
+    sizes = p.parse_integers(nodes, "--nodes")
+    asked = [make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
+    with console.status("starting…") as status:
+        result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
+    return Answer(result, scale_tables(result))
+
+
 def _say_where_it_is(name: str) -> None:
     """A bench that is a script of the repository keeps its name, and says how it is run."""
 
@@ -94,5 +123,5 @@ def _say_where_it_is(name: str) -> None:
         raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
 
 
-for _name in ("ranks", "samplers", "scale"):
+for _name in ("ranks", "samplers"):
     _say_where_it_is(_name)

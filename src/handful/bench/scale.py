@@ -1,14 +1,9 @@
-"""Epochs within a budget of memory against the same epochs without one: ``python -m benchmarks.scale``.
-
-The graphs are made on disk in several sizes, to see how the cost of an epoch grows with the graph.
-"""
+"""Epochs within a budget of memory against the same epochs without one, and how their cost grows with the graph."""
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,15 +15,13 @@ from typing import Any
 
 from handful.batch import Batch
 from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of, text_table
-from handful.budget import anonymous, as_bytes, free_memory, in_words
+from handful.budget import anonymous, free_memory, in_words
 from handful.datasets import load, write
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
-from handful.report.tables import markdown
-from handful.samplers import RandomNodes
 from handful.training.callbacks import Callback
 from handful.training.execution import InMemory, WithinBudget
 from handful.training.loop import Loop, train_epoch
@@ -180,36 +173,3 @@ def scale_tables(result: dict[str, Any]) -> list[Table]:
         phases.append([row[0], *(f"{budget[phase]:.2f}" for phase in PHASES)])
     title = f"Epochs within {in_words(result['memory'])} and without a budget, {result['threads']} threads"
     return [text_table(title, head, rows), text_table("Seconds within the budget", ["nodes", *PHASES], phases)]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """GraphSAGE 3×256 with LayerNorm, 32 parts and float16 features, within 2 GiB, unless told."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[500_000, 4_000_000, 20_000_000], help="of the graphs")
-    parser.add_argument("--degree", type=float, default=20.0, help="their mean degree, about")
-    parser.add_argument("--features", type=int, default=64, help="features of a node, in float16")
-    parser.add_argument("--train", type=float, default=0.01, help="the share of training nodes")
-    parser.add_argument("--parts", type=int, default=32)
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--memory", default="2GiB", help="the budget")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured; the median counts")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--out", type=Path, help="where the graphs are put for the while")
-    asked = parser.parse_args(arguments)
-    set_threads(asked.threads or get_threads())
-    made = f"degree={asked.degree}&classes=16&features={asked.features}&half=true&seed=42"
-    made += f"&train={asked.train}&val={asked.train / 10}"
-    model = {"hidden": asked.hidden, "layers": asked.layers, "norm": "ln"}
-    experiments = [
-        Experiment(f"synthetic?nodes={size}&{made}", sampler=RandomNodes(asked.parts), seeds=(42,), **model)
-        for size in asked.nodes
-    ]
-    say = partial(print, file=sys.stderr)
-    result = bench_scale(experiments, as_bytes(asked.memory), asked.rounds, asked.out, say)
-    for table in scale_tables(result):
-        print(f"{table.title}\n\n{markdown(table)}")
-
-
-if __name__ == "__main__":
-    main()
