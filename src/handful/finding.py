@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from dataclasses import fields as dataclass_fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -179,22 +179,38 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            fields = {f.name: value[f.name] for f in dataclass_fields(cls) if f.name != "payload"}
-            return _decoded(cls, {**fields, "payload": payload or {}})  # type: ignore[no-any-return]
+            given = {f.name: value[f.name] for f in fields(cls) if f.name != "payload"}
+            return decode(cls, {**given, "payload": payload or {}})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 
 
-def _decoded(kind: Any, value: Any) -> Any:
-    """Plain values as the type that an annotation names: dataclasses, lists, tuples and dicts of plain values."""
+def decode(kind: Any, value: Any) -> Any:
+    """Plain values as the type that an annotation names, the inverse of ``handful.files.plain`` of a dataclass.
+
+    Raises:
+        TypeError: a value is of another type; a number must be finite.
+
+    >>> decode(list[float | None], [1, None]), decode(Cell, {"text": "72.5", "rank": 1})
+    ([1, None], Cell(text='72.5', rank=1))
+    """
+    origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{name: _decoded(hints[name], inner) for name, inner in value.items()})  # type: ignore[operator]
-    origin, arguments = get_origin(kind), get_args(kind)
-    wanted: type = {list: list, tuple: list, dict: dict}.get(origin, str if kind is str else object)
-    if not isinstance(value, wanted):
-        raise TypeError(f"expected {wanted.__name__}, got {value!r}")
-    return origin(_decoded(arguments[0], one) for one in value) if origin in (list, tuple) else value  # type: ignore[attr-defined]
+        return kind(**{name: decode(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
+    if origin in (list, tuple) and isinstance(value, list):
+        return origin(decode(inner[0], one) for one in value)
+    if origin in (Union, UnionType):
+        return None if value is None else decode(inner[0], value)
+    if origin is Literal:
+        fits = value in inner
+    elif kind is float:
+        fits = type(value) in (int, float) and math.isfinite(value)
+    else:
+        fits = kind is Any or type(value) is (origin or kind)
+    if not fits:
+        raise TypeError(f"{value!r:.60} is no {getattr(kind, '__name__', kind)}")
+    return value
 
 
 # -- a picture of samplers --------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from browser import CHROMIUM, Browser, wait_for
-from handful.report.page import write_page
+from handful.files import write_text
+from handful.report.page import render
 from made_records import findings
 
 pytestmark = [
@@ -27,7 +28,8 @@ SHOTS = os.environ.get("HANDFUL_SCREENSHOTS")
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return write_page(findings(), path, "Everything", {"old/finding.json": "this finding has format 1"}).path
+    write_text(path, render(findings(), "Everything", {"old/finding.json": "this finding has format 1"}))
+    return path
 
 
 @pytest.fixture(scope="module")

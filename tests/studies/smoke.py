@@ -74,9 +74,7 @@ def check(found: Finding) -> None:
 
 def check_page(found: Finding, out: Path) -> None:
     """A finding is drawn and written, and read from its folder again."""
-    written = write_finding(found, out)
-    assert (written.tables, written.charts) == (len(found.tables), len(found.charts))
-    page = written.path.read_text(encoding="utf-8")
+    page = write_finding(found, out).read_text(encoding="utf-8")
     assert page.count("<figure") == len(found.charts)
     assert json.loads((out / f"{found.name}.json").read_text(encoding="utf-8")) == plain(found.payload)
     for chart in found.charts:

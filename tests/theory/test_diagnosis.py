@@ -12,9 +12,10 @@ from handful.random import derived_seed
 from handful.samplers.full import FullGraph
 from handful.samplers.neighbor import Neighbors
 from handful.samplers.random_node import RandomNodes
-from handful.theory.diagnosis import TERMS, diagnose, in_words, relation
+from handful.theory.diagnosis import diagnose, in_words, relation
 from handful.theory.implicit import implicit_terms, initial_model
 from handful.theory.powerlaw import degrees, fit_power_law
+from handful.vocabulary import TERMS
 
 
 def hub_graph(n: int = 300) -> hf.Graph:

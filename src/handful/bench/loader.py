@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from handful.bench.harness import Say, measure_by_turns, text_table
 from handful.bench.pyg import require_pyg
@@ -20,9 +20,6 @@ from handful.finding import Table
 from handful.graph import Graph
 from handful.samplers import RandomNodes
 from handful.training.cost import peak_ram, resting_ram
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 FEW = 2
 """Our own cost must not grow with the parts: it is held against that for this many."""
@@ -112,7 +109,7 @@ def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
     return (peak_ram() - before) / (graph.indptr.nbytes + graph.indices.nbytes)
 
 
-def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Data]:
+def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
     """A graph with power-law degrees and nothing but its edges, as ours and as PyG's."""
     from torch_geometric.data import Data
 

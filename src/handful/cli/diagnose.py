@@ -28,7 +28,7 @@ def diagnose(
     from handful.cli.progress import Bar
     from handful.studies.compare import chosen_samplers
     from handful.studies.diagnose import diagnose_samplers, saved_model
-    from handful.theory.diagnosis import TERMS
+    from handful.vocabulary import TERMS
 
     shape = [name for name in p.OF_MODEL if name in given]
     if weights is not None and shape:

@@ -191,7 +191,7 @@ def make_answer(found: Finding, folder: Path | None, *lines: str) -> Answer:
     from handful.training.record import environment
 
     if folder is not None:
-        lines = (*lines, f"report: {write_finding(replace(found, environment=environment()), folder).path}")
+        lines = (*lines, f"report: {write_finding(replace(found, environment=environment()), folder)}")
     if found.failed:
         note(f"failed: {', '.join(found.failed)}; see the stderr.txt beside their records")
     return Answer(found.payload, found.tables, [found.words, *lines], int(bool(found.failed)))

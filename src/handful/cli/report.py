@@ -10,6 +10,7 @@ import typer
 from handful.cli.app import Answer, note
 from handful.cli.params import command
 from handful.errors import HandfulError
+from handful.files import write_text
 
 
 @command()
@@ -18,7 +19,7 @@ def report(
     file: Annotated[Path | None, typer.Option("--out", help="The page (else report.html in DIR).")] = None,
 ) -> Answer:
     """One self-contained HTML page with the tables, charts and settings of every record in DIR and below it."""
-    from handful.report.page import FINDING, read_findings, write_page
+    from handful.report.page import FINDING, read_findings, render
     from handful.studies.trained import loose_findings
 
     ask = "give the folder of a study, a comparison or a training"
@@ -31,10 +32,11 @@ def report(
         why = "; ".join(f"{place}: {reason}" for place, reason in unreadable.items())
         raise HandfulError(f"{folder} holds no record that can be read{f' ({why})' if why else ''}: {ask}")
     shown = [*findings, *loose]
-    title = f"{folder.resolve().name}: {len(shown)} findings"
-    written = write_page(shown, file or folder / "report.html", title, unreadable)
-    counts = {"records": written.findings, "tables": written.tables, "charts": written.charts}
+    page = file or folder / "report.html"
+    write_text(page, render(shown, f"{folder.resolve().name}: {len(shown)} findings", unreadable))
+    counts = {"records": len(shown), "tables": sum(len(one.tables) for one in shown)}
+    counts["charts"] = sum(len(one.charts) for one in shown)
     for place, why in unreadable.items():
         note(f"not readable: {place}: {why}")
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return Answer({"path": str(written.path), **counts}, lines=[f"report: {written.path} ({told})"])
+    return Answer({"path": str(page), **counts}, lines=[f"report: {page} ({told})"])

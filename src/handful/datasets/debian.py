@@ -19,7 +19,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,13 +71,8 @@ def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
     """float32 ``(packages, 128)``; zeros for a package without a common word."""
     indptr, indices = _unpacked_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
-    fits = (projection.dtype, projection.ndim, scale.dtype, scale.shape) == (
-        torch.int8,
-        2,
-        torch.float32,
-        projection.shape[:1],
-    )
-    if not fits or len(indptr) != len(arrays["label"]) + 1:
+    fits = projection.ndim == 2 and scale.shape == projection.shape[:1] and len(indptr) == len(arrays["label"]) + 1
+    if not fits or (projection.dtype, scale.dtype) != (torch.int8, torch.float32):
         raise ValueError("its arrays do not belong together")
     if first_outside(indices, len(projection)) >= 0:
         raise ValueError("it uses a word that is not in its vocabulary")
@@ -120,11 +114,8 @@ class DebianOptions:
 
 def _load(query: Query) -> Graph:
     """The embedded graph, or that of ``query.options.file``."""
-    split = query.split or "rh"
-    if query.options.file:
-        return read(Path(query.options.file).expanduser(), split)
-    with as_file(EMBEDDED) as path:
-        return read(path, split)
+    with as_file(EMBEDDED) as embedded:
+        return read(query.options.file or embedded, query.split or "rh")
 
 
 SOURCES = (

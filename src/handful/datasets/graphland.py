@@ -135,18 +135,10 @@ def one_hot(values: np.ndarray) -> np.ndarray:
 def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:
     """A data set; without classes it has a number to predict."""
     published = Archive(name, f"{URL}/{name}.zip", "info.yaml", partial(read_graphland, name=name))
-    return Source(
-        name=name,
-        description=description,
-        load=published.load,
-        splits=SPLITS,
-        task="regression" if classes is None else f"{classes} classes",
-        metric="r2" if classes is None else "average_precision" if classes == 2 else "accuracy",
-        nodes=nodes,
-        edges=edges,
-        classes=classes,
-        on_disk=published.on_disk,
-    )
+    task = "regression" if classes is None else f"{classes} classes"
+    metric = "r2" if classes is None else "average_precision" if classes == 2 else "accuracy"
+    known = {"nodes": nodes, "edges": edges, "classes": classes, "task": task, "metric": metric}
+    return published.source(description, splits=SPLITS, **known)
 
 
 SOURCES = (

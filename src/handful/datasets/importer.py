@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from handful.budget import room
+from handful.datasets.arrays import whole
 from handful.datasets.edge_sort import EdgeSort
 from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
 from handful.datasets.splits import drawn_split
@@ -400,10 +401,10 @@ def _check_ids(table: Rows, name: str) -> Any:
 
 
 def _plain_ids(column: Any, where: str) -> Any:
-    """A column of ids as int64 if it is whole numbers that fit, written as usual; else as text."""
+    """A column of ids as int64 if it is whole numbers that fit, written as usual; else as text, but never fractions."""
     pa = arrow()
     if pa.types.is_floating(column.type):
-        column = _whole(column, where)
+        whole(column.drop_null().to_numpy(), f"{where}: ids")
     if pa.types.is_string(column.type):
         usual = pa.compute.match_substring_regex(column, r"^(0|-?[1-9][0-9]{0,18})$")
         if not pa.compute.all(usual, min_count=0).as_py():
@@ -412,15 +413,6 @@ def _plain_ids(column: Any, where: str) -> Any:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
         return as_text(column)
-
-
-def _whole(column: Any, where: str) -> Any:
-    """Floating-point ids as integers; refused where they are not, or may not be, the numbers that were meant."""
-    numbers = column.to_numpy(zero_copy_only=False)
-    wrong = numbers[~((numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)) & ~np.isnan(numbers)]
-    if len(wrong):
-        raise DatasetError(f"{where} holds floating-point numbers ({wrong[0]}): ids are integers or text")
-    return column.cast(arrow().int64())
 
 
 class _Ids:

@@ -71,13 +71,9 @@ def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.nda
 
 def _binary(raw: Path) -> Arrays:
     store, label = ArrayFile(raw / "data.npz"), ArrayFile(raw / "node-label.npz")
-    for key, held, path in (
-        ("edge_index", store, "data.npz"),
-        ("num_nodes_list", store, "data.npz"),
-        ("node_label", label, "node-label.npz"),
-    ):
-        if key not in held:
-            raise DatasetError(f"{raw / path} has no array '{key}': fetch it again")
+    for key, file in (("edge_index", store), ("num_nodes_list", store), ("node_label", label)):
+        if key not in file:
+            raise DatasetError(f"{file.path} has no array '{key}': fetch it again")
     counts, labels = store["num_nodes_list"], label["node_label"]
     nodes = int(counts.reshape(-1)[0]) if counts.size == 1 and counts.dtype.kind in "iu" else 0
     if nodes < 1 or labels.size % nodes or labels.dtype.kind not in "iuf":
@@ -110,20 +106,9 @@ def _source(
     name: str, archive: str, scheme: str, nodes: int, edges: int, features: int, classes: int, description: str
 ) -> Source:
     published = Archive(name, f"{URL}/{archive}.zip", "raw", partial(read_ogb, scheme=scheme, name=name))
-    several = name == "ogbn-proteins"
-    return Source(
-        name=name,
-        description=description,
-        load=published.load,
-        splits=("official",),
-        task=f"{classes} {'labels' if several else 'classes'}",
-        metric="roc_auc" if several else "accuracy",
-        nodes=nodes,
-        edges=edges,
-        features=features,
-        classes=classes,
-        on_disk=published.on_disk,
-    )
+    kind, metric = ("labels", "roc_auc") if name == "ogbn-proteins" else ("classes", "accuracy")
+    known = {"nodes": nodes, "edges": edges, "features": features, "classes": classes}
+    return published.source(description, splits=("official",), task=f"{classes} {kind}", metric=metric, **known)
 
 
 # For products, proteins and papers100M twice the number of edges that OGB gives. Pairs in both directions are merged.

@@ -6,13 +6,12 @@ Read from ``pokec.mat`` as made for LINKX, with its 65 features, which "Classic 
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from handful.datasets.arrays import read_mat, whole
-from handful.datasets.prepared import Built, fetch, is_prepared, prepared
+from handful.datasets.prepared import fetch, is_prepared, prepared
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import RANDOM_LOW, random_split
 from handful.errors import DatasetError, blaming
@@ -25,13 +24,9 @@ FILE = "pokec.mat"
 def _load(query: Query) -> Graph:
     """The graph, with the split that belongs to the seed."""
     folder = query.home / "pokec"
-    graph = prepared(folder / "linkx", partial(_build, folder), None)
+    graph = prepared(folder / "linkx", lambda: (read_linkx(fetch(URL, folder / FILE)), {}), None)
     assert graph.y is not None
     return graph.replace(**random_split(graph.num_nodes, RANDOM_LOW, query.seed, graph.y >= 0))
-
-
-def _build(folder: Path) -> Built:
-    return read_linkx(fetch(URL, folder / FILE)), {}
 
 
 def read_linkx(path: Path) -> Graph:

@@ -32,7 +32,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from handful.budget import require_disk
-from handful.datasets.registry import Query
+from handful.datasets.registry import Query, Source
 from handful.datasets.splits import Masks
 from handful.errors import DatasetError, readable
 from handful.files import write_aside
@@ -208,6 +208,10 @@ class Archive:
     url: str
     marker: str
     read: Callable[[Path], Built]
+
+    def source(self, description: str, **known: Any) -> Source:
+        """The data set as the registry has it, with what is ``known`` of it."""
+        return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:
         """The graph with the split that is asked for, converted at the first time."""

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from handful.convert import from_pyg, split_fields, unused
-from handful.datasets.prepared import Built, is_prepared, prepared, prepared_splits
+from handful.datasets.prepared import Built, prepared, prepared_splits
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import drawn_split
 from handful.errors import DatasetError, GraphError, blaming, readable, unknown
@@ -44,16 +44,15 @@ def _load(query: Query) -> Graph:
         raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")
     home = query.home / kind if (query.home / kind).is_dir() else query.home / "pyg" / kind
     folder = home / "handful" / (name or kind)
-    if not is_prepared(folder):
-        _class(kind)
-    graph = prepared(folder, partial(_build, home, kind, name), None)
+    build = partial(_build, home, kind, name)
+    graph = prepared(folder, build, None)
     folds = prepared_splits(folder)
     fold = query.options.fold
     if query.split is not None or (not folds and fold is None):
         return graph.replace(**drawn_split(graph, query.split or "rh", query.seed))
     if fold is not None and f"fold{fold}" not in folds:
         raise DatasetError(f"'{query.name}': there is no fold {fold}: the data set has {len(folds)}, counted from 0")
-    return prepared(folder, partial(_build, home, kind, name), f"fold{fold or 0}")
+    return prepared(folder, build, f"fold{fold or 0}")
 
 
 def _class(kind: str) -> Any:

@@ -14,20 +14,20 @@ vector        a list of numbers, as it is; a missing one is filled
 
 from __future__ import annotations
 
-import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_text, is_missing, reading
 from handful.errors import DatasetError
 from handful.files import plain
-from handful.finding import Cell, Table
+from handful.finding import Cell, Table, decode
 from handful.graph import Repeated, Task
+from handful.settings import check_fields
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
 Impute = Literal["median", "error"]
@@ -103,11 +103,7 @@ class Handling:
     undirected: bool = False
 
     def __post_init__(self) -> None:
-        kinds = {"task": Task, "impute": Impute, "scale": Scale, "unknown": Unknown, "repeated": Repeated | None}
-        for name, kind in kinds.items():
-            if not _is_a(getattr(self, name), kind):
-                choices = get_args(Repeated if name == "repeated" else kind)
-                raise DatasetError(f"{name} takes {', '.join(choices)}, got {getattr(self, name)!r}")
+        check_fields(self)
 
 
 # -- what was decided and fitted --------------------------------------------------------------------------------------
@@ -365,8 +361,7 @@ class Schema:
             {f.name: value for f in fields(column) if (value := getattr(column, f.name)) != f.default}
             for column in self.columns
         ]
-        found: dict[str, Any] = plain({**asdict(self), "columns": columns})
-        return found
+        return dict(plain({**asdict(self), "columns": columns}))
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
@@ -376,37 +371,9 @@ class Schema:
             DatasetError: it is not a schema.
         """
         try:
-            columns = [_typed(Column, one) for one in value["columns"]]
-            return _typed(cls, {**value, "columns": columns, "edges": _typed(Edges, value["edges"])})
+            return decode(cls, value)  # type: ignore[no-any-return]
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError, DatasetError) as error:
             raise DatasetError(f"this is not a schema of this version of handful: {error}") from None
-
-
-Made = TypeVar("Made")
-
-
-def _typed(cls: type[Made], value: dict[str, Any]) -> Made:
-    """A dataclass made of plain values, each of the type of its field; lists are tuples."""
-    hints = get_type_hints(cls)
-    given = {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
-    for name, one in given.items():
-        if not _is_a(one, hints[name]):
-            raise ValueError(f"{name} cannot be {one!r:.60}")
-    return cls(**given)
-
-
-def _is_a(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type, as ``_typed`` meets them: Literal, tuple, union, finite float, or plain."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return value in inner
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_is_a(one, inner[0]) for one in value)
-    if inner:
-        return any(_is_a(value, one) for one in inner)
-    if hint is float:
-        return type(value) in (int, float) and math.isfinite(value)
-    return type(value) is hint
 
 
 # -- fitting ----------------------------------------------------------------------------------------------------------
@@ -529,8 +496,7 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     share[values + EDGE > quantiles[-1]] = 1
     share[values - EDGE < quantiles[0]] = 0
     limit = EDGE - np.spacing(1)
-    scores: np.ndarray = np.clip(ndtri(share), ndtri(limit), ndtri(1 - limit))
-    return scores
+    return np.asarray(np.clip(ndtri(share), ndtri(limit), ndtri(1 - limit)))
 
 
 # -- labels -----------------------------------------------------------------------------------------------------------
@@ -609,8 +575,7 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
 
 def _is_no_bit(values: np.ndarray) -> np.ndarray:
     """Where a number is neither 0 nor 1 nor missing."""
-    wrong: np.ndarray = ~np.isnan(values) & (values != 0) & (values != 1)
-    return wrong
+    return np.asarray(~np.isnan(values) & (values != 0) & (values != 1))
 
 
 def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -633,8 +598,7 @@ def _places(texts: Any, among: tuple[str, ...]) -> np.ndarray:
     """The place of every text among others, -1 where it is none of them."""
     pa = arrow()
     places = pa.compute.index_in(texts, value_set=pa.array(among, pa.string()))
-    found: np.ndarray = pa.compute.fill_null(places, -1).to_numpy(zero_copy_only=False)
-    return found
+    return np.asarray(pa.compute.fill_null(places, -1))
 
 
 def _hash_words(texts: Any, out: np.ndarray) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from handful.graph import Graph
 from handful.kernels.block_model import draw_ends, noisy_means, simple_rows
 from handful.kernels.csr import index_dtype
 from handful.random import derived_seed, generator
+from handful.settings import Range, Share, check_fields
 from handful.storage import FIELDS, Folder, saving
 
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
@@ -46,14 +47,14 @@ class BlockModel:
     nodes: int = 100_000
     degree: float = 20.0
     """The mean degree before repeated pairs are merged."""
-    exponent: float = 2.5
-    """Of the degree distribution, above 2."""
-    classes: int = 10
-    homophily: float = 0.6
+    exponent: Annotated[float, Range(2, 1000, open_low=True)] = 2.5
+    """Of the degree distribution, above 2: else the mean degree is infinite."""
+    classes: Annotated[int, Range(2, 2**15)] = 10
+    homophily: Share = 0.6
     """The share of edges within a class."""
-    features: int = 64
+    features: Annotated[int, Range(0, 2**20)] = 64
     """0 for topology and labels alone."""
-    signal: float = 2.0
+    signal: Annotated[float, Range(0, 1e6)] = 2.0
     """How far the means of the classes lie from the origin, in standard deviations of the noise."""
     half: bool = False
     """Features in float16."""
@@ -63,29 +64,21 @@ class BlockModel:
     val: float = 0.25
     test: float | None = None
     """All that is left, when not given."""
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2**62)] = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         bounds = {
-            "classes": (2, 2**15),
             "nodes": (2 * self.classes, 2**31 - 1),
-            "degree": (0, self.nodes / max(1, self.classes) / 2),
-            "homophily": (0, 1),
-            "features": (0, 2**20),
+            "degree": (0, self.nodes / self.classes / 2),
             "train": (1 / self.nodes if self.nodes > 0 else 1, 1),
             "val": (0, 1 - self.train),
             **({} if self.test is None else {"test": (0, 1 - self.train - self.val + 1e-9)}),
-            "signal": (0, 1e6),
-            "seed": (0, 2**62),
         }
         for name, (low, high) in bounds.items():
             value = getattr(self, name)
             if not low <= value <= high:
                 raise DatasetError(f"synthetic: {name} must be between {low:g} and {high:g}, got {value}")
-        if not self.exponent > 2:
-            raise DatasetError(f"synthetic: exponent must be above 2, got {self.exponent}: the mean degree is infinite")
-        if self.exponent > 1000:
-            raise DatasetError(f"synthetic: exponent must be at most 1000, got {self.exponent}")
         if self.half and self.bfloat16:
             raise DatasetError("synthetic: half is float16, and features have one type: give half or bfloat16")
 

@@ -241,8 +241,7 @@ def resolved(column: Any) -> Any:
 
 def is_missing(column: Any) -> np.ndarray:
     """Which values of a pyarrow column are missing."""
-    missing: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
-    return missing
+    return np.asarray(column.is_null())
 
 
 def _as_floats(column: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -27,18 +27,12 @@ VARIABLES = {light: f"var(--{name})" for name, light in LIGHT.items()}
 """The colours of specifications as the style of the page has them, where they also have a dark value."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """What ``write_page`` wrote, and how many of each are on it."""
+def write_finding(finding: Finding, folder: Path) -> Path:
+    """Put a finding into ``folder``: itself, its numbers, its tables as text, its charts, and its page.
 
-    path: Path
-    findings: int
-    tables: int
-    charts: int
-
-
-def write_finding(finding: Finding, folder: Path) -> Written:
-    """Put a finding into ``folder``: itself, its numbers, its tables as text, its charts, and its page."""
+    Returns:
+        The path of the page.
+    """
     write_json(folder / f"{finding.name}.json", finding.payload)
     texts = [f"**{table.title}**\n\n{markdown(table)}" for table in finding.tables]
     write_text(
@@ -46,9 +40,10 @@ def write_finding(finding: Finding, folder: Path) -> Written:
         "\n".join([f"# {finding.title}\n", *([f"{finding.words}\n"] if finding.words else []), *texts]),
     )
     write_charts(finding, folder)
-    written = write_page([finding], folder / "report.html")
+    page = folder / "report.html"
+    write_text(page, render([finding]))
     write_json(folder / FINDING, sealed(finding.to_json()))  # last: where it stands, the others do too
-    return written
+    return page
 
 
 def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
@@ -71,15 +66,7 @@ def _read(file: Path) -> Finding:
     return replace(finding, payload=json.loads(read_bytes(payload))) if payload.exists() else finding
 
 
-def write_page(
-    findings: Sequence[Finding], path: Path, title: str = "", unreadable: Mapping[str, str] | None = None
-) -> Written:
-    """Write the page of ``render`` into ``path``."""
-    write_text(path, render(findings, title or f"{len(findings)} findings", unreadable))
-    return Written(path, len(findings), sum(len(f.tables) for f in findings), sum(len(f.charts) for f in findings))
-
-
-def render(findings: Sequence[Finding], title: str, unreadable: Mapping[str, str] | None = None) -> str:
+def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
     """The page as text. ``title`` is of several findings; one finding has its own."""
     charts: list[dict[str, Any]] = []
     sections = []

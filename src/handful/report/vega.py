@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -31,7 +32,12 @@ TEXT = Template((ASSETS / "chart.json").read_text(encoding="utf-8"))
 LOOK: dict[str, dict[str, Any]] = json.loads(TEXT.substitute(LIGHT))
 SHARED = LOOK["shared"]
 """What every specification has: the look, the names of hidden series, and the width of the page's plot if known."""
-FORMATS = ("svg", "png", "pdf")
+FORMATS: dict[str, Callable[[str], bytes]] = {
+    "svg": str.encode,
+    "png": partial(vl_convert.svg_to_png, scale=2),
+    "pdf": vl_convert.svg_to_pdf,
+}
+"""How a picture in SVG becomes the bytes of a file, by its suffix."""
 FEW = 24
 """A line with at most so many points shows them."""
 LETTER = 7.0
@@ -122,10 +128,7 @@ def write_svg(svg: str, path: Path) -> None:
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise HandfulError(f"a picture must end in .{', .'.join(FORMATS)}; got '{path.name}'")
-    if kind == "svg":
-        data = svg.encode()
-    else:
-        data = vl_convert.svg_to_png(svg, scale=2) if kind == "png" else vl_convert.svg_to_pdf(svg)
+    data = FORMATS[kind](svg)
     write_aside(path, lambda aside: aside.write_bytes(data))
 
 
@@ -355,12 +358,8 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
     elif not ticks and axis.log:
         ticks = _log_ticks(low, high)
     look |= LOOK["numbers"] | ({"values": ticks} if ticks else {})
-    return {
-        "field": which,
-        "type": "quantitative",
-        "scale": {**kind, "domain": [low, high], "nice": False},
-        "axis": look,
-    }
+    scale = {**kind, "domain": [low, high], "nice": False}
+    return {"field": which, "type": "quantitative", "scale": scale, "axis": look}
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

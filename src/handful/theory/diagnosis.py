@@ -17,8 +17,7 @@ from handful.statistics import finite_mean, mean_ci95
 from handful.theory.hubs import HubShare, largest_hubs
 from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, implicit_terms, initial_model
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
-from handful.vocabulary import TERMS as TERMS
-from handful.vocabulary import title
+from handful.vocabulary import TERMS, title
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ same effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +16,9 @@ from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.theory.implicit import kept_buffers
 from handful.training.callbacks import Callback
-from handful.training.loop import batch_loss
+from handful.training.loop import Loop, batch_loss
 from handful.training.loss import NodeLosses, node_losses
 from handful.training.module import seed_step
-
-if TYPE_CHECKING:
-    from handful.training.loop import Loop
 
 
 def variance_gradient(

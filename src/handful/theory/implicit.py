@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +26,8 @@ from handful.samplers.ahead import ahead
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.callbacks import Callback
-from handful.training.loop import batch_loss
+from handful.training.loop import Loop, batch_loss
 from handful.training.loss import losses_of
-
-if TYPE_CHECKING:
-    from handful.training.loop import Loop
 
 BATCHES, REPEATS = 50, 100
 """As many as in the paper."""
