@@ -20,7 +20,14 @@ from .samplers import RandomNodes as RandomNodes, RandomWalks as RandomWalks, Sa
 from .samplers import induced_adjacency as induced_adjacency, make_sampler as make_sampler, register as register
 from .storage import open_graph as open_graph, save as save
 from .settings import Settings as Settings
-from .training import Assessment as Assessment, Callback as Callback, Run as Run, assess as assess, fit as fit
-from .training import infer as infer
-from .training import load_model as load_model, load_weights as load_weights, save_model as save_model
+from .training.assessment import Assessment as Assessment, assess as assess
+from .training.callbacks import Callback as Callback
+from .training.fit import fit as fit
+from .training.inference import infer as infer
+from .training.record import (
+    Run as Run,
+    load_model as load_model,
+    load_weights as load_weights,
+    save_model as save_model,
+)
 from .version import __version__ as __version__

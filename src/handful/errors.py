@@ -47,6 +47,15 @@ class ToldElsewhere(RankError):
     """Another rank has failed and says why: the command line is silent here."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line; its class where it says nothing.
+
+    >>> first_line(ValueError("one\\ntwo")), first_line(KeyError())
+    ('one', 'KeyError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
 MANY = 20
 """More names than this are not listed."""
 

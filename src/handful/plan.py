@@ -12,6 +12,7 @@ import math
 import os
 import tempfile
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -331,14 +332,9 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     )
 
 
-def fastest(work: Callable[[], Any], times: int = 3) -> float:
+def fastest(work: Callable[[], Any]) -> float:
     """The seconds of the fastest of a few runs; the first one warms up."""
-    seconds = []
-    for _ in range(times):
-        began = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - began)
-    return min(seconds[1:])
+    return min(timeit.repeat(work, number=1, repeat=3)[1:])
 
 
 def cut_seconds(nodes: int, m: int) -> float:
@@ -348,8 +344,7 @@ def cut_seconds(nodes: int, m: int) -> float:
     indices = rng.integers(0, n, TIMED_EDGES, dtype=np.int32)
     rows = min(n, TIMED_EDGES // 16)
     indptr = np.arange(rows + 1, dtype=np.int64) * TIMED_EDGES // rows
-    seconds = fastest(lambda: cut(0, indptr, indices, codes))
-    return seconds / TIMED_EDGES
+    return fastest(lambda: cut(0, indptr, indices, codes)) / TIMED_EDGES
 
 
 def disk_rate(folder: Path | None) -> float:
@@ -366,8 +361,8 @@ def disk_rate(folder: Path | None) -> float:
 
 def _read_rate(path: Path) -> float:
     """As an epoch reads: through a map of the file, page by page."""
-    with path.open("rb", buffering=0) as file:
-        if hasattr(os, "posix_fadvise"):
+    if hasattr(os, "posix_fadvise"):
+        with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, TIMED_BYTES, os.POSIX_FADV_DONTNEED)
     mapped = np.memmap(path, np.uint8, "r")[:TIMED_BYTES]
     began = time.perf_counter()

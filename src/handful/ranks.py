@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from handful.errors import HandfulError, RankError, ToldElsewhere
+from handful.errors import HandfulError, RankError, ToldElsewhere, first_line
 from handful.kernels.threads import set_threads
 from handful.signals import handlers_kept
 
@@ -117,7 +117,7 @@ def joined(device: str = "cpu", threads: int | None = None, wait: float | None =
         _all_here(store, me, ranks, wait)
         dist.init_process_group(backend, store=store, rank=me, world_size=ranks, timeout=SILENCE)
     except (RuntimeError, ValueError) as error:
-        raise RankError(f"the ranks did not come together ({_first_line(error)}): {_MISSING}") from None
+        raise RankError(f"the ranks did not come together ({first_line(error)}): {_MISSING}") from None
     try:
         if threads is None:
             _share_cores()
@@ -192,12 +192,8 @@ def _talking() -> Iterator[None]:
             yield
     except RuntimeError as error:  # also of torch.distributed
         raise RankError(
-            f"rank {rank()} has lost another rank ({_first_line(error)}): see what that one said, then resume"
+            f"rank {rank()} has lost another rank ({first_line(error)}): see what that one said, then resume"
         ) from None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def total(values: Tensor) -> Tensor:

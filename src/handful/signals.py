@@ -19,15 +19,8 @@ class Deferred:
 
     received: signal.Signals | None = None
 
-    def deliver(self, number: int | None = None) -> None:
-        """Let ``number``, or the signal that was kept back, do what it usually does; inside ``deferred`` only.
-
-        Args:
-            number: a signal that another process has kept back.
-        """
-        number = self.received if number is None else number
-        if number is None:
-            return
+    def deliver(self, number: int) -> None:
+        """Let a signal that was kept back, here or by another process, do what it usually does; inside ``deferred``."""
         if self.received is None:
             signal.raise_signal(number)  # is kept back itself, so that the next one is not
         signal.raise_signal(number)
@@ -53,10 +46,9 @@ def deferred(until: str | None) -> Iterator[Deferred]:
         for one, usual in before.items():
             signal.signal(one, usual)
         signals.received = signal.Signals(number)
-        if until is None:
-            return
-        with suppress(RuntimeError):  # the signal came while something else was being written
-            print(f"handful: stopping {until}; the same signal again stops at once", file=sys.stderr, flush=True)
+        if until is not None:
+            with suppress(RuntimeError):  # the signal came while something else was being written
+                print(f"handful: stopping {until}; the same signal again stops at once", file=sys.stderr, flush=True)
 
     if threading.current_thread() is threading.main_thread():
         usual = (signal.SIG_DFL, signal.default_int_handler, terminate)

@@ -187,7 +187,7 @@ if limited:
 watcher = threading.Thread(target=watch)
 watcher.start()
 try:
-    run = hf.fit("sage", graph, hf.RandomNodes(4), memory=held + memory, evaluation="sampled", **how)
+    run = hf.fit("sage", graph, hf.RandomNodes(4), memory=held + memory, **how)
     print(json.dumps({"peak": peak - held, "loss": run.history[0]["loss"], "held": held}))
 finally:
     on = False

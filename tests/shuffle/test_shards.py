@@ -106,7 +106,7 @@ def test_indices_beyond_the_graph_never_reach_a_kernel(tmp_path: Path) -> None:
 
 def test_as_many_ranks_as_shards(tmp_path: Path) -> None:
     path = shard(make_graph(20), tmp_path / "two", 2)
-    with pytest.raises(DatasetError, match="has 2 shards, and there is 1 rank: start 2"):
+    with pytest.raises(DatasetError, match="has 2 shards, and the number of ranks is 1: start 2"):
         hf.load(path)
 
 
@@ -122,7 +122,9 @@ def test_bad_shards_and_what_shards_cannot_do_are_said(shared_launch: Launch) ->
         assert first[name].startswith(f"{elsewhere}{error}"), first[name]
     assert first["of another graph"].startswith("RankError: /bad/of another graph of rank 0 and of rank 1 are of diff")
     assert second["of another graph"].startswith("RankError: /bad/of another graph of rank 1 and of rank 0 are of diff")
-    assert first["too many"].startswith("DatasetError: /bad/too many has 3 shards, and there are 2 ranks: start 3")
+    assert first["too many"].startswith(
+        "DatasetError: /bad/too many has 3 shards, and the number of ranks is 2: start 3"
+    )
     assert second["too many"].startswith("ToldElsewhere: rank 0: ")
     refused = "GraphError: graph is in shards, which do not give "
     for name, error in {

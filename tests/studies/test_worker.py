@@ -17,7 +17,8 @@ from handful import Experiment, load, open_run
 from handful.kernels.threads import get_threads
 from handful.samplers import make_sampler
 from handful.studies.worker import WarmUp, main, warm_up
-from handful.training import Callback, Loop
+from handful.training.callbacks import Callback
+from handful.training.loop import Loop
 from handful.training.record import write_config
 from studies.smoke import GRAPH
 

@@ -19,7 +19,8 @@ from faults.programs import finished, start
 from graphs import make_graph
 from handful.adjacency import Adjacency
 from handful.errors import HandfulError
-from handful.training.streamed import Blocked, OnDisk, forget, infer_within, job_name
+from handful.training.cost import LiveBytes
+from handful.training.streamed import Blocked, OnDisk, forget, infer_within, job_name, least_room
 
 MODELS = [
     ("gcn", {}),
@@ -38,6 +39,15 @@ def a_graph(n: int, edges: int, seed: int, weighted: bool, undirected: bool, dty
     x = torch.from_numpy(rng.normal(size=(n, 5)).astype(np.float32)).to(dtype)
     graph = hf.Graph.from_edge_index(rng.integers(0, n, (2, edges)), n, x=x, y=rng.integers(0, 3, n), **given)
     return graph.to_undirected() if undirected else graph
+
+
+@pytest.mark.parametrize("name", ["gcn", "sage"])
+def test_features_of_two_bytes_are_never_widened_as_a_whole(name: str, tmp_path: Path) -> None:
+    graph = hf.load("synthetic?nodes=20000&degree=4&features=64&half=true")
+    model = hf.make_model(name, 64, graph.num_outputs, hidden=8, layers=2, norm="ln").eval()
+    with torch.no_grad(), LiveBytes() as counted:
+        infer_within(model, graph, least_room(model, graph), tmp_path)
+    assert counted.peak < 4 * graph.num_nodes * 64
 
 
 @pytest.mark.parametrize(("name", "options"), MODELS, ids=str)

@@ -19,7 +19,7 @@ from handful import RandomNodes
 from handful.cli.app import app
 from handful.errors import HandfulError
 from handful.nn import make_model
-from handful.training import fit
+from handful.training.fit import fit
 from handful.training.record import Run
 from handful.training.trackers import TRACKERS, make_tracker
 from small import BreakOff, small_sage

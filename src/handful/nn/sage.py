@@ -38,7 +38,8 @@ class SAGEConv(Conv):
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
         first, fused = multiply_first(adj, h, self.neighbor.out_features), self.fused(adj)
-        if h.dtype == torch.float16 and (first or not fused or self.own.weight.dtype != torch.float32):
+        halves = h.dtype == torch.float16 and adj.in_memory  # products of blocks give rows that type themselves
+        if halves and (first or not fused or self.own.weight.dtype != torch.float32):
             h = h.to(self.own.weight.dtype)
         neighbor, own, bias = self.weights(skip)
         if self.self_loops:
@@ -59,7 +60,7 @@ class SAGEConv(Conv):
 
 def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool) -> Tensor:
     """mean(h) Wₙᵀ + h Wₛᵀ + b, multiplied ``first`` or aggregated first."""
-    h = h.to(neighbor.dtype) if h.dtype == torch.float16 else h
+    h = h.to(neighbor.dtype) if h.dtype == torch.float16 and adj.in_memory else h
     mine = linear(adj.own(h), own, bias)
     return adj.mean(linear(h, neighbor), onto=mine) if first else add_linear(mine, adj.mean(h), neighbor)
 

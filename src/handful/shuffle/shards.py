@@ -81,17 +81,10 @@ class ShardedGraph(Graph):
         """``indptr`` and ``indices`` of the rank's own rows."""
         return self.indptr.numpy(), self.indices.numpy()
 
-    @property
-    def topology(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._refuse("all edges in one place")
+    def _refuse_edges(self) -> NoReturn:
+        self._refuse("all edges in one place")
 
-    @property
-    def edge_index(self) -> Tensor:
-        return self._refuse("all edges in one place")
-
-    @cached_property
-    def in_weight(self) -> Tensor:
-        return self._refuse("all edges in one place")
+    topology = edge_index = in_weight = property(_refuse_edges)  # type: ignore[assignment]
 
     def identity(self) -> dict[str, Any]:
         same = {name: value for name, value in self.whole.items() if name != "positive"}
@@ -249,15 +242,13 @@ def _header(path: Path) -> dict[str, Any]:
     if not all(type(cut) is int for cut in cuts) or len(cuts) < 2 or cuts[0] != 0 or cuts != sorted(set(cuts)):
         raise DatasetError(f"{folder / HEADER} is not the header of a shard: shard the graph anew")
     if len(cuts) - 1 != count:
-        how = f"start {len(cuts) - 1} (--processes or torchrun), or shard the graph anew"
-        raise DatasetError(f"{path} has {len(cuts) - 1} shards, and there {_are(count)}: {how}")
+        raise DatasetError(
+            f"{path} has {len(cuts) - 1} shards, and the number of ranks is {count}: start {len(cuts) - 1} "
+            "(--processes or torchrun), or shard the graph anew"
+        )
     if header["shard"] != ranks.rank():
         raise DatasetError(f"{folder} holds shard {header['shard']}: give every rank its own")
     return header
-
-
-def _are(count: int) -> str:
-    return "is 1 rank" if count == 1 else f"are {count} ranks"
 
 
 def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
@@ -266,6 +257,7 @@ def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
     own = {name: torch.as_tensor(array) for name, array in arrays.items()}
     cuts, k, indptr, indices, y = header["cuts"], header["shard"], own["indptr"], own["indices"], own["y"]
     rows = cuts[k + 1] - cuts[k]
+    classes = int(header.get("num_classes") or 0)  # a label is one of them, or -1 where it is unknown
     fits = (
         len(indptr) == rows + 1
         and indptr.dtype == torch.int64
@@ -278,15 +270,10 @@ def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
         and indptr[-1] == len(indices)
         and csr.first_bad_row(indptr.numpy()) < 0
         and csr.first_outside(indices.numpy(), cuts[-1]) < 0
-        and (y.is_floating_point() or _are_classes(y, int(header.get("num_classes") or 0)))
+        and (y.is_floating_point() or (y.dtype == torch.int64 and csr.first_outside(y.numpy() + 1, classes + 1) < 0))
     )
     if not fits:
         raise DatasetError(f"{folder} is not a valid shard: shard the graph anew")
     if confirm is not None:
         confirm()
     return own
-
-
-def _are_classes(y: Tensor, classes: int) -> bool:
-    """Whether every label is a class, or -1 where it is unknown."""
-    return y.dtype == torch.int64 and csr.first_outside(y.numpy() + 1, classes + 1) < 0

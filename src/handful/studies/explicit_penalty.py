@@ -12,7 +12,9 @@ from handful.statistics import mean_ci95
 from handful.studies.budget import Request
 from handful.theory.explicit import VariancePenalty
 from handful.theory.implicit import implicit_terms
-from handful.training import Callback, Loop, fit
+from handful.training.callbacks import Callback
+from handful.training.fit import fit
+from handful.training.loop import Loop
 from handful.training.metrics import METRICS, Metric
 
 PARTS = 4

@@ -32,7 +32,8 @@ from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
 from handful.studies.executors import DIVERGED, Executor, Job, Local
 from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
-from handful.training import Callback, Loop
+from handful.training.callbacks import Callback
+from handful.training.loop import Loop
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_json, write_config
 from handful.vocabulary import spaced

@@ -20,7 +20,8 @@ from handful.graph import Graph
 from handful.kernels.threads import set_threads
 from handful.samplers import make_sampler
 from handful.studies.executors import DIVERGED
-from handful.training import Callback, Loop
+from handful.training.callbacks import Callback
+from handful.training.loop import Loop
 from handful.training.record import read_config
 
 FEW = 64

@@ -3,6 +3,7 @@ are to be trusted, and the mistakes that it is most sure of."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +16,17 @@ from handful.graph import MASKS, METRICS_OF, Graph, Kind
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.inference import infer
-from handful.training.metrics import METRICS, by_label, class_scores, confusion, f1, probabilities, turned
+from handful.training.metrics import (
+    METRICS,
+    average_precision,
+    by_label,
+    class_scores,
+    confusion,
+    f1,
+    probabilities,
+    roc_auc,
+    turned,
+)
 
 BINS = 10
 MISTAKES = 20
@@ -161,6 +172,14 @@ def _names(graph: Graph) -> list[str]:
     return list(graph.class_names or map(str, range(graph.num_classes or 0)))
 
 
+def _rows(names: list[str], counts: dict[str, Tensor], scores: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """For every class or label its name, how many nodes of each split have it, and its scores."""
+    return [
+        {"name": name, **{k: int(n[c]) for k, n in counts.items()}, **{k: float(v[c]) for k, v in scores.items()}}
+        for c, name in enumerate(names)
+    ]
+
+
 def _of_classes(
     outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: Tensor, threshold: float
 ) -> dict[str, Any]:
@@ -181,14 +200,6 @@ def _of_classes(
     table = confusion(guess, y, len(names))
     scores = class_scores(table)
     counts = {split: torch.bincount(graph.y[mask], minlength=len(names)) for split, mask in masks.items()}
-    rows = [
-        {
-            "name": name,
-            **{split: int(count[c]) for split, count in counts.items()},
-            **{what: float(values[c]) for what, values in scores.items()},
-        }
-        for c, name in enumerate(names)
-    ]
     wrong = (guess != y).nonzero().squeeze(1)
     wrong = wrong[sure[wrong].argsort(descending=True, stable=True)[:MISTAKES]]
     mistakes = [
@@ -203,7 +214,7 @@ def _of_classes(
     error = sum(b["nodes"] * abs(b["confidence"] - b["share"]) for b in bins) / max(1, len(nodes))
     return {
         **own,
-        "classes": rows,
+        "classes": _rows(names, counts, scores),
         "confusion": table.tolist(),
         "calibration": bins,
         "calibration_error": error,
@@ -230,15 +241,9 @@ def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
 def _of_labels(outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: Tensor) -> list[dict[str, Any]]:
     assert graph.y is not None
     chosen, y = turned(outputs[nodes], graph.y[nodes], graph)
-    counts = {split: (graph.y[mask] == 1).sum(0).tolist() for split, mask in masks.items()}
-    scores = {
-        "f1": by_label(f1, chosen, y),
-        **{name: by_label(METRICS[name].function, chosen, y) for name in ("average_precision", "roc_auc")},
-    }
-    return [
-        {"name": name, **{split: n[k] for split, n in counts.items()}, **{s: float(v[k]) for s, v in scores.items()}}
-        for k, name in enumerate(_names(graph))
-    ]
+    counts = {split: (graph.y[mask] == 1).sum(0) for split, mask in masks.items()}
+    scores = {function.__name__: by_label(function, chosen, y) for function in (f1, average_precision, roc_auc)}
+    return _rows(_names(graph), counts, scores)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------

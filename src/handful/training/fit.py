@@ -240,7 +240,7 @@ def begin(
     **own: Unpack[Own],
 ) -> Loop:
     """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made."""
-    _check_kinds(seed, callbacks, own.get("loss"), model=model, graph=graph, sampler=sampler, settings=settings)
+    _check_kinds(model, sampler, seed, callbacks, own.get("loss"))
     graph, sampler = resolve(model, graph, sampler, settings, own)
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
@@ -256,17 +256,14 @@ def begin(
     return Loop(*what, scheduler, losses, weights, metric, callbacks, execution)
 
 
-def _check_kinds(seed: int, callbacks: Sequence[Callback], loss: NodeLosses | None, **parts: Any) -> None:
+def _check_kinds(
+    model: nn.Module, sampler: Sampler, seed: int, callbacks: Sequence[Callback], loss: NodeLosses | None
+) -> None:
     """Refuse arguments of the wrong kind."""
-    kinds: dict[str, tuple[type, str]] = {
-        "model": (nn.Module, "a module; `handful.make_model` makes one by name"),
-        "graph": (Graph, "a Graph or a PyG Data; `handful.load` gives one by name"),
-        "sampler": (Sampler, "a sampler, such as RandomNodes(parts=4)"),
-        "settings": (Settings, "a Settings"),
-    }
-    for name, (kind, words) in kinds.items():
-        if not isinstance(parts[name], kind):
-            raise HandfulError(f"{name} takes {words}, got {parts[name]!r}")
+    if not isinstance(model, nn.Module):
+        raise HandfulError(f"model takes a module; `handful.make_model` makes one by name, got {model!r}")
+    if not isinstance(sampler, Sampler):
+        raise HandfulError(f"sampler takes a sampler, such as RandomNodes(parts=4), got {sampler!r}")
     if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
         raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
     for callback in callbacks:
@@ -282,7 +279,8 @@ def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings
     Raises:
         HandfulError: the model, the settings or the sampler do not fit the labels or the shards of the graph.
     """
-    graph, sampler = judged(graph.require_training(), settings), fitted(sampler, model)
+    graph = judged(graph.require_training(), settings)
+    sampler = adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
     exactly = graph.kind in ("regression", "multilabel")
     if isinstance(model, Network) and (
         model.in_features != graph.num_features
@@ -341,11 +339,6 @@ def _class_weights(graph: Graph, settings: Settings, given: Sequence[float] | Te
     if not bool((weights >= 0).all() & weights.isfinite().all() & (weights > 0).any()):
         raise HandfulError("class_weight takes finite numbers that are not negative, and not only zeros")
     return weights
-
-
-def fitted(sampler: Sampler, model: nn.Module) -> Sampler:
-    """``sampler`` as it trains ``model``; see ``adapt_sampler``."""
-    return adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
 
 
 def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:

@@ -120,12 +120,10 @@ def _infer_within(
     if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
         raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
     space = room(memory, least_room(model, graph), f"inference on {graph.name}")
-    place: AbstractContextManager[str | Path] = (
-        TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)  # a mapped file lives on until it is let go
-        if scratch is None
-        else job_folder(scratch, model, graph)
-    )
-    with evaluating(model), place as folder:
+    place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
+    if scratch is not None:
+        place = job_folder(scratch, model, graph)
+    with evaluating(model), place as folder:  # a mapped file lives on until it is let go
         outputs = infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
         return in_units(model, outputs.float())
 

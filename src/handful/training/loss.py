@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from handful.errors import HandfulError
+from handful.errors import HandfulError, first_line
 from handful.graph import Graph
 
 NodeLosses = Callable[[Tensor, Tensor], Tensor]
@@ -90,8 +90,7 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
             return own(outputs, y)
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             shapes = f"outputs {tuple(outputs.shape)} and labels {tuple(y.shape)}"
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise HandfulError(f"loss cannot be computed from {shapes}: {reason}") from None
+            raise HandfulError(f"loss cannot be computed from {shapes}: {first_line(error)}") from None
 
     return losses
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import HandfulError
+from handful.errors import HandfulError, first_line
 from handful.graph import Graph, Kind
 from handful.vocabulary import number, spaced
 
@@ -339,10 +339,6 @@ def own_metric(given: Any) -> Metric:
             return float(given(prediction, y))
         except (TypeError, ValueError, RuntimeError, IndexError) as error:
             shapes = f"prediction {tuple(prediction.shape)} and y {tuple(y.shape)}"
-            raise HandfulError(f"metric {name} cannot be computed from {shapes}: {_first_line(error)}") from None
+            raise HandfulError(f"metric {name} cannot be computed from {shapes}: {first_line(error)}") from None
 
     return Metric(value, higher, name, percent=False, of_probabilities=True)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

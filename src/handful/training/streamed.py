@@ -11,6 +11,7 @@ import json
 import os
 import time
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
@@ -188,19 +189,19 @@ class OnDisk(Chunks):
     def of_targets(self, adj: Adjacency) -> list[int]:
         """Chunks of targets whose rows and edges fit into half of the room."""
         indptr, cuts, most = adj.indptr.numpy(), [0], self.room // 2
-        while cuts[-1] < adj.num_targets:
-            lo, low, high = cuts[-1], cuts[-1], adj.num_targets
-            while low < high:
-                middle = (low + high + 1) // 2
-                needed = (middle - lo) * self.row_bytes + int(indptr[middle] - indptr[lo]) * self.edge_bytes
-                low, high = (middle, high) if needed <= most else (low, middle - 1)
-            if low == lo:
-                needed = self.row_bytes + int(indptr[lo + 1] - indptr[lo]) * self.edge_bytes
+
+        def size(end: int) -> int:
+            return end * self.row_bytes + int(indptr[end]) * self.edge_bytes
+
+        while (lo := cuts[-1]) < adj.num_targets:
+            end = bisect_right(range(adj.num_targets + 1), size(lo) + most, lo, key=size) - 1
+            if end == lo:
+                needed = size(lo + 1) - size(lo)
                 raise HandfulError(
                     f"the edges of node {lo} alone take {in_words(needed)}, and there is room for {in_words(most)}: "
                     f"give {in_words(2 * (needed - most))} more memory"
                 )
-            cuts.append(low)
+            cuts.append(end)
         return cuts
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
