@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import handful as hf
 from handful.cli import params as p
-from handful.cli.app import Answer, console, text_table
+from handful.cli.app import Answer, console
 from handful.errors import HandfulError
-
-if TYPE_CHECKING:
-    from handful.finding import Table
+from handful.finding import Table, text_table
 
 Sources = Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)]
 Sweeps = Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)]

@@ -8,7 +8,8 @@ import typer
 
 import handful as hf
 from handful.cli import params as p
-from handful.cli.app import Answer, text_table
+from handful.cli.app import Answer
+from handful.finding import text_table
 
 OWN = {
     "graph": p.option(str, p.DATA, "The graph to study, where a study takes one."),

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from handful.experiment import Summary
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.nn import parameter_count
 from handful.nn.network import Network
 from handful.runs import open_run
 from handful.shuffle.shards import is_sharded
-from handful.studies.grid import text_table
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric

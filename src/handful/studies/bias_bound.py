@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from handful.finding import Axis, Chart, Finding, Series, View
+from handful.finding import Axis, Chart, Finding, Series, View, text_table
 from handful.samplers import make_sampler
 from handful.studies.budget import Request
-from handful.studies.grid import text_table
 from handful.theory.bias import bias_bound, bias_split
 from handful.vocabulary import PARTS, title
 

@@ -157,11 +157,6 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
     return asked(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))
 
 
-def pair(request: Request, graph: str, laptop: Scale, **settings: Any) -> dict[str, Experiment]:
-    """Full-graph training and RNS, as in the sampling benchmark."""
-    return {s: benchmark(request, graph, s, laptop).with_(**settings) for s in ("full", "rns")}
-
-
 def asked(request: Request, experiment: Experiment) -> Experiment:
     """``experiment`` with the split, root, seeds and device that were asked for, evaluated as often as the budget has
     it. Layers that the paper spread over GPUs stay so on a GPU."""

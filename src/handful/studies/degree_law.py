@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from handful.datasets import load
-from handful.finding import Axis, Chart, Finding, Series, View
+from handful.finding import Axis, Chart, Finding, Series, View, text_table
 from handful.samplers import RandomNodes
 from handful.studies.budget import Request
-from handful.studies.grid import text_table
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.thinning import edge_survival, thinned_degree_law
 from handful.vocabulary import PARTS

@@ -64,11 +64,6 @@ class Measure:
         return self.key in ("test", "val")
 
 
-def text_table(title: str, head: list[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of texts, in which nothing is marked."""
-    return Table(title, head, [[Cell(text) for text in row] for row in rows])
-
-
 def gib(size: float) -> str:
     """Bytes in GiB."""
     return f"{size / 2**30:.2f}"

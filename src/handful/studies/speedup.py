@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from handful.finding import Axis, Chart, Finding, Series, View, mean_of
+from handful.finding import Axis, Chart, Finding, Series, View, mean_of, text_table
 from handful.studies import presets
 from handful.studies.budget import Request, Scale, benchmark
-from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number, text_table
+from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number
 from handful.studies.presets import TARGETS
 from handful.studies.trained import mean_curve
 from handful.training.metrics import Metric

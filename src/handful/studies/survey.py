@@ -15,12 +15,12 @@ import numpy as np
 from handful.datasets import load
 from handful.errors import DatasetError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points, text_table
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
 from handful.studies.budget import SMOKE, Request, Scale, asked
-from handful.studies.grid import Entry, Grid, text_table
+from handful.studies.grid import Entry, Grid
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
