@@ -11,12 +11,12 @@ from handful.finding import Axis, Chart, Finding, View
 from handful.studies import presets
 from handful.studies.budget import Request, Scale, asked, scaled, small
 from handful.studies.grid import Entry, Grid, paper_number
+from handful.studies.presets import GRAPHLAND
 from handful.vocabulary import title
 
 METHODS = ("full", "rns")
 MODELS = ("gcn", "sage", "gat", "sgformer")
 MODEL_SCALE = Scale(hidden=64, layers=3, epochs=40)
-GRAPHLAND = ("hm-categories", "pokec-regions", "web-topics", "tolokers-2", "city-reviews", "artnet-exp", "web-fraud")
 GRAPHLAND_SCALE = Scale(hidden=128, layers=3, epochs=40)
 SPLITS = ("rl", "rh")
 

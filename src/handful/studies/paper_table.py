@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from handful.studies.presets import datasets_table
+from handful.studies.presets import read_table
 from handful.theory.structure import COLUMNS
 
-PAPER = datasets_table()
+PAPER: dict[str, dict[str, str]] = read_table("datasets", "tab:datasets")
 """The rows as they are printed."""
 SAME_GRAPH = (("pokec", "pokec-regions"), ("web-topics", "web-fraud"))
 """Pairs of rows with the same graph and different labels."""

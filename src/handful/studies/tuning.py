@@ -79,11 +79,12 @@ def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
     """``experiment`` with the paper's architecture, epochs and way of training for its data set, once for every
     configuration of ``sampler`` that the paper searched: on GraphLand full graph and RNS with K ∈ {2, 3, 5, 7, 10}."""
     make_sampler(sampler)
-    if experiment.graph in presets.graphland_names():
+    if experiment.graph in presets.GRAPHLAND:
         if sampler not in ("full", "rns"):
             raise HandfulError(f"on GraphLand the paper has full and rns alone, not {sampler}")
         preset = presets.graphland(experiment.graph, experiment.split or "rh", sampler)
-        space: list[dict[str, Any]] = [{"parts": k} for k in presets.graphland_parts()] if sampler == "rns" else [{}]
+        parts = presets.protocol("app:graphland", "protocol", "parts")
+        space = [{"parts": k} for k in parts] if sampler == "rns" else [{}]
     else:
         preset = presets.sampling(experiment.graph, sampler)
         space = presets.search_space(sampler)
