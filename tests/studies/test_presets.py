@@ -243,10 +243,8 @@ def test_search_spaces(paper: str) -> None:
     ]
     assert "\\{2,3,\\dots,10\\}" in parts
     assert presets.search_space("rns") == [{"parts": m} for m in range(2, 11)]
-    assert (
     own = ",".join(map(str, presets.protocol("app:graphland", "protocol", "parts")))
     assert f"number of parts over $\\{{{own}\\}}$" in paper
-    )
     assert f"we perform {TRIALS} Bayesian-optimization runs" in paper
 
 
