@@ -16,7 +16,7 @@ from handful.shuffle.shards import is_sharded
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
-from handful.vocabulary import number, spaced, title
+from handful.vocabulary import number, shown, spaced, title
 
 MATRIX = 12
 """Of more classes than this, the confusions are listed, and not all pairs drawn up."""
@@ -145,17 +145,13 @@ def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) ->
     """Records as a table: fractions in percent, counts and numbers as they are."""
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "true", "predicted", "error")
-    head = [name if name in plain else f"{spaced(name)} (%)" for name in names]
-    texts = ([_text(row[name]) if name in plain else _percent(row[name]) for name in names] for row in rows)
+    head = list(map(spaced, names))
+    texts = ([_text(row[name]) if name in plain else shown(row[name], "{:.2%}") for name in names] for row in rows)
     return text_table(heading, [corner, *head], ([str(row[key]), *own] for row, own in zip(rows, texts, strict=True)))
 
 
 def _text(value: Any) -> str:
     return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
 def _confusions(found: Assessment, where: str) -> Table:
@@ -187,7 +183,7 @@ def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]
             View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
             View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
         ]
-        error = f"calibration error {_percent(found.calibration_error)} % over {where}"
+        error = f"calibration error {shown(found.calibration_error, '{:.2%}')} over {where}"
         return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
     if found.points:
         true, guess = [one[0] for one in found.points], [one[1] for one in found.points]

@@ -16,11 +16,12 @@ from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid
 from handful.studies.presets import TARGETS
 from handful.studies.trained import mean_curve
 from handful.training.metrics import Metric
-from handful.vocabulary import SPEEDUPS, spaced
+from handful.vocabulary import SPEEDUPS, shown, spaced
 
 METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 CURVES_SCALE = Scale(hidden=128, layers=3, epochs=100)
+TIMES = "{:.2f}×"
 STEP = 0.01
 """Between targets that are shares, as in the paper; of others in the unit of their first digit."""
 
@@ -132,9 +133,9 @@ def speedup_study(request: Request) -> Finding:
     rows = []
     for s, paper in zip(found, papers, strict=True):
         reached = " and ".join(f"{s.reached[method]} of {len(request.seeds)}" for method in METHODS)
-        rows.append([metric.told(s.target), *(_times(getattr(s, key)) for key in SPEEDUPS), reached])
+        rows.append([metric.told(s.target), *(shown(getattr(s, key), TIMES) for key in SPEEDUPS), reached])
         if paper:
-            rows.append(["in the paper", *(_times(paper.get(key, nan)) for key in SPEEDUPS), ""])
+            rows.append(["in the paper", *(shown(paper.get(key), TIMES) for key in SPEEDUPS), ""])
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
     heading = f"{grid.graph} · RNS against full-graph training · {grid.setting}"
     table = text_table(heading, [*head, "seeds that reach it (full, RNS)"], rows)
@@ -202,11 +203,6 @@ def conclude(found: Sequence[Speedup], metric: Metric) -> str:
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."
     last = sure[-1]
-    return (
-        f"To {metric.told(last.target)} RNS is {_times(last.start)} as fast as the full graph: {_times(last.epoch)} by "
-        f"cheaper epochs, {_times(last.epochs)} by fewer."
-    )
-
-
-def _times(value: float) -> str:
-    return "–" if value != value else f"{value:.2f}×"
+    start, epoch, epochs = (shown(value, TIMES) for value in (last.start, last.epoch, last.epochs))
+    target = metric.told(last.target)
+    return f"To {target} RNS is {start} as fast as the full graph: {epoch} by cheaper epochs, {epochs} by fewer."
