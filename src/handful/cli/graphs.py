@@ -66,7 +66,7 @@ def structure(
     """What sampling does to the graph as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
     from handful.cli.options import make_answer
     from handful.cli.progress import Bar
-    from handful.studies.structure import sampled_structure
+    from handful.studies.laws import sampled_structure
     from handful.vocabulary import STRUCTURE
 
     values = p.parse_integers(parts, "--parts")

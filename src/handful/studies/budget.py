@@ -104,6 +104,8 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """What ``handful compare`` and ``handful parts`` train with where nobody says otherwise: enough epochs at this learning
 rate for samplers and m to show what they are worth, and not only how many updates an epoch of theirs has."""
 PARTS = 4
+SAMPLERS = ("rns", "neighbor", "cluster", "saint")
+"""Those whose batches are compared by themselves."""
 SLOWER = 4
 """Neighbour sampling gets this many times fewer epochs: its batches are many, and the paper gives it 20 for 1000."""
 

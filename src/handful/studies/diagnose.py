@@ -20,7 +20,7 @@ from handful.runs import open_run
 from handful.samplers import Sampler
 from handful.statistics import mean_ci95
 from handful.studies import presets
-from handful.studies.budget import Request, Scale, benchmark
+from handful.studies.budget import SAMPLERS, Request, Scale, benchmark
 from handful.theory import diagnosis
 from handful.theory.diagnosis import Diagnosis, relation
 from handful.theory.hubs import HUBS
@@ -33,7 +33,6 @@ BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "residual": False}
 """The model that ``handful diagnose`` measures with, where nobody names another."""
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
-SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
 """Batches, and initialisations with fresh samples; the paper has 50 and 100."""
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)

@@ -34,10 +34,6 @@ class Printed:
         """Whether one number could stand behind both."""
         return self.low <= other.high and other.low <= self.high
 
-    def times(self, factor: float) -> Printed:
-        """The range multiplied."""
-        return Printed(self.low * factor, self.high * factor)
-
 
 def printed_range(text: str) -> Printed:
     """What a number of the table may stand for: half a unit of its last digit less, or a whole unit more.
@@ -98,7 +94,7 @@ def _within(row: dict[str, str]) -> list[str]:
         found.append(f"{row['edges']} edges on {row['nodes']} nodes do not make density {row['density']}")
     if per_node.meets(degree):
         return found
-    if per_node.times(2).meets(degree):
+    if per_node.over(Printed(0.5, 0.5)).meets(degree):
         found.append(
             f"{row['edges']} edges and density {row['density']} count each edge once, against the caption; average "
             f"degree {row['average_degree']} counts it twice"

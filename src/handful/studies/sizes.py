@@ -11,7 +11,7 @@ from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.budget import QUICK, Request, Scale, asked, benchmark, scaled, small, tuned_each
+from handful.studies.budget import QUICK, SAMPLERS, Request, Scale, asked, benchmark, scaled, small, tuned_each
 from handful.studies.grid import EPOCH_SECONDS, MEMORY, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
 from handful.vocabulary import PARTS, title
 
@@ -20,7 +20,6 @@ VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11
 FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
 """A quarter of these epochs is neighbour sampling's."""
 BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
-SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
 """Batches of an epoch: each has one in so many of the training nodes as its targets."""
 CLUSTERS = 256
