@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from statistics import mean
+from typing import Any
 
 from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
@@ -73,15 +74,14 @@ def fanout(request: Request) -> Finding:
 
 
 def option_finding(
-    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
+    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells", **more: Any
 ) -> Finding:
     """Jobs that differ in one option of their sampler: every measure as a column, and as a view."""
     sampler, metric = title(grid.names("column")[0]), grid.metric
     views = []
     for measure in measures:
         label = metric.label(measure.head.lower()) if measure.of_metric else measure.head
-        series = grid.series("column", measure.key, 2**-30 if measure is MEMORY else None)
-        views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), series))
+        views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), grid.series("column", measure)))
     best = [grid.entries[job].name for job, rank in grid.ranks(grid.entries).items() if rank == 1]
     return grid.finding(
         name,
@@ -89,6 +89,7 @@ def option_finding(
         [grid.listed(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
         [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)],
         records,
+        **more,
     )
 
 
