@@ -13,7 +13,7 @@ import numpy as np
 
 from handful.datasets import load
 from handful.errors import HandfulError
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, text_table
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, text_table
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers import RandomNodes, make_sampler
@@ -235,13 +235,11 @@ def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph:
     views = []
     for name in shown:
         scale = [100 / row["nodes"]["mean"] if name == "isolated" else 1.0 for row in rows]
-        mean = [s * row[name]["mean"] for s, row in zip(scale, rows, strict=True)]
-        sd = [s * row[name]["sd"] for s, row in zip(scale, rows, strict=True)]
-        low, high = ([v + sign * d for v, d in zip(mean, sd, strict=True)] for sign in (-1, 1))
-        log = name in ("edges", "largest_component") and min(mean) > 0
+        values = [{"mean": s * r[name]["mean"], "ci95": s * r[name]["sd"]} for s, r in zip(scale, rows, strict=True)]
+        log = name in ("edges", "largest_component") and min(value["mean"] for value in values) > 0
         label = "isolated nodes (%)" if name == "isolated" else STRUCTURE[name]
         y = Axis("", log=log, zero=name in ("homophily", "isolated"))
-        views.append(View(label, "line", Axis("m", log=True, ticks=m), y, [Series("RNS", m, mean, low, high)]))
+        views.append(View(label, "line", Axis("m", log=True, ticks=m), y, [points("RNS", m, values)]))
     return Chart("structure", f"{graph}: what sampling does to the graph", views, together=True)
 
 

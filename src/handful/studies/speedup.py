@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.finding import Axis, Chart, Finding, Series, View, mean_of, text_table
+from handful.finding import Axis, Chart, Finding, Series, View, text_table
 from handful.studies import presets
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number
@@ -155,12 +155,8 @@ def curves(request: Request) -> Finding:
     length = presets.protocol("fig:val_accuracy_training_dynamics") if request.budget == "paper" else {}
     grid = train_pair(request, request.graph_or("ogbn-products"), CURVES_SCALE, **length)
     table = grid.listed(f"{grid.graph} · {grid.setting}", "Method", [replace(VALIDATION, ranked=True), SECONDS])
-    seconds = [mean_of(grid.value(method, "seconds")) for method in METHODS]
-    words = "Without both runs there is nothing to compare."
-    if not grid.failed:
-        words = (
-            f"The same epochs take RNS {(seconds[1] or nan) / (seconds[0] or nan):.2f} times as long as the full graph."
-        )
+    full, rns = (grid.mean(method, measure="seconds") or nan for method in METHODS)
+    words = f"The same epochs take RNS {shown(rns / full, '{:.2f}')} times as long as the full graph."
     lines = []
     for outcome in grid.done:
         evaluated = histories(grid, outcome.name)
