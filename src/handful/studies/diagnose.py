@@ -208,19 +208,13 @@ def along_adam(request: Request) -> Finding:
         histories[name].append(watch.history)
     curves = {name: mean_terms(runs) for name, runs in histories.items()}
     colors = hues(list(curves))
-    views = [
-        View(
-            TERMS[term],
-            "line",
-            Axis("share of the training (%)"),
-            Axis("", log=term != "bias"),
-            [
-                Series(title(n), c["share"], [*c[term]], color=hue)
-                for (n, c), hue in zip(curves.items(), colors, strict=True)
-            ],
-        )
-        for term in ALONG
-    ]
+    views = []
+    for term in ALONG:
+        lines = [
+            Series(title(n), c["share"], [*c[term]], color=i) for i, (n, c) in zip(colors, curves.items(), strict=True)
+        ]
+        x, y = Axis("share of the training (%)"), Axis("", log=term != "bias")
+        views.append(View(TERMS[term], "line", x, y, lines))
     ends = [(term, at) for term in ("R", "bias") for at in (0, -1)]
     ranks = [best_two([curve[term][at] for curve in curves.values()], highest=False) for term, at in ends]
     rows = [

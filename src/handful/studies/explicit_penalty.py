@@ -71,16 +71,10 @@ def run(request: Request) -> Finding:
         ]
         for (name, s), rank in zip(summary.items(), ranks, strict=True)
     ]
-    views = [
-        View(
-            key,
-            "dot",
-            Axis("", of=list(summary)),
-            Axis(label),
-            [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())],
-        )
-        for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0))
-    ]
+    views = []
+    for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0)):
+        series = [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())]
+        views.append(View(key, "dot", Axis("", of=list(summary)), Axis(label), series))
     heading = f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds"
     return Finding(
         "explicit-penalty",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from handful.datasets import home, sources
 from handful.errors import DatasetError, HandfulError, unknown
@@ -58,17 +59,11 @@ def regimes(request: Request) -> Finding:
     Nine jobs, equal in all but regime and optimiser.
     """
     graph = request.graph_or(PAPER_GRAPH)
-    entries = {
-        f"{regime}-{optimizer}": Entry(
-            cell(request, graph, regime, optimizer),
-            regime,
-            optimizer,
-            paper=paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None,
-            facts={"regime": regime, "optimizer": optimizer},
-        )
-        for regime in REGIMES
-        for optimizer in OPTIMIZERS
-    }
+    entries = {}
+    for regime, optimizer in product(REGIMES, OPTIMIZERS):
+        paper = paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None
+        job, facts = cell(request, graph, regime, optimizer), {"regime": regime, "optimizer": optimizer}
+        entries[f"{regime}-{optimizer}"] = Entry(job, regime, optimizer, paper=paper, facts=facts)
     return by_optimizer("regimes", Grid.train(request, entries), [("full", "rns-no-batch"), ("rns-no-batch", "rns")])
 
 
@@ -78,17 +73,13 @@ def controls(request: Request) -> Finding:
     Seven rows by three optimisers; RNS itself is the same in all three comparisons.
     """
     graph = request.graph_or(PAPER_GRAPH)
-    rows = [(regime, control) for regime in ("full", "rns-no-batch") for control in CONTROLS]
-    entries = {
-        f"{regime}-{control}-{optimizer}": Entry(
-            controlled(cell(request, graph, "rns", optimizer), cell(request, graph, regime, optimizer), control),
-            "rns" if regime == "rns" else f"{REGIMES[regime]}, {CONTROLS[control]}",
-            optimizer,
-            facts={"regime": regime, "control": control, "optimizer": optimizer},
-        )
-        for regime, control in [*rows, ("rns", "epochs")]
-        for optimizer in OPTIMIZERS
-    }
+    rows = [*product(("full", "rns-no-batch"), CONTROLS), ("rns", "epochs")]
+    entries = {}
+    for (regime, control), optimizer in product(rows, OPTIMIZERS):
+        rns, other = (cell(request, graph, one, optimizer) for one in ("rns", regime))
+        row = "rns" if regime == "rns" else f"{REGIMES[regime]}, {CONTROLS[control]}"
+        facts = {"regime": regime, "control": control, "optimizer": optimizer}
+        entries["-".join(facts.values())] = Entry(controlled(rns, other, control), row, optimizer, facts=facts)
     pairs = [(f"{REGIMES['full']}, {control}", "rns") for control in CONTROLS.values()]
     return by_optimizer("controls", Grid.train(request, entries), pairs)
 
@@ -130,12 +121,11 @@ def architectures(request: Request) -> Finding:
     """
     graph = request.graph_or("ogbn-arxiv")
     entries = {}
-    for model in MODELS:
-        for method in METHODS:
-            if (job := model_cell(request, graph, model, method)) is not None:
-                paper = paper_number("tab:testacc_full_rns_pct_compact", graph, model, method)
-                facts = {"model": model, "method": method}
-                entries[f"{model}-{method}"] = Entry(job, model, method, paper=paper, facts=facts)
+    for model, method in product(MODELS, METHODS):
+        if (job := model_cell(request, graph, model, method)) is not None:
+            paper = paper_number("tab:testacc_full_rns_pct_compact", graph, model, method)
+            facts = {"model": model, "method": method}
+            entries[f"{model}-{method}"] = Entry(job, model, method, paper=paper, facts=facts)
     return paired("architectures", "Model", request, entries)
 
 
@@ -159,18 +149,14 @@ def graphland(request: Request) -> Finding:
     known = [name for name, kept in on_disk.items() if kept is None or kept(home(request.root))]
     if not known:
         raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: `handful info NAME` fetches one")
-    entries = {
-        f"{name}-{split}-{method}": Entry(
+    entries = {}
+    for name, split, method in product(known, SPLITS, METHODS):
+        job, paper = (
             graphland_cell(request, name, split, method),
-            f"{name} {split.upper()}",
-            method,
-            paper=paper_number("tab:graphland_rns", name, split, method),
-            facts={"dataset": name, "metric": sources()[name].metric, "split": split, "method": method},
+            paper_number("tab:graphland_rns", name, split, method),
         )
-        for name in known
-        for split in SPLITS
-        for method in METHODS
-    }
+        facts = {"dataset": name, "metric": sources()[name].metric, "split": split, "method": method}
+        entries[f"{name}-{split}-{method}"] = Entry(job, f"{name} {split.upper()}", method, paper=paper, facts=facts)
     return paired("graphland", "Data set", request, entries, [name for name in names if name not in known])
 
 

@@ -52,23 +52,15 @@ def fanout(request: Request) -> Finding:
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
-    space = [own for own in presets.search_space("neighbor") if len(own["fanout"]) <= base.options["layers"]]
-    names = [",".join(map(str, own["fanout"])) for own in space]
+    space = [own["fanout"] for own in presets.search_space("neighbor") if len(own["fanout"]) <= base.options["layers"]]
     same = {
-        f"fanout-{name.replace(',', '-')}": base.with_(sampler=make_sampler("neighbor", **own))
-        for name, own in zip(names, space, strict=True)
+        f"fanout-{'-'.join(map(str, own))}": base.with_(sampler=make_sampler("neighbor", fanout=own)) for own in space
     }
-    entries = {
-        job: Entry(
-            experiment,
-            f"[{name}]",
-            "neighbor",
-            label=f"fanout [{name}]",
-            paper=paper_number("tab:neighbor_fanout_ablation", graph, name),
-            facts={"fanout": name},
-        )
-        for (job, experiment), name in zip(tuned_each(request, same).items(), names, strict=True)
-    }
+    entries = {}
+    for (job, experiment), own in zip(tuned_each(request, same).items(), space, strict=True):
+        name = ",".join(map(str, own))
+        paper, facts = paper_number("tab:neighbor_fanout_ablation", graph, name), {"fanout": name}
+        entries[job] = Entry(experiment, f"[{name}]", "neighbor", label=f"fanout [{name}]", paper=paper, facts=facts)
     grid = Grid.train(request, entries)
     return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, MEMORY])
 
