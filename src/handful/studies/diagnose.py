@@ -207,12 +207,10 @@ def along_adam(request: Request) -> Finding:
         own.fit(data, seed, [watch])
         histories[name].append(watch.history)
     curves = {name: mean_terms(runs) for name, runs in histories.items()}
-    colors = hues(list(curves))
+    colors = dict(zip(curves, hues(list(curves)), strict=True))
     views = []
     for term in ALONG:
-        lines = [
-            Series(title(n), c["share"], [*c[term]], color=i) for i, (n, c) in zip(colors, curves.items(), strict=True)
-        ]
+        lines = [Series(title(n), c["share"], [*c[term]], color=colors[n]) for n, c in curves.items()]
         x, y = Axis("share of the training (%)"), Axis("", log=term != "bias")
         views.append(View(TERMS[term], "line", x, y, lines))
     ends = [(term, at) for term in ("R", "bias") for at in (0, -1)]

@@ -151,10 +151,8 @@ def graphland(request: Request) -> Finding:
         raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: `handful info NAME` fetches one")
     entries = {}
     for name, split, method in product(known, SPLITS, METHODS):
-        job, paper = (
-            graphland_cell(request, name, split, method),
-            paper_number("tab:graphland_rns", name, split, method),
-        )
+        job = graphland_cell(request, name, split, method)
+        paper = paper_number("tab:graphland_rns", name, split, method)
         facts = {"dataset": name, "metric": sources()[name].metric, "split": split, "method": method}
         entries[f"{name}-{split}-{method}"] = Entry(job, f"{name} {split.upper()}", method, paper=paper, facts=facts)
     return paired("graphland", "Data set", request, entries, [name for name in names if name not in known])
