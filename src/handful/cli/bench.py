@@ -61,7 +61,7 @@ def loader(
     from handful.bench.loader import bench_loader, describe_growth, loader_table
 
     with console.status("starting…") as status:
-        result = bench_loader(nodes, edges, p.parse_integers(parts, "--parts"), rounds, seed, status.update)
+        result = bench_loader(nodes, edges, [*p.parse_integers(parts, "--parts")], rounds, seed, status.update)
     return Answer(result, [loader_table(result)], [describe_growth(result)])
 
 

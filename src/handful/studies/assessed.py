@@ -68,26 +68,21 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
     """A row for every seed."""
     unit = " (%)" if metric.percent else ""
     head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
-    rows = [
-        [
-            *(run.seed, metric.text(run.val), metric.text(run.test), run.best_epoch, run.epochs, run.steps),
-            *(f"{run.seconds:.1f}", f"{run.peak_ram_bytes / 2**30:.2f}"),
-        ]
-        for run in summary.runs
-    ]
-    return text_table(heading, head, ([str(value) for value in row] for row in rows))
+    rows = []
+    for run in summary.runs:
+        found, counts = map(metric.text, (run.val, run.test)), map(str, (run.best_epoch, run.epochs, run.steps))
+        rows.append([str(run.seed), *found, *counts, f"{run.seconds:.1f}", f"{run.peak_ram_bytes / 2**30:.2f}"])
+    return text_table(heading, head, rows)
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
     """The test and the validation metric, and what was out of the ordinary: steps not made, METIS, divergence."""
     told = summary.to_json()
     values = {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
-    said = [
-        f"There are no {which.lower()} nodes."
-        if math.isnan(value["mean"])
-        else f"{which} {spaced(metric.name)} {metric.told(value)}."
-        for which, value in values.items()
-    ]
+    said = []
+    for which, value in values.items():
+        known = f"{which} {spaced(metric.name)} {metric.told(value)}."
+        said.append(f"There are no {which.lower()} nodes." if math.isnan(value["mean"]) else known)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
     if prepared := told["prepare_seconds"]["mean"]:
