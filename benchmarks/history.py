@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.record import MEASURES, Line, read_history
-from handful.bench.harness import text_table
-from handful.finding import Axis, Chart, Series, Table, View
+from handful.finding import Axis, Chart, Series, Table, View, text_table
 from handful.report.tables import rich_table
 from handful.report.vega import draw
 

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, make_batch, training_sample
-from handful.bench.harness import text_table
 from handful.datasets.synthetic import BlockModel, generate
 from handful.errors import HandfulError
-from handful.finding import Table
+from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.kernels.threads import get_threads
 from handful.nn import SAGE

@@ -6,15 +6,16 @@ A finding is a folder's ``finding.json``: everything that a page, a terminal or 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from handful.errors import RunError
 from handful.files import plain
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FORMAT = 2
 """The version of ``finding.json``; 1 had no charts."""
@@ -261,6 +262,11 @@ class SamplerPicture:
 
 
 # -- pieces that findings are made of ---------------------------------------------------------------------------------
+
+
+def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table of texts, in which nothing is marked."""
+    return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 
 def best_two(values: Sequence[float | None], highest: bool) -> list[int]:

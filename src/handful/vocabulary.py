@@ -35,10 +35,10 @@ REGIMES = {"full": "Full graph", "rns-no-batch": "RNS (no batch)", "rns": "RNS"}
 OPTIMIZERS = {"sgd": "SGD", "sgdm": "SGD+M", "adam": "Adam", "adamw": "AdamW"}
 TERMS = {
     "bias": "Bias |L_full − L̄|",
-    "loss_variance": "Variance of the losses Var(L̂_k)",
-    "R": "Variance of the gradients R(w)",
+    "loss_variance": "Variance of losses",
+    "R": "Variance of gradients R(w)",
     "grad_norm_sq": "Gradient norm ‖∇L̄‖²",
-    "alpha_error": "Error of the exponent |α_Sampl − α_Full|",
+    "alpha_error": "Error of exponent |α − α_full|",
 }
 """The terms of the implicit objective, and what becomes of the degrees."""
 STRUCTURE = {
@@ -114,6 +114,15 @@ def number(value: float, sign: str = "") -> str:
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')
     """
     return f"{value:{sign},.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:{sign}.4g}"
+
+
+def shown(value: float | None, form: str) -> str:
+    """A number in the form of ``str.format``; a dash where there is none.
+
+    >>> shown(0.25, "{:.0%}"), shown(None, "{:.0%}"), shown(float("nan"), "{:.2f}")
+    ('25%', '–', '–')
+    """
+    return "–" if value is None or value != value else form.format(value)
 
 
 def spaced(name: str) -> str:

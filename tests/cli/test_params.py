@@ -162,7 +162,7 @@ def test_options_are_pairs() -> None:
 
 
 def test_whole_numbers() -> None:
-    assert params.parse_integers("1, 2,4", "--parts") == [1, 2, 4]
+    assert params.parse_integers("1, 2,4", "--parts") == (1, 2, 4)
     for text in ("", "a", "1.5", ","):
         with pytest.raises(HandfulError, match="--parts"):
             params.parse_integers(text, "--parts")

@@ -17,7 +17,7 @@ def test_a_bar_counts_what_all_jobs_have_done() -> None:
         bar.job("full", 3, "seed 1")
         bar.job("rns", 2, "seed 1")
         bar.job("full", 4, "seed 2, val 70.00")
-        (task,) = bar.bar.tasks
+        (task,) = bar.tasks
         assert (task.completed, task.total, task.description) == (6, 10, "full: seed 2, val 70.00")
         bar.trial("rns parts=2", 1, 5)
         assert task.completed == 7
@@ -25,7 +25,7 @@ def test_a_bar_counts_what_all_jobs_have_done() -> None:
         assert (task.completed, task.description) == (8, "one more")
         bar.at(2, 4, "anew")
         assert (task.completed, task.total) == (2, 4)
-    assert bar.bar.finished or not bar.bar.live.is_started
+    assert bar.finished or not bar.live.is_started
 
 
 @pytest.mark.parametrize("word", ["seed 101112 · best val 77.70 at 1000", "neighbor: seed 101112, val 77.70", "x" * 90])
@@ -33,7 +33,7 @@ def test_a_bar_is_one_line_of_at_most_80_columns(word: str) -> None:
     bar = Bar("epochs", 5000, word)
     bar.at(1234, 5000, word)
     terminal = Console(width=80, file=StringIO(), force_terminal=True)
-    terminal.print(bar.bar.get_renderable())
+    terminal.print(bar.get_renderable())
     (line,) = Text.from_ansi(terminal.file.getvalue()).plain.splitlines()
     assert len(line.rstrip()) <= 80
     assert line.startswith(word[:30])
@@ -44,7 +44,7 @@ def test_epochs_of_all_seeds_are_counted_though_one_stops_early() -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, lr=1e-9, epochs=6, patience=1, seeds=(1, 2, 3))
     with EpochProgress(6, (1, 2, 3)) as progress:
         summary = experiment.run(callbacks=[progress])
-        (task,) = progress.bar.tasks
+        (task,) = progress.tasks
         assert any(run.epochs < 6 for run in summary.runs)
         assert (task.completed, task.total) == (18, 18)
         last = summary.runs[-1]

@@ -13,7 +13,6 @@ from handful.nn import make_model
 from handful.studies.diagnose import (
     ALONG,
     BASE,
-    SHORT,
     diagnose_samplers,
     mean_terms,
     plane_chart,
@@ -56,8 +55,8 @@ def test_tables_and_charts_of_terms() -> None:
     rows = {row[0].text: row[1:] for row in table.rows}
     assert table.head == ["", "RNS", "GraphSAINT"]
     best = int(np.argmin([d.mean("R") for d in own]))
-    assert [cell.rank for cell in rows[SHORT["R"]]][best] == 1
-    assert {cell.rank for cell in rows[SHORT["grad_norm_sq"]]} == {0}
+    assert [cell.rank for cell in rows[TERMS["R"]]][best] == 1
+    assert {cell.rank for cell in rows[TERMS["grad_norm_sq"]]} == {0}
     modified = np.mean([modified_loss(terms, lr=0.1, momentum=0.5) for terms in own[0].terms])
     assert table.rows[-1][1].text == f"{modified:.4g}"
     assert len(term_table("T", own).rows) == len(table.rows) - 1
@@ -97,7 +96,7 @@ def test_the_terms_of_every_sampler_and_their_plane(tmp_path: Path) -> None:
         assert np.mean(row["repeats"]["R"]) == row["R"]["mean"] >= 0
     best = min(rows, key=lambda row: row["R"]["mean"])["name"]
     ranks = {row[0].text: [cell.rank for cell in row[1:]] for row in found.tables[0].rows}
-    assert found.tables[0].head[1 + ranks[SHORT["R"]].index(1)] == METHODS[best]
+    assert found.tables[0].head[1 + ranks[TERMS["R"]].index(1)] == METHODS[best]
     same = smoke("powerlaw", tmp_path)
     points = [(row["alpha_error"]["mean"], row["R"]["mean"]) for row in same.payload["samplers"]]
     assert same.payload["alpha_R_rank_correlation"] == spearmanr(*zip(*points, strict=True)).statistic

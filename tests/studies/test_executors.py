@@ -15,7 +15,7 @@ from handful import Experiment, RandomNodes
 from handful.errors import HandfulError
 from handful.studies.executors import Local, Ray, make_executor
 from handful.studies.jobs import run_jobs
-from handful.studies.tuning import SideBySide, search, tune_samplers
+from handful.studies.tuning import search, tune_samplers
 from handful.training.record import RunFolder
 from npz import write_npz
 
@@ -27,9 +27,8 @@ def job(tmp_path: Path) -> Experiment:
 
 
 def test_an_executor_by_name() -> None:
-    assert make_executor("local").workers(5) == 1
-    assert make_executor("local", 3).workers(5) == 3
-    assert make_executor("local", 3).workers(2) == 2
+    assert make_executor("local").workers == 1
+    assert make_executor("local", 3).workers == 3
     with pytest.raises(HandfulError, match="executor"):
         make_executor("cluster")
 
@@ -37,11 +36,11 @@ def test_an_executor_by_name() -> None:
 @pytest.mark.slow
 def test_trials_side_by_side_are_those_of_the_space_and_leave_no_folders(job: Experiment, tmp_path: Path) -> None:
     storage, out = f"sqlite:///{tmp_path / 'tune.db'}", tmp_path / "trials"
-    best = search(job, storage, 3, by=SideBySide(Local(2), out))
+    best = search(job, storage, 3, executor=Local(2), out=out)
     assert best.trials == 3
     assert best.val == job.with_(**best.parameters).fit(job.load(42), 42).val
     assert list(out.iterdir()) == []
-    assert search(job, storage, 3, by=SideBySide(Local(2), out)) == best  # it has its trials
+    assert search(job, storage, 3, executor=Local(2), out=out) == best  # it has its trials
 
 
 @pytest.mark.slow
@@ -58,7 +57,7 @@ def test_a_trial_that_fails_is_told_and_leaves_no_folder(job: Experiment, tmp_pa
             return super().submit(folder, jobs)
 
     with pytest.raises(HandfulError, match=r"a trial of rns\(parts=2\) failed: .*g\.npz"):
-        search(job, storage, 2, by=SideBySide(Loses(1), tmp_path / "trials"))
+        search(job, storage, 2, executor=Loses(1), out=tmp_path / "trials")
     assert list((tmp_path / "trials").iterdir()) == []
 
 
@@ -85,7 +84,7 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.slow
 def test_jobs_on_two_nodes_end_as_they_do_here(cluster: Any, job: Experiment, tmp_path: Path) -> None:
     executor = Ray()
-    assert executor.workers(5) == 2
+    assert executor.workers == 2
     jobs = {"two": job, "three": job.with_(sampler=RandomNodes(3)), "bad": job.with_(graph=str(tmp_path / "no.npz"))}
     two, three, bad = run_jobs(jobs, tmp_path / "ray", executor)
     here = run_jobs({name: jobs[name] for name in ("two", "three")}, tmp_path / "here")

@@ -79,7 +79,7 @@ def test_series_by_rows_and_by_columns() -> None:
         ("RNS", ["SGD", "Adam"], 0),
     ]
     assert by_row[0].y == pytest.approx([55, 70])
-    by_column = grid(FOUR).series("column", "seconds")
+    by_column = grid(FOUR).series("column", SECONDS)
     assert [(one.name, one.x, one.y) for one in by_column] == [
         ("SGD", ["Full graph", "RNS"], [1, 1]),
         ("Adam", ["Full graph", "RNS"], [1, 1]),

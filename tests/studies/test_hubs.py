@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from handful import Experiment
-from handful.studies.hubs import BESIDE, VALUES, conclude, label
+from handful.studies.hubs import BESIDE, VALUES, label
 from studies.smoke import laptop, smoke
-from studies.test_grid import grid
 
 
 def test_every_share_of_hubs_has_a_row(untrained: dict[str, Experiment], tmp_path: Path) -> None:
@@ -31,10 +30,6 @@ def test_a_choice_of_hubs_as_people_read_it() -> None:
     assert label(0.05, 0.05) == "largest 5%"
     assert label("drawn=0.1", 0.1) == "drawn 10%"
     assert label("auto", 0.03) == "auto (3%)"
-
-
-def test_without_plain_rns_there_is_nothing_to_compare() -> None:
-    assert "nothing" in conclude(grid({("hubs", "auto"): [0.7]}))
 
 
 @pytest.mark.slow

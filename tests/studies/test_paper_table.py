@@ -27,7 +27,6 @@ def test_what_a_printed_number_stands_for(text: str, inside: tuple[float, ...], 
 
 def test_ranges() -> None:
     assert Printed(4, 6).over(Printed(2, 3)) == Printed(4 / 3, 3)
-    assert Printed(1, 2).times(2) == Printed(2, 4)
     assert Printed(1, 2).meets(Printed(2, 3))
     assert not Printed(1, 2).meets(Printed(2.1, 3))
 

@@ -243,7 +243,8 @@ def test_search_spaces(paper: str) -> None:
     ]
     assert "\\{2,3,\\dots,10\\}" in parts
     assert presets.search_space("rns") == [{"parts": m} for m in range(2, 11)]
-    assert f"number of parts over $\\{{{','.join(map(str, presets.graphland_parts()))}\\}}$" in paper
+    own = ",".join(map(str, presets.protocol("app:graphland", "protocol", "parts")))
+    assert f"number of parts over $\\{{{own}\\}}$" in paper
     assert f"we perform {TRIALS} Bayesian-optimization runs" in paper
 
 
@@ -343,7 +344,7 @@ def selected() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield from [(here, inner)] if "lr" in inner else cells(here, inner)
 
     for label in ("tab:hparams_sampling_compact", "tab:tuned_hparams", "tab:hyperparameters-graphland"):
-        yield from cells(label, presets._table("training", label))
+        yield from cells(label, presets.read_table("training", label))
 
 
 def test_what_the_paper_says_against_its_own_tables(paper: str) -> None:

@@ -19,7 +19,6 @@ from handful.errors import HandfulError, RunError
 from handful.studies import presets
 from handful.studies.tuning import (
     _Reporter,
-    _val,
     comparable,
     open_study,
     paper_space,
@@ -136,7 +135,7 @@ def test_pruning_stops_a_trial_that_falls_behind(asked: Experiment) -> None:
             ahead.report(2.0, epoch)  # better than any accuracy
         study.tell(ahead, 2.0)
     with pytest.raises(optuna.TrialPruned):
-        _val(asked, make_graph(120), [_Reporter(study.ask())])
+        asked.fit(make_graph(120), 42, [_Reporter(study.ask())])
 
 
 def test_search_spaces_are_the_paper_s() -> None:
@@ -217,7 +216,7 @@ import os, sys
 from handful import Experiment, RandomNodes
 from handful.studies import tuning
 asked = Experiment({graph!r}, sampler=RandomNodes(2), hidden=4, layers=1, epochs=2, seeds=(42, 1))
-tuning._val = lambda *args: os._exit(9)
+tuning._judged = lambda *args: os._exit(9)
 tuning.search(asked, {storage!r}, 2)
 """
 

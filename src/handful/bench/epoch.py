@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of, text_table
+from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of
 from handful.bench.pyg import layer_widths, pyg_epoch
 from handful.datasets import load
 from handful.errors import HandfulError, unknown
 from handful.experiment import Experiment
-from handful.finding import Table
+from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.kernels.dispatch import backend, has_triton, use
 from handful.kernels.linear import native_bfloat16

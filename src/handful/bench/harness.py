@@ -6,7 +6,7 @@ are slowed alike, so the ratio of two is taken in every round, and the median of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -17,8 +17,6 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
-
-from handful.finding import Cell, Table
 
 if TYPE_CHECKING:
     import torch
@@ -97,8 +95,3 @@ def _end_me_first() -> None:
     """If memory runs out, Linux is to end this process and no other."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-
-
-def text_table(title: str, head: list[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A result for people."""
-    return Table(title, head, [[Cell(text) for text in row] for row in rows])

@@ -12,11 +12,11 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from handful.bench.harness import Say, measure_by_turns, text_table
+from handful.bench.harness import Say, measure_by_turns
 from handful.bench.pyg import require_pyg
 from handful.datasets.synthetic import BlockModel, generate
 from handful.errors import HandfulError
-from handful.finding import Table
+from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.samplers import RandomNodes
 from handful.training.cost import peak_ram, resting_ram

@@ -14,12 +14,12 @@ from threading import Thread
 from typing import Any
 
 from handful.batch import Batch
-from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of, text_table
+from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of
 from handful.budget import anonymous, free_memory, in_words
 from handful.datasets import load, write
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Table
+from handful.finding import Table, text_table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
 from handful.training.callbacks import Callback

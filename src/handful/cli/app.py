@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 
 from handful.files import plain
+from handful.finding import Table
 from handful.version import __version__
-
-if TYPE_CHECKING:
-    from handful.finding import Table
 
 RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model-option": "set"}
 """Options by their earlier names, which still work."""
@@ -68,13 +66,6 @@ def emit(answer: Answer, as_json: bool) -> None:
         out.print(rich_table(table))
     for line in answer.lines:
         out.print(line, soft_wrap=True)
-
-
-def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of plain texts."""
-    from handful.finding import Cell, Table
-
-    return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 
 def note(text: str) -> None:

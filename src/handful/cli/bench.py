@@ -13,6 +13,7 @@ from handful.errors import HandfulError
 
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
+ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
@@ -60,7 +61,7 @@ def loader(
     from handful.bench.loader import bench_loader, describe_growth, loader_table
 
     with console.status("starting…") as status:
-        result = bench_loader(nodes, edges, p.parse_integers(parts, "--parts"), rounds, seed, status.update)
+        result = bench_loader(nodes, edges, [*p.parse_integers(parts, "--parts")], rounds, seed, status.update)
     return Answer(result, [loader_table(result)], [describe_growth(result)])
 
 
@@ -115,13 +116,9 @@ def scale(
     return Answer(result, scale_tables(result))
 
 
-def _say_where_it_is(name: str) -> None:
+@bench.command("ranks", hidden=True, context_settings=ANYTHING)
+@bench.command("samplers", hidden=True, context_settings=ANYTHING)
+def moved(here: typer.Context) -> None:
     """A bench that is a script of the repository keeps its name, and says how it is run."""
-
-    @bench.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-    def moved() -> None:
-        raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
-
-
-for _name in ("ranks", "samplers"):
-    _say_where_it_is(_name)
+    name = here.info_name
+    raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")

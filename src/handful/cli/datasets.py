@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from handful.cli.app import Answer, note, text_table
+from handful.cli.app import Answer, note
 from handful.cli.params import Given, command
+from handful.finding import Table, text_table
 from handful.vocabulary import spaced
 
 if TYPE_CHECKING:
     from handful.datasets import Source
-    from handful.finding import Table
 
 
 @command("root")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import handful as hf
 from handful.cli import params as p
-from handful.cli.app import Answer, console, text_table
+from handful.cli.app import Answer, console
 from handful.errors import HandfulError
-
-if TYPE_CHECKING:
-    from handful.finding import Table
+from handful.finding import Table, text_table
+from handful.vocabulary import shown, spaced
 
 Sources = Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)]
 Sweeps = Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)]
@@ -34,6 +33,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
 def make_info_table(result: dict[str, Any]) -> Table:
     """The statistics for people."""
     split = result["split"]
+    homophily = [shown(result[name], "{:.3f}") for name in ("homophily", "adjusted_homophily", "unbiased_homophily")]
     rows = {
         "nodes": f"{result['nodes']:,}",
         "edges": f"{result['edges']:,} (each direction counts)",
@@ -41,21 +41,16 @@ def make_info_table(result: dict[str, Any]) -> Table:
         "average degree": f"{result['average_degree']:.2f}",
         "isolated nodes": f"{result['isolated']:,}",
         "connected components": f"{result['components']:,}",
-        "homophily": f"edge {_number(result['homophily'])}, adjusted {_number(result['adjusted_homophily'])}, "
-        f"unbiased {_number(result['unbiased_homophily'])}",
+        "homophily": "edge {}, adjusted {}, unbiased {}".format(*homophily),
         "diameter": f"at least {result['diameter']}",
         "average distance": f"about {result['average_distance']:.2f}" if result["edges"] else "–",
         "classes": str(result["classes"] or "–"),
         "features": f"{result['features']:,}" if result["features"] else "–",
         "train / val / test": " / ".join(f"{size:,}" for size in split.values()) if split else "no split",
-        "metric": result["metric"].replace("_", " "),
+        "metric": spaced(result["metric"]),
     }
     kind = "" if result["undirected"] else ", directed; measured with both directions of every edge"
     return text_table(f"{result['graph']}{kind}", ["", ""], rows.items())
-
-
-def _number(value: float) -> str:
-    return "–" if value != value else f"{value:.3f}"
 
 
 @p.command("root", "threads", "out")
@@ -71,7 +66,7 @@ def structure(
     """What sampling does to the graph as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
     from handful.cli.options import make_answer
     from handful.cli.progress import Bar
-    from handful.studies.structure import sampled_structure
+    from handful.studies.laws import sampled_structure
     from handful.vocabulary import STRUCTURE
 
     values = p.parse_integers(parts, "--parts")
@@ -100,14 +95,14 @@ def picture(
     if path.suffix.lstrip(".").lower() not in FORMATS:
         raise HandfulError(f"--out must end in .{', .'.join(FORMATS)}; got '{path}'")
     whole = hf.load(graph, split=given.get("split"), root=given.get("root"))
-    shown = sampler_picture(whole, seed)
-    draw_samplers(shown, path)
+    drawn = sampler_picture(whole, seed)
+    draw_samplers(drawn, path)
     panels = []
-    for panel in shown.panels:
+    for panel in drawn.panels:
         sizes = {"nodes": len(panel.nodes), "targets": len(panel.targets), "edges": panel.edges.shape[1]}
         panels.append({"sampler": panel.method, "options": panel.options, **sizes})
-    payload = {"graph": whole.name, "nodes": whole.num_nodes, "shown": len(shown.place), "panels": panels}
-    return Answer({**payload, "out": str(path)}, lines=[f"{path}: {shown.note}"])
+    payload = {"graph": whole.name, "nodes": whole.num_nodes, "shown": len(drawn.place), "panels": panels}
+    return Answer({**payload, "out": str(path)}, lines=[f"{path}: {drawn.note}"])
 
 
 @p.command("split", "root")

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -17,10 +17,8 @@ import handful as hf
 from handful.cli.app import Answer, note, records
 from handful.cli.params import BASES, OPTIONS, Given, command, describe, parse_options
 from handful.errors import HandfulError, unknown
+from handful.finding import Finding
 from handful.settings import SETTING_NAMES, Settings
-
-if TYPE_CHECKING:
-    from handful.finding import Finding
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 """Shared options that are no part of an experiment."""

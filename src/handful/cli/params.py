@@ -103,19 +103,15 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def parse_integers(text: str, option: str) -> list[int]:
-    """``"1,2,4"`` as a list of integers."""
+def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
+    """``"1,2,4"`` as integers."""
     try:
-        values = [int(part) for part in text.split(",") if part.strip()]
+        values = tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
-        values = []
+        values = ()
     if not values:
         raise HandfulError(f"{option} takes whole numbers separated by commas, such as 1,2,4; got '{text}'")
     return values
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    return tuple(parse_integers(text, "--seeds"))
 
 
 def _size(text: str) -> str:
@@ -202,7 +198,7 @@ OPTIONS = {
     "parts": option(str, SAMPLER, "m, the number of parts of rns.", check=parse_value),
     "hubs": option(str, SAMPLER, HUBS_HELP, check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", check=_seeds),
+    "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other setting or option of model and sampler: name=value.", "--set", "-s"),
     "device": option(str, EXECUTION, "cpu, cuda, cuda:1; cuda:0,cuda:1 share the layers (else cpu)."),
     "memory": option(str, EXECUTION, "What the process may hold, such as 8GiB; files take the rest.", check=_size),

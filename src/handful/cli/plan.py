@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import Answer, text_table
+from handful.cli.app import Answer
+from handful.finding import Table, text_table
 
 if TYPE_CHECKING:
-    from handful.finding import Table
     from handful.plan import Plan
 
 

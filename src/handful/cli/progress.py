@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
@@ -18,12 +17,12 @@ WORD = 36
 """Columns for what is being done: what a terminal of 80 leaves."""
 
 
-class Bar:
+class Bar(Progress):
     """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done."""
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
         shown = Column(no_wrap=True, overflow="ellipsis", max_width=WORD)
-        self.bar = Progress(
+        super().__init__(
             TextColumn("{task.description}", markup=False, table_column=shown),
             BarColumn(bar_width=10),
             TextColumn("{task.completed}/{task.total} " + unit, table_column=Column(no_wrap=True)),
@@ -33,23 +32,16 @@ class Bar:
             transient=True,
             disable=not console.is_terminal,
         )
-        self.task = self.bar.add_task(word, total=total)
+        self.task = self.add_task(word, total=total)
         self.jobs: dict[str, int] = {}
-
-    def __enter__(self) -> Self:
-        self.bar.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.bar.stop()
 
     def at(self, done: int, total: int | None, word: str) -> None:
         """So much is done, of so much; what it is."""
-        self.bar.update(self.task, completed=done, total=total, description=word)
+        self.update(self.task, completed=done, total=total, description=word)
 
     def step(self, word: str) -> None:
         """One more is done."""
-        self.bar.update(self.task, advance=1, description=word)
+        self.update(self.task, advance=1, description=word)
 
     def trial(self, study: str, done: int, of: int) -> None:
         """How far one of several searches is: the ``Report`` that ``tune_samplers`` calls."""
@@ -58,7 +50,7 @@ class Bar:
     def job(self, name: str, done: int, word: str) -> None:
         """How far one of several jobs is: the ``Progress`` that ``run_jobs`` calls."""
         self.jobs[name] = done
-        self.bar.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
+        self.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
 
 class EpochProgress(Bar, Callback):
@@ -78,14 +70,14 @@ class EpochProgress(Bar, Callback):
         self.at(self.done + loop.epoch, None, f"seed {loop.seed}")
 
     def on_progress(self, loop: Loop, what: str, share: float) -> None:
-        self.bar.update(self.task, description=f"epoch {loop.epoch + 1}: {what} {share:.0%}")
+        self.update(self.task, description=f"epoch {loop.epoch + 1}: {what} {share:.0%}")
 
     def on_epoch(self, loop: Loop) -> None:
-        self.bar.update(self.task, completed=self.done + loop.epoch)
+        self.update(self.task, completed=self.done + loop.epoch)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
         best = f"best val {loop.metric.text(loop.best_val)} at {loop.best_epoch}"
-        self.bar.update(self.task, description=f"seed {loop.seed} · {best}")
+        self.update(self.task, description=f"seed {loop.seed} · {best}")
 
     def on_end(self, loop: Loop) -> None:
-        self.bar.update(self.task, completed=self.done + self.epochs)
+        self.update(self.task, completed=self.done + self.epochs)

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from handful.experiment import Summary
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.nn import parameter_count
 from handful.nn.network import Network
 from handful.runs import open_run
 from handful.shuffle.shards import is_sharded
-from handful.studies.grid import text_table
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, assess
 from handful.training.metrics import METRICS, Metric, recorded_metric
-from handful.vocabulary import number, spaced, title
+from handful.vocabulary import number, shown, spaced, title
 
 MATRIX = 12
 """Of more classes than this, the confusions are listed, and not all pairs drawn up."""
@@ -69,26 +68,21 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
     """A row for every seed."""
     unit = " (%)" if metric.percent else ""
     head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
-    rows = [
-        [
-            *(run.seed, metric.text(run.val), metric.text(run.test), run.best_epoch, run.epochs, run.steps),
-            *(f"{run.seconds:.1f}", f"{run.peak_ram_bytes / 2**30:.2f}"),
-        ]
-        for run in summary.runs
-    ]
-    return text_table(heading, head, ([str(value) for value in row] for row in rows))
+    rows = []
+    for run in summary.runs:
+        found, counts = map(metric.text, (run.val, run.test)), map(str, (run.best_epoch, run.epochs, run.steps))
+        rows.append([str(run.seed), *found, *counts, f"{run.seconds:.1f}", f"{run.peak_ram_bytes / 2**30:.2f}"])
+    return text_table(heading, head, rows)
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
     """The test and the validation metric, and what was out of the ordinary: steps not made, METIS, divergence."""
     told = summary.to_json()
     values = {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
-    said = [
-        f"There are no {which.lower()} nodes."
-        if math.isnan(value["mean"])
-        else f"{which} {spaced(metric.name)} {metric.told(value)}."
-        for which, value in values.items()
-    ]
+    said = []
+    for which, value in values.items():
+        known = f"{which} {spaced(metric.name)} {metric.told(value)}."
+        said.append(f"There are no {which.lower()} nodes." if math.isnan(value["mean"]) else known)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
     if prepared := told["prepare_seconds"]["mean"]:
@@ -146,17 +140,13 @@ def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) ->
     """Records as a table: fractions in percent, counts and numbers as they are."""
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "true", "predicted", "error")
-    head = [name if name in plain else f"{spaced(name)} (%)" for name in names]
-    texts = ([_text(row[name]) if name in plain else _percent(row[name]) for name in names] for row in rows)
+    head = list(map(spaced, names))
+    texts = ([_text(row[name]) if name in plain else shown(row[name], "{:.2%}") for name in names] for row in rows)
     return text_table(heading, [corner, *head], ([str(row[key]), *own] for row, own in zip(rows, texts, strict=True)))
 
 
 def _text(value: Any) -> str:
     return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
 def _confusions(found: Assessment, where: str) -> Table:
@@ -188,7 +178,7 @@ def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]
             View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
             View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
         ]
-        error = f"calibration error {_percent(found.calibration_error)} % over {where}"
+        error = f"calibration error {shown(found.calibration_error, '{:.2%}')} over {where}"
         return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
     if found.points:
         true, guess = [one[0] for one in found.points], [one[1] for one in found.points]

@@ -104,6 +104,8 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """What ``handful compare`` and ``handful parts`` train with where nobody says otherwise: enough epochs at this learning
 rate for samplers and m to show what they are worth, and not only how many updates an epoch of theirs has."""
 PARTS = 4
+SAMPLERS = ("rns", "neighbor", "cluster", "saint")
+"""Those whose batches are compared by themselves."""
 SLOWER = 4
 """Neighbour sampling gets this many times fewer epochs: its batches are many, and the paper gives it 20 for 1000."""
 
@@ -155,11 +157,6 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
     if request.budget == "paper":
         return asked(request, presets.sampling(graph, sampler))
     return asked(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))
-
-
-def pair(request: Request, graph: str, laptop: Scale, **settings: Any) -> dict[str, Experiment]:
-    """Full-graph training and RNS, as in the sampling benchmark."""
-    return {s: benchmark(request, graph, s, laptop).with_(**settings) for s in ("full", "rns")}
 
 
 def asked(request: Request, experiment: Experiment) -> Experiment:

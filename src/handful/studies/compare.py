@@ -18,12 +18,11 @@ from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.executors import Executor, Local
-from handful.studies.grid import EPOCH_SECONDS, RAM, SECONDS, TEST, Entry, Grid, Measure, gib, paper_number
+from handful.studies.grid import EPOCH_SECONDS, GPU, RAM, SECONDS, TEST, Entry, Grid, Measure, paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.vocabulary import METHODS, hues, title, words
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
-GPU = Measure("peak_gpu_bytes", "GPU (GiB)", gib)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS = 8
 """Batches per epoch for samplers that go by targets."""

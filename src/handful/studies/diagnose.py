@@ -20,28 +20,19 @@ from handful.runs import open_run
 from handful.samplers import Sampler
 from handful.statistics import mean_ci95
 from handful.studies import presets
-from handful.studies.budget import Request, Scale, benchmark
+from handful.studies.budget import SAMPLERS, Request, Scale, benchmark
 from handful.theory import diagnosis
 from handful.theory.diagnosis import Diagnosis, relation
 from handful.theory.hubs import HUBS
 from handful.theory.implicit import ImplicitTerms, ImplicitWatch, modified_loss
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
-from handful.vocabulary import TERMS, hues, spaced, title, words
+from handful.vocabulary import TERMS, hues, shown, spaced, title, words
 
 BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "residual": False}
 """The model that ``handful diagnose`` measures with, where nobody names another."""
-SHORT = {
-    "bias": "bias |L_full − L̄|",
-    "loss_variance": "Var of losses",
-    "R": "R(w)",
-    "grad_norm_sq": "‖∇L̄‖²",
-    "alpha_error": "|α − α_full|",
-}
-"""The terms, as the head of a row has room for them."""
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
-SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
 """Batches, and initialisations with fresh samples; the paper has 50 and 100."""
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
@@ -120,7 +111,7 @@ def saved_model(weights: str | Path) -> Network:
 def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = None, momentum: float = 0.0) -> Table:
     """A row for every term and a column for every sampler; the smallest in bold."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in found)]]
-    for term, label in SHORT.items():
+    for term, label in TERMS.items():
         means = [d.mean(term) for d in found]
         # A small gradient is no merit: all other terms are distances from the full graph.
         ranks = best_two(means, highest=False) if term != "grad_norm_sq" else [0] * len(found)
@@ -131,7 +122,7 @@ def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = No
             ranks = best_two(each, highest=False)
             cells = (Cell(f"{value:.3g}", rank) for value, rank in zip(each, ranks, strict=True))
             rows.append([Cell("R × targets"), *cells])
-            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(_share(d.hub_share)) for d in found)])
+            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in found)])
     if step is not None:
         modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in found)
         rows.append([Cell(f"L̃ at lr {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
@@ -167,10 +158,6 @@ def plane_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
 def _text(value: dict[str, float]) -> str:
     interval = value["ci95"]
     return f"{value['mean']:.3g}" + ("" if interval != interval else f" ± {interval:.1g}")
-
-
-def _share(value: float) -> str:
-    return "–" if value != value else f"{100 * value:.0f}%"
 
 
 # -- studies ----------------------------------------------------------------------------------------------------------
@@ -220,20 +207,12 @@ def along_adam(request: Request) -> Finding:
         own.fit(data, seed, [watch])
         histories[name].append(watch.history)
     curves = {name: mean_terms(runs) for name, runs in histories.items()}
-    colors = hues(list(curves))
-    views = [
-        View(
-            SHORT[term],
-            "line",
-            Axis("share of the training (%)"),
-            Axis("", log=term != "bias"),
-            [
-                Series(title(n), c["share"], [*c[term]], color=hue)
-                for (n, c), hue in zip(curves.items(), colors, strict=True)
-            ],
-        )
-        for term in ALONG
-    ]
+    colors = dict(zip(curves, hues(list(curves)), strict=True))
+    views = []
+    for term in ALONG:
+        lines = [Series(title(n), c["share"], [*c[term]], color=colors[n]) for n, c in curves.items()]
+        x, y = Axis("share of the training (%)"), Axis("", log=term != "bias")
+        views.append(View(TERMS[term], "line", x, y, lines))
     ends = [(term, at) for term in ("R", "bias") for at in (0, -1)]
     ranks = [best_two([curve[term][at] for curve in curves.values()], highest=False) for term, at in ends]
     rows = [

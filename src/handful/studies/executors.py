@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,15 +44,14 @@ class Job(Protocol):
     def kill(self) -> None:
         """End it."""
 
-    def wait(self) -> int:
+    def wait(self) -> int | None:
         """The exit code, once it has ended."""
 
 
 class Executor(Protocol):
-    """Something that runs jobs."""
+    """Something that runs jobs, ``workers`` at a time."""
 
-    def workers(self, jobs: int) -> int:
-        """How many of so many jobs may be submitted at a time."""
+    workers: int
 
     def submit(self, folder: Path, jobs: int) -> Job:
         """Start the job of ``folder``, one of ``jobs``."""
@@ -88,17 +88,14 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
         )
 
 
+@dataclass
 class Local:
     """Processes of this machine, ``workers`` at a time, which share its threads."""
 
-    def __init__(self, workers: int = 1) -> None:
-        self._workers = workers
-
-    def workers(self, jobs: int) -> int:
-        return max(1, min(self._workers, jobs))
+    workers: int = 1
 
     def submit(self, folder: Path, jobs: int) -> Job:
-        return start(folder, max(1, get_threads() // self.workers(jobs)))  # type: ignore[no-any-return]
+        return start(folder, max(1, get_threads() // min(self.workers, jobs)))  # type: ignore[no-any-return]
 
 
 class Ray:
@@ -118,11 +115,8 @@ class Ray:
         if not any(cpus):
             raise HandfulError("the Ray cluster has no CPUs: start its nodes with --num-cpus")
         self._threads = min(get_threads(), max(cpus))
-        self._workers = workers or sum(count // self._threads for count in cpus)
+        self.workers = workers or sum(count // self._threads for count in cpus)
         self._run = ray.remote(num_cpus=self._threads, max_retries=RETRIES)(_on_a_node)
-
-    def workers(self, jobs: int) -> int:
-        return max(1, min(self._workers, jobs))
 
     def submit(self, folder: Path, jobs: int) -> Job:
         ours = {name: value for name, value in os.environ.items() if name.startswith(("HANDFUL_", "PYTHONPATH"))}
@@ -155,26 +149,19 @@ class RayJob:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        return self._code if self._code is not None else self._ended(timeout=0)
+        return self.wait(timeout=0)
 
-    def terminate(self) -> None:
-        self._cancel(force=False)
-
-    def kill(self) -> None:
-        self._cancel(force=True)
-
-    def wait(self) -> int:
-        code = self.poll()
-        return self._ended(timeout=None) or 0 if code is None else code
-
-    def _cancel(self, force: bool) -> None:
+    def terminate(self, force: bool = False) -> None:
         with suppress(ValueError):  # it has ended
             _ray().cancel(self._reference, force=force)
 
-    def _ended(self, timeout: float | None) -> int | None:
+    def kill(self) -> None:
+        self.terminate(force=True)
+
+    def wait(self, timeout: float | None = None) -> int | None:
         ray = _ray()
-        if not ray.wait([self._reference], timeout=timeout)[0]:
-            return None
+        if self._code is not None or not ray.wait([self._reference], timeout=timeout)[0]:
+            return self._code
         try:
             self._code = int(ray.get(self._reference))
         except ray.exceptions.TaskCancelledError:

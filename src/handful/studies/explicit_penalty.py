@@ -66,23 +66,14 @@ def run(request: Request) -> Finding:
     }
     metric = METRICS[graph.metric]
     ranks = best_two([s["test"]["mean"] for s in summary.values()], metric.higher_is_better)
-    rows = [
-        [
-            *(Cell(name), Cell(metric.text(s["test"]), rank)),
-            *(Cell(f"{s['mean_loss']['mean']:.4f}"), Cell(f"{s['R']['mean']:.3g}")),
-        ]
-        for (name, s), rank in zip(summary.items(), ranks, strict=True)
-    ]
-    views = [
-        View(
-            key,
-            "dot",
-            Axis("", of=list(summary)),
-            Axis(label),
-            [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())],
-        )
-        for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0))
-    ]
+    rows = []
+    for (name, s), rank in zip(summary.items(), ranks, strict=True):
+        loss, variance = f"{s['mean_loss']['mean']:.4f}", f"{s['R']['mean']:.3g}"
+        rows.append([Cell(name), Cell(metric.text(s["test"]), rank), Cell(loss), Cell(variance)])
+    views = []
+    for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0)):
+        series = [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())]
+        views.append(View(key, "dot", Axis("", of=list(summary)), Axis(label), series))
     heading = f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds"
     return Finding(
         "explicit-penalty",

@@ -50,13 +50,14 @@ class Entry:
 class Measure:
     """A column of a table of jobs: a field of ``Run`` or a fact of the entries; best is the least, where it is ranked.
 
-    The test and validation metrics are written, and ranked, as the metric has it.
+    It is shown times ``scale``. The test and validation metrics are written, and ranked, as the metric has it.
     """
 
     key: str
     head: str
     text: Callable[[float], str] = "{:.2f}".format
     ranked: bool = False
+    scale: float = 1.0
 
     @property
     def of_metric(self) -> bool:
@@ -64,19 +65,12 @@ class Measure:
         return self.key in ("test", "val")
 
 
-def text_table(title: str, head: list[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of texts, in which nothing is marked."""
-    return Table(title, head, [[Cell(text) for text in row] for row in rows])
-
-
-def gib(size: float) -> str:
-    """Bytes in GiB."""
-    return f"{size / 2**30:.2f}"
-
-
 TEST, VALIDATION = Measure("test", "Test", ranked=True), Measure("val", "Validation")
 SECONDS, EPOCH_SECONDS = Measure("seconds", "Seconds", "{:.1f}".format), Measure("epoch_seconds", "Seconds per epoch")
-MEMORY, RAM = Measure("memory", "Peak memory (GiB)", gib), Measure("peak_ram_bytes", "RAM (GiB)", gib)
+MEMORY, RAM, GPU = (
+    Measure(key, f"{head} (GiB)", scale=2**-30)
+    for key, head in (("memory", "Peak memory"), ("peak_ram_bytes", "RAM"), ("peak_gpu_bytes", "GPU"))
+)
 
 
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:
@@ -187,7 +181,7 @@ class Grid:
             return Cell("failed" if measure.of_metric else "")
         if measure.of_metric:
             return Cell(self.outcomes[job].metric.text(value), rank)
-        return Cell("–" if (mean := mean_of(value)) is None else measure.text(mean), rank)
+        return Cell("–" if (mean := mean_of(value)) is None else measure.text(measure.scale * mean), rank)
 
     def crossed(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
         """The test metric of all rows by all columns, the best of each row or column marked.
@@ -253,16 +247,16 @@ class Grid:
 
     # -- charts and the whole -----------------------------------------------------------------------------------------
 
-    def series(self, by: Side, measure: str = "test", scale: float | None = None) -> list[Series]:
+    def series(self, by: Side, measure: Measure = TEST) -> list[Series]:
         """Points with bars: a series for every row or column, against the other side; the paper's test beside ours."""
-        scale = scale or (self.metric.scale if measure in ("test", "val") else 1.0)
+        scale = self.metric.scale if measure.of_metric else measure.scale
         names, found = self.names(by), []
         for name, hue in zip(names, hues(names), strict=True):
             own = {job: entry for job, entry in self.entries.items() if getattr(entry, by) == name}
             x = [title(e.column if by == "row" else e.row) if e.x is None else e.x for e in own.values()]
-            found.append(points(title(name), x, [self.value(job, measure) for job in own], hue, scale))
+            found.append(points(title(name), x, [self.value(job, measure.key) for job in own], hue, scale))
             papers = [(entry.paper or {}).get("test") for entry in own.values()]
-            if measure == "test" and any(papers):
+            if measure.key == "test" and any(papers):
                 theirs = points(f"{title(name)}, paper", x, papers, hue, scale)
                 found.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
         return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from handful.finding import Axis, Chart, Finding, View
+from handful.finding import Axis, Finding
 from handful.nn import make_model
 from handful.samplers import make_sampler
 from handful.samplers.hubs import Hubs, inclusion
 from handful.statistics import mean_ci95
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.grid import EPOCH_SECONDS, RAM, TEST, Entry, Grid, Measure
+from handful.studies.sizes import option_finding
 from handful.theory.diagnosis import diagnose
 from handful.theory.hubs import expected_edges
 from handful.vocabulary import title
@@ -56,35 +57,8 @@ def run(request: Request) -> Finding:
         terms = {term: mean_ci95(found.values(term)) for term in ("R", "bias")}
         entries[name] = Entry(jobs[name], row, column, label=row, facts={"name": name, "label": row, **known, **terms})
     grid = Grid.train(request, entries)
-    x, metric = Axis("hubs in every part", of=grid.names("row")), grid.metric
-    views = [
-        View("test", "dot", x, Axis(metric.label("test")), grid.series("column")),
-        View("R", "dot", x, Axis("R(w)", zero=True), grid.series("column", "R")),
-        View("bias", "dot", x, Axis("bias |L_full − L̄|", zero=True), grid.series("column", "bias")),
-        View("seconds", "bar", x, Axis("seconds per epoch"), grid.series("column", "epoch_seconds")),
-        View("memory", "bar", x, Axis("peak RAM (GiB)"), grid.series("column", "peak_ram_bytes", 2**-30)),
-    ]
-    heading = f"{grid.graph} · RNS with hubs, m = {parts} · {grid.setting}"
-    table = grid.listed(heading, "Hubs", [TEST, R, BIAS, EDGES, EPOCH_SECONDS, RAM])
-    chart = Chart("hubs", f"{grid.graph}: RNS with hubs", views)
-    return grid.finding("hubs", conclude(grid), [table], [chart], records="rows", payload={"parts": parts})
-
-
-def conclude(grid: Grid) -> str:
-    """What the best choice of hubs gains over none, and what it costs."""
-    tests = {o.name: o.summary.test for o in grid.done if o.summary is not None and o.name.startswith("hubs-")}
-    plain = tests.pop("hubs-none", None)
-    if plain is None or not tests:
-        return "Without RNS both with and without hubs there is nothing to compare."
-    best = (max if grid.metric.higher_is_better else min)(tests, key=lambda name: tests[name])
-    ratios = []
-    for measure in ("R", "epoch_seconds"):
-        with_hubs, without = (grid.value(job, measure)["mean"] for job in (best, "hubs-none"))
-        ratios.append(with_hubs / without if without else float("nan"))
-    return (
-        f"Against no hubs, {grid.entries[best].name}: {grid.metric.signed(tests[best] - plain)} {grid.metric.unit}, "
-        f"{ratios[0]:.2g} times R, {ratios[1]:.2f} times the seconds of an epoch."
-    )
+    x, measures = Axis("hubs in every part", of=grid.names("row")), [TEST, R, BIAS, EDGES, EPOCH_SECONDS, RAM]
+    return option_finding("hubs", "Hubs", grid, x, measures, records="rows", payload={"parts": parts})
 
 
 def label(hubs: Hubs | None, share: float) -> str:

@@ -94,7 +94,7 @@ def run_jobs(
     errors: dict[str, str] = {}
     try:
         while waiting or running:
-            while waiting and len(running) < executor.workers(total):
+            while waiting and len(running) < executor.workers:
                 name = waiting.pop(0)
                 running[name] = executor.submit(folders[name], total)
             for name, process in list(running.items()):

@@ -52,15 +52,9 @@ def small_graph(graph: Graph, seed: int) -> Graph:
     else:
         train = torch.zeros(n, dtype=torch.bool)
         train[generator(seed).permutation(n)[: max(1, n // 2)]] = True
-    return Graph(
-        layer.indptr,
-        layer.indices,
-        x=torch.zeros(n, 1),
-        y=torch.zeros(n, dtype=torch.int64),
-        num_classes=2,
-        train_mask=train,
-        name=graph.name,
-    ).without_loops()
+    x, y = torch.zeros(n, 1), torch.zeros(n, dtype=torch.int64)  # samplers look at neither
+    small = Graph(layer.indptr, layer.indices, x=x, y=y, num_classes=2, train_mask=train, name=graph.name)
+    return small.without_loops()
 
 
 def nearby(graph: Graph, seed: int) -> np.ndarray:

@@ -23,31 +23,31 @@ from handful.samplers import make_sampler
 
 def architecture(dataset: str, model: str) -> dict[str, Any]:
     """The options of ``model`` in the architecture benchmark, or of ``graphland-sage`` on any data set of GraphLand."""
-    options: dict[str, Any] = _table("architectures", "subsec:architectures_details").get(model, {})
+    options: dict[str, Any] = read_table("architectures", "subsec:architectures_details").get(model, {})
     if model == "graphland-sage":
-        _table("training", "tab:hyperparameters-graphland", dataset)  # there must be one
-        options |= _table("architectures", "app:graphland", "architecture")
+        read_table("training", "tab:hyperparameters-graphland", dataset)  # there must be one
+        options |= read_table("architectures", "app:graphland", "architecture")
     elif model == "sgformer":
-        options |= _table("architectures", "tab:arch_hparams_sgformer", dataset)
-        options |= _table("architectures", "SGFormer", dataset)
+        options |= read_table("architectures", "tab:arch_hparams_sgformer", dataset)
+        options |= read_table("architectures", "SGFormer", dataset)
     else:
-        options |= _table("architectures", "tab:arch_hparams_gnn", dataset, model)
+        options |= read_table("architectures", "tab:arch_hparams_gnn", dataset, model)
         options |= _of_tuned_gnn(dataset, model)
     return options
 
 
 def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
     """The model of the sampling benchmark and its options: GraphSAGE, and a GCN of five layers for LADIES."""
-    options = _table("architectures", "tab:arch_hparams", dataset)
-    exceptions = _table("architectures", "sec:implementation_details").get(sampler, {})
+    options = read_table("architectures", "tab:arch_hparams", dataset)
+    exceptions = read_table("architectures", "sec:implementation_details").get(sampler, {})
     model = exceptions.pop("model", "sage")
     return model, options | exceptions | _of_tuned_gnn(dataset, model)
 
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
     """What the paper does not tell of these models, as tunedGNN's code has it."""
-    options: dict[str, Any] = {**_table("architectures", "tunedGNN", dataset)}
-    options |= _table("architectures", "tunedGNN models", model)
+    options: dict[str, Any] = {**read_table("architectures", "tunedGNN", dataset)}
+    options |= read_table("architectures", "tunedGNN models", model)
     return options
 
 
@@ -60,7 +60,7 @@ def sampling(dataset: str, sampler: str) -> Experiment:
     >>> sampling("ogbn-arxiv", "rns").settings.lr
     0.0005
     """
-    cell = _table("training", "tab:hparams_sampling_compact", dataset, sampler)
+    cell = read_table("training", "tab:hparams_sampling_compact", dataset, sampler)
     model, options = benchmark_model(dataset, sampler)
     return _experiment(dataset, model, options, sampler, cell, epochs=epochs(dataset, sampler))
 
@@ -70,7 +70,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment | None:
 
     The parts of RNS are those of the sampling benchmark.
     """
-    cell = _table("training", "tab:tuned_hparams", dataset, model, regime)
+    cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
         return None
     length = epochs(dataset, regime)
@@ -83,25 +83,20 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
     Where the paper spread the layers over GPUs, ``device`` names as many.
     """
-    cell = _table("training", "tab:hyperparameters-graphland", dataset, split, method)
-    memory = _table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
+    cell = read_table("training", "tab:hyperparameters-graphland", dataset, split, method)
+    memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
     devices = ",".join(f"cuda:{i}" for i in range(memory.pop("devices", 0))) or "cpu"
-    model, length = "graphland-sage", _table("protocol", "app:graphland", "protocol", "epochs")
-    how = memory | _table("training", "GraphLand")
+    model, length = "graphland-sage", read_table("protocol", "app:graphland", "protocol", "epochs")
+    how = memory | read_table("training", "GraphLand")
     made = _experiment(dataset, model, architecture(dataset, model), method, cell | how, epochs=length)
     return made.with_(split=split, device=devices)
-
-
-def graphland_names() -> list[str]:
-    """The data sets of GraphLand that the paper has."""
-    return list(_table("training", "tab:hyperparameters-graphland"))
 
 
 def implicit(regime: str, optimizer: str) -> Experiment:
     """One cell of the table of regimes: ``full``, ``rns-no-batch`` or ``rns``, by ``sgd``, ``sgdm`` or ``adam``."""
     label = "app:implicit-reg-impl-details"
-    shared = _table("training", label)
-    how = _table("training", label, "regimes", regime) | _table("training", label, "optimizers", optimizer)
+    shared = read_table("training", label)
+    how = read_table("training", label, "regimes", regime) | read_table("training", label, "optimizers", optimizer)
     same = sampling(shared["dataset"], how.pop("sampler"))
     kept = {name: shared[name] for name in ("dropout", "weight_decay")}
     return same.with_(optimizer=optimizer, epochs=epochs(shared["dataset"]), **kept, **how)
@@ -111,7 +106,7 @@ def _experiment(
     dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any], **settings: Any
 ) -> Experiment:
     """A cell of a table of hyperparameters; neighbour sampling is evaluated by its own samples, all else exactly."""
-    own = cell.pop("options", {}) | (_table("training", "alg:rns") if sampler == "rns" else {})
+    own = cell.pop("options", {}) | (read_table("training", "alg:rns") if sampler == "rns" else {})
     return Experiment(
         dataset,
         model=model,
@@ -125,35 +120,27 @@ def _experiment(
 
 def epochs(dataset: str, sampler: str = "full") -> int:
     """For how many epochs the sampling and the architecture benchmark train."""
-    count = int(_table("protocol", "tab:arch_hparams", "epochs", dataset))
-    return int(_table("protocol", "tab:arch_hparams", "neighbor_epochs")) if sampler == "neighbor" else count
+    count = int(read_table("protocol", "tab:arch_hparams", "epochs", dataset))
+    return int(read_table("protocol", "tab:arch_hparams", "neighbor_epochs")) if sampler == "neighbor" else count
 
 
 # -- protocol ---------------------------------------------------------------------------------------------------------
 
 
-def search_space(sampler: str) -> list[dict[str, Any]]:
-    """The options of ``sampler`` among which the sampling benchmark chose."""
-    space: list[dict[str, Any]] = _table("protocol", "subsec:hpo_protocol", "samplers", sampler)
-    return space
+def search_space(sampler: str) -> Any:
+    """The options of ``sampler`` among which the sampling benchmark chose, as a list."""
+    return read_table("protocol", "subsec:hpo_protocol", "samplers", sampler)
 
 
 def training_space() -> dict[str, list[float]]:
     """Learning rates, dropouts and weight decays among which every configuration chose."""
-    table = _table("protocol", "subsec:hpo_protocol")
+    table = read_table("protocol", "subsec:hpo_protocol")
     return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
 
 
-def graphland_parts() -> list[int]:
-    """The numbers of parts among which RNS chose on GraphLand."""
-    parts: list[int] = _table("protocol", "app:graphland", "protocol", "parts")
-    return parts
-
-
-def protocol(figure: str) -> dict[str, int]:
-    """What the caption of a figure says of how it was made, by its label, such as ``fig:implicit_reg_all_metrics``."""
-    numbers: dict[str, int] = _table("protocol", figure)
-    return numbers
+def protocol(*label: str) -> Any:
+    """How a figure or a part of the paper was made, by its label, such as ``fig:implicit_reg_all_metrics``."""
+    return read_table("protocol", *label)
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -168,17 +155,7 @@ def paper_result(table: str, *row: str) -> Any:
     >>> paper_result("tab:main-results", "ogbn-arxiv", "rns")
     {'test': {'mean': 0.7251, 'ci95': 0.0019}, 'seconds': 100, 'gpu_gb': 2.38, 'ram_gb': 1.51}
     """
-    return _measured(_table("results", table, *row))
-
-
-def datasets_table() -> dict[str, dict[str, str]]:
-    """The rows of the paper's table of data sets (``tab:datasets``) by name, as they are printed.
-
-    >>> datasets_table()["ogbn-arxiv"]["edges"]
-    '1.17M'
-    """
-    rows: dict[str, dict[str, str]] = _table("datasets", "tab:datasets")
-    return rows
+    return _measured(read_table("results", table, *row))
 
 
 def _measured(value: Any) -> Any:
@@ -210,7 +187,7 @@ def _file(name: str) -> dict[str, Any]:
     return tomllib.loads((files("handful.studies") / "presets" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _table(file: str, *path: str) -> Any:
+def read_table(file: str, *path: str) -> Any:
     """What is under ``path`` in a file, to keep and to change."""
     value: Any = _file(file)
     for name in path:
@@ -220,6 +197,8 @@ def _table(file: str, *path: str) -> Any:
     return deepcopy(value)
 
 
+GRAPHLAND = tuple(_file("results")["tab:graphland_rns"])
+"""The data sets of GraphLand that the paper has."""
 TARGETS: dict[str, tuple[float, ...]] = {
     dataset: tuple(_hundredth(target) for target in rows)
     for dataset, rows in _file("results")["tab:rns_speedup_decomposition"].items()

@@ -1,20 +1,28 @@
-"""Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam; and with fair controls."""
+"""Full graph against RNS: by regime and optimiser, also with fair controls; by backbone; and on GraphLand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
-from handful.errors import HandfulError
+from handful.datasets import home, sources
+from handful.errors import DatasetError, HandfulError, unknown
 from handful.experiment import Experiment
 from handful.finding import Axis, Chart, Finding, View
 from handful.samplers import FullGraph, RandomNodes
 from handful.studies import presets
-from handful.studies.budget import PARTS, Request, Scale, asked, scaled
+from handful.studies.budget import PARTS, Request, Scale, asked, scaled, small
 from handful.studies.grid import Entry, Grid, paper_number
+from handful.studies.presets import GRAPHLAND
 from handful.vocabulary import REGIMES, title
 
 PAPER_GRAPH = "ogbn-products"
 SCALE = Scale(hidden=64, layers=2, epochs=100)
+METHODS = ("full", "rns")
+MODELS = ("gcn", "sage", "gat", "sgformer")
+MODEL_SCALE = Scale(hidden=64, layers=3, epochs=40)
+GRAPHLAND_SCALE = Scale(hidden=128, layers=3, epochs=40)
+SPLITS = ("rl", "rh")
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
 """RNS takes m steps an epoch and the other regimes one. They get m times the epochs, or m times the learning rate."""
@@ -29,8 +37,8 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
         return asked(request, preset)
     scale = scaled(request, SCALE)
     sampler = FullGraph() if regime == "full" else RandomNodes(PARTS)
-    small = Experiment(graph, sampler=sampler, hidden=scale.hidden, layers=scale.layers, dropout=0.5)
-    return asked(request, small.with_(settings=preset.settings, epochs=scale.epochs))
+    little = Experiment(graph, sampler=sampler, hidden=scale.hidden, layers=scale.layers, dropout=0.5)
+    return asked(request, little.with_(settings=preset.settings, epochs=scale.epochs))
 
 
 def controlled(rns: Experiment, other: Experiment, control: str) -> Experiment:
@@ -51,17 +59,11 @@ def regimes(request: Request) -> Finding:
     Nine jobs, equal in all but regime and optimiser.
     """
     graph = request.graph_or(PAPER_GRAPH)
-    entries = {
-        f"{regime}-{optimizer}": Entry(
-            cell(request, graph, regime, optimizer),
-            regime,
-            optimizer,
-            paper=paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None,
-            facts={"regime": regime, "optimizer": optimizer},
-        )
-        for regime in REGIMES
-        for optimizer in OPTIMIZERS
-    }
+    entries = {}
+    for regime, optimizer in product(REGIMES, OPTIMIZERS):
+        paper = paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None
+        job, facts = cell(request, graph, regime, optimizer), {"regime": regime, "optimizer": optimizer}
+        entries[f"{regime}-{optimizer}"] = Entry(job, regime, optimizer, paper=paper, facts=facts)
     return by_optimizer("regimes", Grid.train(request, entries), [("full", "rns-no-batch"), ("rns-no-batch", "rns")])
 
 
@@ -71,17 +73,13 @@ def controls(request: Request) -> Finding:
     Seven rows by three optimisers; RNS itself is the same in all three comparisons.
     """
     graph = request.graph_or(PAPER_GRAPH)
-    rows = [(regime, control) for regime in ("full", "rns-no-batch") for control in CONTROLS]
-    entries = {
-        f"{regime}-{control}-{optimizer}": Entry(
-            controlled(cell(request, graph, "rns", optimizer), cell(request, graph, regime, optimizer), control),
-            "rns" if regime == "rns" else f"{REGIMES[regime]}, {CONTROLS[control]}",
-            optimizer,
-            facts={"regime": regime, "control": control, "optimizer": optimizer},
-        )
-        for regime, control in [*rows, ("rns", "epochs")]
-        for optimizer in OPTIMIZERS
-    }
+    rows = [*product(("full", "rns-no-batch"), CONTROLS), ("rns", "epochs")]
+    entries = {}
+    for (regime, control), optimizer in product(rows, OPTIMIZERS):
+        rns, other = (cell(request, graph, one, optimizer) for one in ("rns", regime))
+        row = "rns" if regime == "rns" else f"{REGIMES[regime]}, {CONTROLS[control]}"
+        facts = {"regime": regime, "control": control, "optimizer": optimizer}
+        entries["-".join(facts.values())] = Entry(controlled(rns, other, control), row, optimizer, facts=facts)
     pairs = [(f"{REGIMES['full']}, {control}", "rns") for control in CONTROLS.values()]
     return by_optimizer("controls", Grid.train(request, entries), pairs)
 
@@ -103,3 +101,77 @@ def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Fin
         [grid.crossed(heading, "Training regime", best_in="column")],
         [Chart(name, f"{grid.graph}: regimes by optimiser", [view])],
     )
+
+
+# -- by backbone, and on GraphLand ------------------------------------------------------------------------------------
+
+
+def model_cell(request: Request, graph: str, model: str, method: str) -> Experiment | None:
+    """A backbone by a method; ``None`` where the paper ran out of memory."""
+    if request.budget == "paper":
+        tuned = presets.tuned(graph, model, method)
+        return None if tuned is None else asked(request, tuned)
+    return asked(request, small(graph, method, scaled(request, MODEL_SCALE), model))
+
+
+def architectures(request: Request) -> Finding:
+    """Does RNS go with every backbone? GCN, GraphSAGE, GAT and SGFormer, full graph against RNS.
+
+    Each backbone has the paper's own hyperparameters for either method, or all have the same.
+    """
+    graph = request.graph_or("ogbn-arxiv")
+    entries = {}
+    for model, method in product(MODELS, METHODS):
+        if (job := model_cell(request, graph, model, method)) is not None:
+            paper = paper_number("tab:testacc_full_rns_pct_compact", graph, model, method)
+            facts = {"model": model, "method": method}
+            entries[f"{model}-{method}"] = Entry(job, model, method, paper=paper, facts=facts)
+    return paired("architectures", "Model", request, entries)
+
+
+def graphland_cell(request: Request, name: str, split: str, method: str) -> Experiment:
+    """A data set of GraphLand by a method, with GraphLand's own GraphSAGE."""
+    if request.budget == "paper":
+        return asked(request, presets.graphland(name, split, method))
+    return asked(request, small(name, method, scaled(request, GRAPHLAND_SCALE), "graphland-sage").with_(split=split))
+
+
+def graphland(request: Request) -> Finding:
+    """GraphLand: full graph against RNS on seven data sets, with few labels (RL) and with many (RH).
+
+    All data sets that are on disk, or the one asked for.
+    """
+    names = (request.graph,) if request.graph else GRAPHLAND
+    for name in names:
+        if name not in GRAPHLAND:
+            raise HandfulError(unknown("data set of GraphLand", name, GRAPHLAND))
+    on_disk = {name: sources()[name].on_disk for name in names}
+    known = [name for name, kept in on_disk.items() if kept is None or kept(home(request.root))]
+    if not known:
+        raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: `handful info NAME` fetches one")
+    entries = {}
+    for name, split, method in product(known, SPLITS, METHODS):
+        job = graphland_cell(request, name, split, method)
+        paper = paper_number("tab:graphland_rns", name, split, method)
+        facts = {"dataset": name, "metric": sources()[name].metric, "split": split, "method": method}
+        entries[f"{name}-{split}-{method}"] = Entry(job, f"{name} {split.upper()}", method, paper=paper, facts=facts)
+    return paired("graphland", "Data set", request, entries, [name for name in names if name not in known])
+
+
+def paired(
+    study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: list[str] | None = None
+) -> Finding:
+    """A row for every pair of jobs: full graph, RNS, and how far apart they are."""
+    grid = Grid.train(request, entries)
+    label = " or ".join(dict.fromkeys(outcome.metric.label("test") for outcome in grid.done))
+    known = [gap for row in grid.names("row") if (gap := grid.gap(row, *METHODS)) is not None]
+    better = sum(gap == 0 or (gap > 0) == grid.metric.higher_is_better for gap in known)
+    words = f"RNS matches or improves on full-graph training in {better} of {len(known)} cases."
+    if missing:
+        words += f" Not on disk: {', '.join(missing)}."
+    x = Axis("", of=[title(row) for row in grid.names("row")])
+    view = View("test", "dot", x, Axis(label), grid.series("column"))
+    where = grid.graph if study == "architectures" else "GraphLand"
+    table = grid.crossed(f"{where} · {label} · {grid.setting}", corner, best_in="row", apart=True)
+    payload = {"missing": missing} if missing is not None else {}
+    return grid.finding(study, words, [table], [Chart(study, f"{where}: full graph and RNS", [view])], payload=payload)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from statistics import mean
+from typing import Any
 
 from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.budget import QUICK, Request, Scale, asked, benchmark, scaled, small, tuned_each
+from handful.studies.budget import QUICK, SAMPLERS, Request, Scale, asked, benchmark, scaled, small, tuned_each
 from handful.studies.grid import EPOCH_SECONDS, MEMORY, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
 from handful.vocabulary import PARTS, title
 
@@ -20,7 +21,6 @@ VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11
 FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
 """A quarter of these epochs is neighbour sampling's."""
 BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
-SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
 """Batches of an epoch: each has one in so many of the training nodes as its targets."""
 CLUSTERS = 256
@@ -52,37 +52,28 @@ def fanout(request: Request) -> Finding:
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
-    space = [own for own in presets.search_space("neighbor") if len(own["fanout"]) <= base.options["layers"]]
-    names = [",".join(map(str, own["fanout"])) for own in space]
+    space = [own["fanout"] for own in presets.search_space("neighbor") if len(own["fanout"]) <= base.options["layers"]]
     same = {
-        f"fanout-{name.replace(',', '-')}": base.with_(sampler=make_sampler("neighbor", **own))
-        for name, own in zip(names, space, strict=True)
+        f"fanout-{'-'.join(map(str, own))}": base.with_(sampler=make_sampler("neighbor", fanout=own)) for own in space
     }
-    entries = {
-        job: Entry(
-            experiment,
-            f"[{name}]",
-            "neighbor",
-            label=f"fanout [{name}]",
-            paper=paper_number("tab:neighbor_fanout_ablation", graph, name),
-            facts={"fanout": name},
-        )
-        for (job, experiment), name in zip(tuned_each(request, same).items(), names, strict=True)
-    }
+    entries = {}
+    for (job, experiment), own in zip(tuned_each(request, same).items(), space, strict=True):
+        name = ",".join(map(str, own))
+        paper, facts = paper_number("tab:neighbor_fanout_ablation", graph, name), {"fanout": name}
+        entries[job] = Entry(experiment, f"[{name}]", "neighbor", label=f"fanout [{name}]", paper=paper, facts=facts)
     grid = Grid.train(request, entries)
     return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, MEMORY])
 
 
 def option_finding(
-    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
+    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells", **more: Any
 ) -> Finding:
     """Jobs that differ in one option of their sampler: every measure as a column, and as a view."""
     sampler, metric = title(grid.names("column")[0]), grid.metric
     views = []
     for measure in measures:
         label = metric.label(measure.head.lower()) if measure.of_metric else measure.head
-        series = grid.series("column", measure.key, 2**-30 if measure is MEMORY else None)
-        views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), series))
+        views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), grid.series("column", measure)))
     best = [grid.entries[job].name for job, rank in grid.ranks(grid.entries).items() if rank == 1]
     return grid.finding(
         name,
@@ -90,6 +81,7 @@ def option_finding(
         [grid.listed(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
         [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)],
         records,
+        **more,
     )
 
 

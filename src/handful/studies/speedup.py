@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from handful.finding import Axis, Chart, Finding, Series, View, mean_of
+from handful.finding import Axis, Chart, Finding, Series, View, text_table
 from handful.studies import presets
 from handful.studies.budget import Request, Scale, benchmark
-from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number, text_table
+from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number
 from handful.studies.presets import TARGETS
 from handful.studies.trained import mean_curve
 from handful.training.metrics import Metric
-from handful.vocabulary import SPEEDUPS, spaced
+from handful.vocabulary import SPEEDUPS, shown, spaced
 
 METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 CURVES_SCALE = Scale(hidden=128, layers=3, epochs=100)
+TIMES = "{:.2f}×"
 STEP = 0.01
 """Between targets that are shares, as in the paper; of others in the unit of their first digit."""
 
@@ -132,9 +133,9 @@ def speedup_study(request: Request) -> Finding:
     rows = []
     for s, paper in zip(found, papers, strict=True):
         reached = " and ".join(f"{s.reached[method]} of {len(request.seeds)}" for method in METHODS)
-        rows.append([metric.told(s.target), *(_times(getattr(s, key)) for key in SPEEDUPS), reached])
+        rows.append([metric.told(s.target), *(shown(getattr(s, key), TIMES) for key in SPEEDUPS), reached])
         if paper:
-            rows.append(["in the paper", *(_times(paper.get(key, nan)) for key in SPEEDUPS), ""])
+            rows.append(["in the paper", *(shown(paper.get(key), TIMES) for key in SPEEDUPS), ""])
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
     heading = f"{grid.graph} · RNS against full-graph training · {grid.setting}"
     table = text_table(heading, [*head, "seeds that reach it (full, RNS)"], rows)
@@ -154,12 +155,8 @@ def curves(request: Request) -> Finding:
     length = presets.protocol("fig:val_accuracy_training_dynamics") if request.budget == "paper" else {}
     grid = train_pair(request, request.graph_or("ogbn-products"), CURVES_SCALE, **length)
     table = grid.listed(f"{grid.graph} · {grid.setting}", "Method", [replace(VALIDATION, ranked=True), SECONDS])
-    seconds = [mean_of(grid.value(method, "seconds")) for method in METHODS]
-    words = "Without both runs there is nothing to compare."
-    if not grid.failed:
-        words = (
-            f"The same epochs take RNS {(seconds[1] or nan) / (seconds[0] or nan):.2f} times as long as the full graph."
-        )
+    full, rns = (grid.mean(method, measure="seconds") or nan for method in METHODS)
+    words = f"The same epochs take RNS {shown(rns / full, '{:.2f}')} times as long as the full graph."
     lines = []
     for outcome in grid.done:
         evaluated = histories(grid, outcome.name)
@@ -202,11 +199,6 @@ def conclude(found: Sequence[Speedup], metric: Metric) -> str:
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."
     last = sure[-1]
-    return (
-        f"To {metric.told(last.target)} RNS is {_times(last.start)} as fast as the full graph: {_times(last.epoch)} by "
-        f"cheaper epochs, {_times(last.epochs)} by fewer."
-    )
-
-
-def _times(value: float) -> str:
-    return "–" if value != value else f"{value:.2f}×"
+    start, epoch, epochs = (shown(value, TIMES) for value in (last.start, last.epoch, last.epochs))
+    target = metric.told(last.target)
+    return f"To {target} RNS is {start} as fast as the full graph: {epoch} by cheaper epochs, {epochs} by fewer."

@@ -7,7 +7,7 @@ epoch (full-graph training in one). Nothing is tuned. A graph whose files are no
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ import numpy as np
 from handful.datasets import load
 from handful.errors import DatasetError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points, text_table
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
 from handful.studies.budget import SMOKE, Request, Scale, asked
-from handful.studies.grid import Entry, Grid, text_table
+from handful.studies.grid import Entry, Grid
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
@@ -104,14 +104,13 @@ def planned(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         except DatasetError as error:
             missing[case.label] = str(error)
             continue
-        how: dict[str, Any] = {"hidden": scale.hidden, "layers": scale.layers, "dropout": 0.5, "lr": 0.01}
-        how["epochs"] = max(1, round(case.epochs * scale.epochs))
+        how = {**asdict(scale), "epochs": max(1, round(case.epochs * scale.epochs)), "dropout": 0.5, "lr": 0.01}
         known = {"name": case.label, "graph": case.graph, "split": case.split, "nodes": graph.num_nodes}
+        known |= {"edges": graph.num_edges, "metric": graph.metric}
+        stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
         for method, sampler in samplers_for(graph, scale.layers).items():
             job = asked(request, Experiment(case.graph, split=case.split, sampler=sampler, **how))
-            facts = {**known, "edges": graph.num_edges, "metric": graph.metric, "method": method}
-            stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
-            entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts=facts)
+            entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
     if not entries:
         raise DatasetError("none of the graphs of the survey is found: " + "; ".join(missing.values()))
     return entries, missing

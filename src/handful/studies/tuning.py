@@ -80,11 +80,12 @@ def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
     """``experiment`` with the paper's architecture, epochs and way of training for its data set, once for every
     configuration of ``sampler`` that the paper searched: on GraphLand full graph and RNS with K ∈ {2, 3, 5, 7, 10}."""
     make_sampler(sampler)
-    if experiment.graph in presets.graphland_names():
+    if experiment.graph in presets.GRAPHLAND:
         if sampler not in ("full", "rns"):
             raise HandfulError(f"on GraphLand the paper has full and rns alone, not {sampler}")
         preset = presets.graphland(experiment.graph, experiment.split or "rh", sampler)
-        space: list[dict[str, Any]] = [{"parts": k} for k in presets.graphland_parts()] if sampler == "rns" else [{}]
+        parts = presets.protocol("app:graphland", "protocol", "parts")
+        space = [{"parts": k} for k in parts] if sampler == "rns" else [{}]
     else:
         preset = presets.sampling(experiment.graph, sampler)
         space = presets.search_space(sampler)
@@ -120,8 +121,7 @@ def tune_samplers(
     graph = experiments[0].load(experiments[0].seeds[0])
     metric, payload = METRICS[graph.metric], {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
-    by = None if executor is None else SideBySide(executor, out / "trials")
-    found = [search(one, storage, trials, prune, report, by) for one in experiments]
+    found = [search(one, storage, trials, prune, report, executor, out / "trials") for one in experiments]
     head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
     ranks = best_two([one.val for one in found], metric.higher_is_better)
     rows = [
@@ -162,40 +162,30 @@ def tune_samplers(
     )
 
 
-@dataclass(frozen=True)
-class SideBySide:
-    """Trials as jobs of an executor, several at a time, each in a folder below ``out`` while it runs.
-
-    The storage is used by this process alone, so that it need not be one that machines can share.
-    """
-
-    executor: Executor
-    out: Path
-
-
 def search(
     experiment: Experiment,
     storage: str,
     trials: int = TRIALS,
     prune: bool = False,
     report: Report | None = None,
-    by: SideBySide | None = None,
+    executor: Executor | None = None,
+    out: Path = Path("runs"),
 ) -> Best:
     """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them.
 
-    They run one after the other in this process, or ``by`` an executor.
+    They run one after the other in this process, or as jobs of ``executor``, each in a folder below ``out`` while it
+    runs. The storage is used by this process alone, so that it need not be one that machines can share.
     """
     optuna = _optuna()
     data = experiment.load(experiment.seeds[0])
     study = open_study(experiment, data, storage)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
-    told = report or (lambda name, done, of: None)
-    if by is None:
-        _one_by_one(study, experiment, data, trials, prune, told)
+    left = _left(study, trials, report or (lambda name, done, of: None))
+    if executor is None:
+        _one_by_one(study, experiment, data, prune, left)
     else:
-        _side_by_side(study, experiment, data, trials, prune, told, by)
-    told(study.study_name, trials, trials)
+        _side_by_side(study, experiment, data, prune, left, executor, out)
     if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
         raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial
@@ -203,16 +193,23 @@ def search(
     return Best(experiment.with_(**found), len(_finished(study)), best.value, found)
 
 
-def _one_by_one(study: Any, experiment: Experiment, data: Graph, trials: int, prune: bool, report: Report) -> None:
-    optuna = _optuna()
+def _left(study: Any, trials: int, report: Report) -> Iterator[int]:
+    """How many trials are still to finish, as long as there are some; each time, how many are done is told."""
     while (done := len(_finished(study))) < trials:
         report(study.study_name, done, trials)
+        yield trials - done
+    report(study.study_name, trials, trials)
+
+
+def _one_by_one(study: Any, experiment: Experiment, data: Graph, prune: bool, left: Iterator[int]) -> None:
+    optuna = _optuna()
+    for _ in left:
         trial, asked = _ask(study, experiment)
         try:
-            study.tell(trial, _val(asked, data, [_Reporter(trial)] if prune else []))
-        except DivergedError:
-            _tell_diverged(study, trial)
-        except optuna.TrialPruned:
+            run = asked.fit(data, asked.seeds[0], [_Reporter(trial)] if prune else [])
+            study.tell(trial, _judged(run.val, data))
+        except (DivergedError, optuna.TrialPruned) as error:
+            trial.set_user_attr("diverged", isinstance(error, DivergedError))
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         except BaseException:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
@@ -220,29 +217,28 @@ def _one_by_one(study: Any, experiment: Experiment, data: Graph, trials: int, pr
 
 
 def _side_by_side(
-    study: Any, experiment: Experiment, data: Graph, trials: int, prune: bool, report: Report, by: SideBySide
+    study: Any, experiment: Experiment, data: Graph, prune: bool, left: Iterator[int], executor: Executor, out: Path
 ) -> None:
     states = _optuna().trial.TrialState
     running: dict[Path, tuple[Any, Job]] = {}
     run = f"seed-{experiment.seeds[0]}"
-    by.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     try:
-        while (done := len(_finished(study))) < trials:
-            report(study.study_name, done, trials)
-            while len(running) < by.executor.workers(trials - done):
+        for count in left:
+            while len(running) < min(executor.workers, count):
                 trial, asked = _ask(study, experiment)
-                folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=by.out))
+                folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=out))
                 write_config(folder / "config.json", asked.with_(seeds=experiment.seeds[:1]).to_json())
-                running[folder] = trial, by.executor.submit(folder, trials - done)
+                running[folder] = trial, executor.submit(folder, count)
             for folder, (trial, job) in list(running.items()):
                 code = job.poll()
-                if prune and code is None and _falls_behind(trial, RunFolder(folder / run)):
+                behind = prune and code is None and _falls_behind(trial, RunFolder(folder / run))
+                if behind or code == DIVERGED:
                     stop([job])
+                    trial.set_user_attr("diverged", not behind)
                     study.tell(trial, state=states.PRUNED)
                 elif code == 0:
                     study.tell(trial, _judged(read_json(folder / SUMMARY)["runs"][0]["val"], data))
-                elif code == DIVERGED:
-                    _tell_diverged(study, trial)
                 elif code is not None:
                     raise HandfulError(f"a trial of {experiment.sampler} failed: {last_words(folder, code)}")
                 else:
@@ -268,11 +264,6 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
     return trial, experiment.with_(**{name: trial.suggest_categorical(name, values) for name, values in space})
 
 
-def _tell_diverged(study: Any, trial: Any) -> None:
-    trial.set_user_attr("diverged", True)
-    study.tell(trial, state=_optuna().trial.TrialState.PRUNED)
-
-
 def _falls_behind(trial: Any, run: RunFolder) -> bool:
     """Tell the pruner what ``run`` has evaluated so far; whether it is not worth going on."""
     known = set(trial.study.trials[trial.number].intermediate_values)
@@ -282,17 +273,8 @@ def _falls_behind(trial: Any, run: RunFolder) -> bool:
     return bool(trial.should_prune())
 
 
-def _val(experiment: Experiment, data: Graph, callbacks: Sequence[Callback]) -> float:
-    """The validation metric of one run.
-
-    Raises:
-        DivergedError: the loss is no longer finite.
-        HandfulError: the metric of the validation nodes is not a number, so that no trial can be told from another.
-    """
-    return _judged(experiment.fit(data, experiment.seeds[0], callbacks).val, data)
-
-
 def _judged(val: float | None, data: Graph) -> float:
+    """``val``, unless it is not a number, so that no trial can be told from another."""
     if val is None or isnan(val):
         raise HandfulError(
             f"trials are judged by validation, and {data.name} has no {data.metric} there: give it a split with "

@@ -1,0 +1,258 @@
+"""What the theory says held against what is sampled: the modified loss, the bias and its bound, and a part's degrees.
+
+And what else becomes of the graph in a part as m grows: components, diameter, distances, homophily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from handful.datasets import load
+from handful.errors import HandfulError
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, text_table
+from handful.graph import Graph
+from handful.random import generator
+from handful.samplers import RandomNodes, make_sampler
+from handful.studies.budget import SAMPLERS, Request
+from handful.theory.backward_error import STEPS, backward_error, smooth_losses
+from handful.theory.bias import bias_bound, bias_split
+from handful.theory.powerlaw import fit_power_law
+from handful.theory.structure import structure
+from handful.theory.thinning import edge_survival, thinned_degree_law
+from handful.vocabulary import FLOWS, STRUCTURE, title, words
+from handful.vocabulary import PARTS as LABEL
+
+PARTS = 4
+"""Of the epoch whose distance from a flow is measured."""
+VALUES = (1, 2, 4, 8, 16)
+"""Of m, for bias and degrees."""
+SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
+
+
+def noisy_graph(nodes: int, seed: int) -> Graph:
+    """A random graph whose features tell the class, with noise: enough for losses that are not alike."""
+    rng = generator(seed, nodes)
+    y = rng.integers(0, 3, nodes)
+    x = (rng.normal(size=(nodes, 4)) + y[:, None]).astype(np.float32)
+    edges = rng.integers(0, nodes, (2, 4 * nodes))
+    train = rng.random(nodes) < 0.8
+    graph = Graph.from_edge_index(edges, nodes, x=x, y=y, train_mask=train, num_classes=3)
+    return graph.to_undirected().without_loops()
+
+
+def backward(request: Request) -> Finding:
+    """Which coefficient holds: an epoch of SGD against the flow of the modified loss, as the step size shrinks.
+
+    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models.
+    """
+    seed = request.seeds[0]
+    graph = noisy_graph({"smoke": 40, "laptop": 80, "paper": 200}[request.budget], seed)
+    batches = list(RandomNodes(PARTS).epoch(graph, seed, 0))
+    losses, w = smooth_losses(batches, hidden=6, classes=3, seed=seed)
+    steps = STEPS[::2] if request.budget == "smoke" else STEPS
+    request.report(0, 1, "integrating")
+    found = backward_error(losses, w, steps)
+    request.report(1, 1, "done")
+    shown = (0, len(steps) // 2, -1)
+    holds = min(found.slopes, key=lambda name: abs(found.slopes[name] - 3))
+    title = f"distance after an epoch of {PARTS} batches ∝ αᵖ"
+    rows = [
+        [Cell(FLOWS[name]), Cell(f"{p:.2f}", int(name == holds)), *(Cell(f"{errors[i]:.1e}") for i in shown)]
+        for (name, p), errors in zip(found.slopes.items(), found.errors.values(), strict=True)
+    ]
+    lines = [
+        Series(f"{flow}: slope {found.slopes[name]:.2f}", list(found.steps), list(found.errors[name]), color=i)
+        for i, (name, flow) in enumerate(FLOWS.items())
+    ]
+    view = View("error", "line", Axis("step size α", log=True), Axis("distance after one epoch", log=True), lines)
+    return Finding(
+        "backward-error",
+        title,
+        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {found.slopes[holds]:.1f}.",
+        [Table(title, ["flow of", "p", *(f"α = {found.steps[i]:.2g}" for i in shown)], rows)],
+        [Chart("backward-error", "Mean SGD against three gradient flows", [view])],
+        {"slopes": found.slopes, "steps": list(found.steps), "errors": found.errors, "parts": PARTS},
+    )
+
+
+def bound(request: Request) -> Finding:
+    """Both sides of the bias bound for m = 1…16, and the bias of every sampler split into its two terms.
+
+    GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian).
+    """
+    seed = request.seeds[0]
+    epochs, hidden = {"smoke": (2, 16), "laptop": (20, 64), "paper": (100, 256)}[request.budget]
+    what = request.experiment(hidden=hidden, layers=3, norm="ln", residual=False)
+    graph = what.load(seed).to(request.device)
+    model = what.make_model(graph, seed).to(request.device)
+    bounds = [b for m in request.each(VALUES, "m = {}".format) for b in bias_bound(model, graph, [m], epochs, seed)]
+    splits = {
+        name: asdict(bias_split(model, graph, make_sampler(name), 5 * epochs, seed)) for name in request.each(SAMPLERS)
+    }
+    rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]
+    terms = "; ".join(
+        f"{title(name)} {s['node_subsampling']['mean']:+.2g} ± {s['node_subsampling']['ci95']:.1g} and "
+        f"{s['edge_removal']['mean']:+.2g} ± {s['edge_removal']['ci95']:.1g}"
+        for name, s in splits.items()
+    )
+    drawn = [b for b in bounds if b.m > 1]
+    values: list[float] = [b.m for b in drawn]
+    lines = [
+        Series(label, values, [getattr(b, side) for b in drawn], color=i)
+        for i, (side, label) in enumerate(SIDES.items())
+    ]
+    view = View("bound", "line", Axis(LABEL, log=True, ticks=values), Axis("loss", log=True), lines)
+    heading = f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m"
+    return Finding(
+        "bias-bound",
+        heading,
+        f"Bias by node subsampling (I) and by edge removal (II): {terms}.",
+        [text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows)],
+        [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
+        {
+            "graph": graph.name,
+            "bounds": [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds],
+            "splits": splits,
+        },
+    )
+
+
+def degrees(request: Request) -> Finding:
+    """The degrees of a random part: the exact law against what is sampled, and its exponent against the graph's.
+
+    Parts of the graph asked for (else debian), edges taken in both directions.
+    """
+    seed = request.seeds[0]
+    graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
+    epochs = {"smoke": 1, "laptop": 10, "paper": 100}[request.budget]
+    rows, payload, tails = [], [], []
+    for i, m in enumerate(request.each(VALUES, "m = {}".format)):
+        law = thinned_degree_law(graph.in_degree.cpu().numpy(), m)
+        counts, edges, alphas = np.zeros(len(law)), [], []
+        for epoch in range(epochs):
+            kept = 0
+            for _, adjacency in RandomNodes(m).subgraphs(graph, seed, epoch):
+                own = adjacency.degree.cpu().numpy()
+                counts += np.bincount(own, minlength=len(counts))
+                alphas.append(fit_power_law(own).alpha)
+                kept += adjacency.num_edges
+            edges.append(kept / graph.num_edges)
+        sampled = counts / counts.sum()
+        tails += tail_lines(m, law, sampled, i)
+        gap = float(np.abs(np.cumsum(sampled) - np.cumsum(law)).max())
+        alpha = float(np.nanmean(alphas))
+        survival = edge_survival(graph.num_nodes, m)
+        payload.append(
+            {"m": m, "alpha": alpha, "survival": survival, "survival_sampled": float(np.mean(edges)), "distance": gap}
+        )
+        rows.append([str(m), f"{survival:.4f}", f"{np.mean(edges):.4f}", f"{gap:.1e}", f"{alpha:.2f}"])
+    full = payload[0]["alpha"]
+    off = max(abs(row["alpha"] - full) for row in payload)
+    m_values: list[float] = list(VALUES)
+    x = Axis(LABEL, log=True, ticks=m_values)
+    survival_lines = [
+        Series(title, m_values, [row[key] for row in payload], color=i)
+        for i, (key, title) in enumerate({"survival": "exact", "survival_sampled": "sampled"}.items())
+    ]
+    share = Axis("share of nodes with degree ≥ k; line: law, dots: sample", log=True)
+    views = [
+        View("degrees", "line", Axis("degree k", log=True), share, tails),
+        View("edges", "line", x, Axis("share of edges that survive", log=True), survival_lines),
+        View("exponent", "line", x, Axis("α of a part"), [Series("α", m_values, [row["alpha"] for row in payload])]),
+    ]
+    heading = f"{graph.name} · {epochs} partitions for each m"
+    return Finding(
+        "degree-law",
+        heading,
+        f"Parts keep the exponent {full:.2f} of the whole graph to within {off:.2f}.",
+        [text_table(heading, ["m", "edge survival", "sampled", "sup of law − sample", "α of a part"], rows)],
+        [Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)],
+        {"graph": graph.name, "parts": payload},
+    )
+
+
+def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list[Series]:
+    """P(degree ≥ k) for some k: the exact law as a line, what was sampled as dots, as far down as samples go."""
+    exact, seen = (np.cumsum(p[::-1])[::-1] for p in (law, sampled))
+    at = np.unique(np.geomspace(1, max(1, len(seen) - 1), 30).astype(int))
+    at = at[(at < len(seen)) & (seen[np.minimum(at, len(seen) - 1)] > 0)]
+    return [
+        Series(f"m = {m}", at.tolist(), exact[at].tolist(), color=color),
+        Series(f"m = {m}", at.tolist(), seen[at].tolist(), color=color, mark="dot"),
+    ]
+
+
+# -- structure --------------------------------------------------------------------------------------------------------
+
+
+def sampled_structure(
+    graph: Graph,
+    values: Sequence[int],
+    epochs: int,
+    seed: int,
+    sources: int = 16,
+    sweeps: int = 4,
+    report: Callable[[int], None] | None = None,
+) -> Finding:
+    """Every measure of a part for each m in ``values``, from ``epochs`` random partitions.
+
+    Args:
+        graph: of which only the topology and, for homophily, the labels matter.
+        values: the numbers of parts.
+        epochs: random partitions for each m.
+        seed: of partitions and sources.
+        sources: searches from random nodes of each part.
+        sweeps: searches, each from a node farthest from the last.
+        report: called after every part with its m.
+    """
+    for m in values:
+        if not 1 <= m <= max(1, graph.num_nodes):
+            raise HandfulError(f"parts: m lies between 1 and the number of nodes, {graph.num_nodes}, got {m}")
+    rows = structure(graph, values, epochs, seed, sources, sweeps, report)
+    shown = [name for name in STRUCTURE if rows[0][name]["mean"] == rows[0][name]["mean"]]
+    cells = [[Cell(STRUCTURE[name]), *(Cell(_text(row[name])) for row in rows)] for name in shown]
+    heading = f"{graph.name} · a part of m, mean ± sd over {epochs} epoch{'s' * (epochs > 1)}"
+    settings = {"epochs": epochs, "sources": sources, "sweeps": sweeps, "seed": seed}
+    return Finding(
+        "structure",
+        heading,
+        describe_structure(rows),
+        [Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)],
+        [structure_chart(rows, shown, graph.name)],
+        {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows},
+        {name: words(value) for name, value in settings.items()},
+    )
+
+
+def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph: str) -> Chart:
+    """Every measure against m, mean ± one standard deviation over epochs; isolated nodes as a share of the part."""
+    m: list[float] = [row["m"] for row in rows]
+    views = []
+    for name in shown:
+        scale = [100 / row["nodes"]["mean"] if name == "isolated" else 1.0 for row in rows]
+        values = [{"mean": s * r[name]["mean"], "ci95": s * r[name]["sd"]} for s, r in zip(scale, rows, strict=True)]
+        log = name in ("edges", "largest_component") and min(value["mean"] for value in values) > 0
+        label = "isolated nodes (%)" if name == "isolated" else STRUCTURE[name]
+        y = Axis("", log=log, zero=name in ("homophily", "isolated"))
+        views.append(View(label, "line", Axis("m", log=True, ticks=m), y, [points("RNS", m, values)]))
+    return Chart("structure", f"{graph}: what sampling does to the graph", views, together=True)
+
+
+def describe_structure(rows: Sequence[dict[str, Any]]) -> str:
+    """How far the graph falls apart between the smallest and the largest m."""
+    ends = (min(rows, key=lambda row: row["m"]), max(rows, key=lambda row: row["m"]))
+    (m, most), degree = (row["m"] for row in ends), [row["average_degree"]["mean"] for row in ends]
+    share = [row["largest_component"]["mean"] / row["nodes"]["mean"] for row in ends]
+    return (
+        f"From m = {m} to {most} the average degree goes from {degree[0]:.2g} to {degree[1]:.2g}, and the largest "
+        f"component from {share[0]:.0%} to {share[1]:.0%} of the nodes of a part."
+    )
+
+
+def _text(value: dict[str, float]) -> str:
+    mean, sd = (f"{number:,.0f}" if number >= 99.5 else f"{number:.2g}" for number in (value["mean"], value["sd"]))
+    return f"{mean} ± {sd}" if value["sd"] > 1e-9 * abs(value["mean"]) else mean

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphs import make_graph
+from handful import Graph, load
+from handful.errors import HandfulError
+from handful.studies.laws import noisy_graph, sampled_structure, tail_lines
+from handful.vocabulary import FLOWS, STRUCTURE
+from studies.smoke import GRAPH, check, smoke
+
+
+@pytest.mark.slow
+def test_the_modified_loss_holds_to_third_order_and_the_others_to_second(tmp_path: Path) -> None:
+    found = smoke("backward-error", tmp_path)
+    assert set(found.payload) == {"slopes", "steps", "errors", "parts"}
+    slopes = found.payload["slopes"]
+    assert slopes["modified"] == pytest.approx(3, abs=0.15)
+    assert slopes["unmodified"] == pytest.approx(2, abs=0.15)
+    assert slopes["appendix_coefficient"] == pytest.approx(2, abs=0.15)
+    for name, errors in found.payload["errors"].items():
+        fitted = np.polyfit(np.log(found.payload["steps"]), np.log(errors), 1)[0]
+        assert fitted == pytest.approx(slopes[name], abs=0.1)
+    assert [row[1].rank for row in found.tables[0].rows] == [1, 0, 0]
+    assert FLOWS["modified"] in found.words
+
+
+def test_the_graph_is_small_undirected_and_the_same_for_a_seed() -> None:
+    graph = noisy_graph(50, 3)
+    assert graph.num_nodes == 50
+    assert graph.undirected
+    assert noisy_graph(50, 3).checksum == graph.checksum != noisy_graph(50, 4).checksum
+
+
+def test_the_bias_stays_below_its_bound(tmp_path: Path) -> None:
+    found = smoke("bias-bound", tmp_path)
+    assert set(found.payload) == {"graph", "bounds", "splits"}
+    bounds = found.payload["bounds"]
+    assert [b["m"] for b in bounds] == [1, 2, 4, 8, 16]
+    assert all(b["bias"] <= b["bound"] + b["bias_ci95"] for b in bounds[1:])
+    assert all(b["average_bound"] <= b["bound"] for b in bounds)
+    assert bounds[0]["bias"] == pytest.approx(0, abs=1e-6)  # one part is the whole graph
+    assert list(found.payload["splits"]) == ["rns", "neighbor", "cluster", "saint"]
+    assert [row[0].text for row in found.tables[0].rows] == ["1", "2", "4", "8", "16"]
+    (chart,) = found.charts
+    assert chart.views[0].series[0].x == [2, 4, 8, 16]  # a log scale has no place for what is 0
+
+
+def test_the_law_is_near_what_is_sampled(tmp_path: Path) -> None:
+    found = smoke("degree-law", tmp_path)
+    assert set(found.payload) == {"graph", "parts"}
+    n = load(GRAPH).num_nodes
+    for row in found.payload["parts"]:
+        assert set(row) == {"m", "alpha", "survival", "survival_sampled", "distance"}
+        assert row["distance"] < 0.15
+        assert row["survival"] == pytest.approx(1 / row["m"], abs=20 / n)
+        assert row["survival_sampled"] == pytest.approx(row["survival"], abs=0.1)
+    assert found.payload["parts"][0]["distance"] < 1e-9
+    assert [view.name for view in found.charts[0].views] == ["degrees", "edges", "exponent"]
+
+
+def test_tails_are_sums_from_the_right() -> None:
+    law = np.array([0.4, 0.3, 0.2, 0.1])
+    exact, seen = tail_lines(4, law, np.array([0.5, 0.5, 0.0, 0.0]), color=2)
+    assert exact.x == seen.x == [1]  # no sample goes further
+    assert exact.y == [pytest.approx(0.6)]
+    assert seen.y == [pytest.approx(0.5)]
+    assert (exact.mark, seen.mark, seen.color) == (None, "dot", 2)
+
+
+def test_measures_for_every_m() -> None:
+    found = sampled_structure(load(GRAPH), (1, 4), 1, seed=42)
+    check(found)
+    assert [row["m"] for row in found.payload["parts"]] == [1, 4]
+    whole = found.payload["parts"][0]
+    graph = load(GRAPH).without_loops().coalesce()
+    assert whole["edges"]["mean"] == graph.num_edges
+    assert np.isnan(whole["edges"]["sd"])  # of one epoch
+    assert whole["average_degree"]["mean"] == pytest.approx(graph.num_edges / graph.num_nodes)
+    assert len(found.charts[0].views) == len(STRUCTURE)
+
+
+def test_a_progress_is_told_after_every_part_and_a_graph_without_labels_has_no_homophily() -> None:
+    edges = np.random.default_rng(0).integers(0, 60, (2, 200))
+    seen: list[int] = []
+    found = sampled_structure(Graph.from_edge_index(edges, 60), [2, 3], 2, seed=0, report=seen.append)
+    assert sorted(seen) == [2] * 4 + [3] * 6
+    assert "homophily" not in [row[0].text for row in found.tables[0].rows]
+    check(found)
+
+
+def test_m_beyond_the_nodes_is_refused() -> None:
+    for m in (0, 201):
+        with pytest.raises(HandfulError, match=f"200, got {m}"):
+            sampled_structure(make_graph(200), [1, m], 1, seed=0)
