@@ -84,7 +84,7 @@ class ShardedGraph(Graph):
     def _refuse_edges(self) -> NoReturn:
         self._refuse("all edges in one place")
 
-    topology = edge_index = in_weight = property(_refuse_edges)  # type: ignore[assignment]
+    topology = edge_index = in_weight = property(_refuse_edges)
 
     def identity(self) -> dict[str, Any]:
         same = {name: value for name, value in self.whole.items() if name != "positive"}
