@@ -97,7 +97,7 @@ def timed(do: Callable[[], Any], alone: bool) -> tuple[float, float]:
 def rank_main(asked: Path, answer: Path) -> None:
     """One rank of ``bench_ranks``."""
     value = json.loads(asked.read_text(encoding="utf-8"))
-    with ranks.joined(threads=1):
+    with ranks.join(threads=1):
         measured = measure(Experiment.from_json(value), int(value["rounds"]))
         if ranks.rank() == 0:
             write_json(answer, measured)

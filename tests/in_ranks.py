@@ -54,7 +54,7 @@ def shared_launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
 def main(folder: Path, names: list[str]) -> None:
     """One rank."""
     torch.set_num_threads(1)
-    with ranks.joined(threads=1, wait=300):
+    with ranks.join(threads=1, wait=300):
         for name in names:
             torch.save(ranks_jobs.JOBS[name](folder), folder / f"{name}-{ranks.rank()}.pt")
 

@@ -19,7 +19,7 @@ from scipy import stats
 import handful as hf
 from graphs import make_graph
 from handful.experiment import Fields, ModelFields
-from handful.files import unsealed
+from handful.files import unseal
 from handful.nn import MODELS, model_defaults
 from handful.samplers import sampler_names
 from handful.settings import PlainFields, SettingsFields
@@ -289,7 +289,7 @@ def test_a_summary_is_means_with_their_intervals(tmp_path: Path) -> None:
     assert told["peak_memory_bytes"] == {"ram": max(run.peak_ram_bytes for run in summary.runs), "gpu": None}
     assert [run["seed"] for run in told["runs"]] == [1, 2, 3]
     assert (told["metric"], told["model"], told["sampler"]) == ("accuracy", "sage", "rns(parts=4)")
-    assert unsealed(json.loads((tmp_path / "summary.json").read_text())) == told
+    assert unseal(json.loads((tmp_path / "summary.json").read_text())) == told
 
 
 def test_a_graph_in_memory_is_run_as_one_that_has_a_name(tmp_path: Path) -> None:

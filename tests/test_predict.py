@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import handful as hf
-from handful.predict import Prediction, all_values, chosen, predict
+from handful.predict import Prediction, all_values, choose_nodes, predict
 from handful.training.inference import embed
 
 NAMES = ("low", "mid", "high")
@@ -38,7 +38,7 @@ def models(count: int) -> list[hf.SAGE]:
 
 def test_probabilities_are_means_and_how_models_differ_is_told() -> None:
     graph, three = a_graph(), models(3)
-    found = predict(three, graph, chosen(graph, "all"), NAMES)
+    found = predict(three, graph, choose_nodes(graph, "all"), NAMES)
     each = np.stack([hf.infer(model, graph).softmax(1).numpy() for model in three])
     assert np.allclose(found.probabilities, each.mean(0), atol=1e-6)
     best = each.mean(0).argmax(1)
@@ -80,28 +80,28 @@ def test_what_it_would_change_comes_with_the_most_confident_first() -> None:
 
 def test_which_nodes() -> None:
     graph = a_graph()
-    assert chosen(graph, "unlabelled").tolist() == list(range(20, 30))
-    assert chosen(graph, "test").tolist() == list(range(15, 20))
-    assert chosen(graph.replace(y=None, class_names=None), "unlabelled").tolist() == list(range(30))
+    assert choose_nodes(graph, "unlabelled").tolist() == list(range(20, 30))
+    assert choose_nodes(graph, "test").tolist() == list(range(15, 20))
+    assert choose_nodes(graph.replace(y=None, class_names=None), "unlabelled").tolist() == list(range(30))
     numbered = a_graph(ids=np.arange(30) * 10)
-    assert chosen(numbered, [20, "0"]).tolist() == [2, 0]
+    assert choose_nodes(numbered, [20, "0"]).tolist() == [2, 0]
     with pytest.raises(hf.HandfulError, match="2 of 3 ids are no nodes of the graph: x, 7"):
-        chosen(graph, ["n1", "x", 7])
+        choose_nodes(graph, ["n1", "x", 7])
     with pytest.raises(hf.HandfulError, match=r"nodes takes all, unlabelled, .* and ids\.txt is no file"):
-        chosen(graph, "ids.txt")
+        choose_nodes(graph, "ids.txt")
 
 
 def test_a_file_of_ids(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("n4\n\nn2 \n")
-    assert chosen(a_graph(), str(tmp_path / "ids.txt")).tolist() == [4, 2]
+    assert choose_nodes(a_graph(), str(tmp_path / "ids.txt")).tolist() == [4, 2]
     (tmp_path / "ids.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(hf.HandfulError, match="is not a text file"):
-        chosen(a_graph(), tmp_path / "ids.txt")
+        choose_nodes(a_graph(), tmp_path / "ids.txt")
 
 
 def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
     graph = a_graph(ids=np.array([f"é,{i}\n" for i in range(30)]))
-    found = predict(models(2), graph, chosen(graph, "all"), NAMES)
+    found = predict(models(2), graph, choose_nodes(graph, "all"), NAMES)
     with (tmp_path / "p.csv").open("w"):
         found.write(tmp_path / "p.csv")
     with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as file:
@@ -158,7 +158,7 @@ def test_numbers_and_many_labels(tmp_path: Path) -> None:
     torch.manual_seed(0)
     two = [hf.SAGE(5, 1, hidden=8, layers=2).eval() for _ in range(2)]
     each = np.stack([hf.infer(model, graph)[:, 0].numpy() for model in two])
-    found = predict(two, graph, chosen(graph, "all"), kind="regression")
+    found = predict(two, graph, choose_nodes(graph, "all"), kind="regression")
     assert np.allclose(found.predicted, each.mean(0), atol=1e-6)
     assert found.spread is not None
     assert np.allclose(found.spread, each.std(0, ddof=1), atol=1e-6)

@@ -25,7 +25,7 @@ def free_port() -> int:
 
 
 def test_one_process_is_all_there_is_unless_others_were_started() -> None:
-    with ranks.joined():
+    with ranks.join():
         assert (ranks.rank(), ranks.size(), ranks.launched()) == (0, 1, 1)
         assert ranks.broadcast({"a": 1}) == {"a": 1}
         assert ranks.gather(2) == [2]
@@ -82,7 +82,7 @@ def test_a_mistake_of_one_rank_is_told_to_all_and_said_by_one(shared_launch: Lau
 def test_a_rank_that_never_comes_up_is_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}.items():
         monkeypatch.setenv(name, str(value))
-    with pytest.raises(RankError, match="did not come") as caught, ranks.joined(wait=1.0):
+    with pytest.raises(RankError, match="did not come") as caught, ranks.join(wait=1.0):
         raise AssertionError("nobody else was started")
     assert "start all of them" in str(caught.value)
     assert ranks.size() == 1
@@ -92,7 +92,7 @@ def test_a_launcher_that_does_not_say_who_is_who_is_an_error(monkeypatch: pytest
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(RankError, match="RANK"), ranks.joined(wait=1.0):
+    with pytest.raises(RankError, match="RANK"), ranks.join(wait=1.0):
         raise AssertionError("there is no rank")
 
 

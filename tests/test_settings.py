@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from handful.errors import HandfulError
-from handful.settings import SETTING_NAMES, Settings, checked, varied
+from handful.settings import SETTING_NAMES, Settings, check_value, vary_settings
 from small import another
 
 HINTS = get_type_hints(Settings)
@@ -19,7 +19,7 @@ HINTS = get_type_hints(Settings)
 @pytest.mark.parametrize("name", SETTING_NAMES)
 def test_any_field_may_be_another_and_is_then_another_setting(name: str) -> None:
     value = another(getattr(Settings(), name), HINTS[name])
-    changed = varied(Settings(), {name: value})
+    changed = vary_settings(Settings(), {name: value})
     assert getattr(changed, name) == value
     assert changed == Settings(**{name: value}) != Settings()
     assert replace(changed, **{name: getattr(Settings(), name)}) == Settings()
@@ -79,16 +79,16 @@ def test_numbers_become_plain_ones() -> None:
 )
 def test_wrong_settings_are_named(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(HandfulError, match=words):
-        varied(Settings(), wrong)
+        vary_settings(Settings(), wrong)
 
 
 def test_nothing_is_a_value_only_where_the_type_says_so() -> None:
     for name, hint in HINTS.items():
         if type(None) in getattr(hint, "__args__", ()):
-            assert checked(name, None, hint) is None
+            assert check_value(name, None, hint) is None
         else:
             with pytest.raises(HandfulError, match=name):
-                checked(name, None, hint)
+                check_value(name, None, hint)
 
 
 def test_a_fanout_is_a_tuple_however_it_is_written() -> None:

@@ -152,7 +152,7 @@ def without_edges(x: np.ndarray, **fields: Any) -> Graph:
     return Graph.from_edge_index(np.zeros((2, 0), np.int64), len(x), x=x, name="rows", **fields)
 
 
-def relabelled(graph: Graph, **labels: Any) -> Graph:
+def relabel(graph: Graph, **labels: Any) -> Graph:
     """``graph`` with other labels; nodes that have none are in no mask."""
     fresh = graph.replace(**dict.fromkeys(MASKS), **labels)
     if graph.train_mask is None:
@@ -191,7 +191,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         if y is not None:
             self.classes_, codes = _encoded(y, graph.num_nodes)
             names = {"num_classes": len(self.classes_), "class_names": None}
-            graph = relabelled(graph, y=codes, task="classification", **names)
+            graph = relabel(graph, y=codes, task="classification", **names)
         else:
             self._labels(graph)
             self.classes_ = class_names(graph)
@@ -236,7 +236,7 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
         """
         graph, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
-            graph = relabelled(graph, y=np.asarray(y, np.float32), task="regression")
+            graph = relabel(graph, y=np.asarray(y, np.float32), task="regression")
         else:
             self._labels(graph)
         if graph.train_mask is None:

@@ -18,22 +18,22 @@ from handful.budget import require_memory
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
 from handful.errors import HandfulError, RunError, unknown
-from handful.files import sealed, write_json
+from handful.files import seal, write_json
 from handful.graph import Graph
 from handful.nn import MODELS, make_model, model_options, parameter_count
 from handful.nn.backbone import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
-from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, varied
+from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, vary_settings
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.execution import GRAPH_ON
-from handful.training.fit import adapt_sampler, judged, seeded_model
+from handful.training.fit import adapt_sampler, seeded_model, with_task
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.loop import Loop
-from handful.training.record import Run, RunFolder, begun, refuse_run
+from handful.training.record import Run, RunFolder, hold_config, refuse_run
 from handful.vocabulary import PAPER_SEEDS
 
 SUMMARY = "summary.json"
@@ -158,7 +158,7 @@ class Experiment:
             "model": model,
             "options": MappingProxyType(complete),
             "sampler": adapt_sampler(source, network, network.hops(complete)),
-            "settings": varied(settings, how),
+            "settings": vary_settings(settings, how),
             "seeds": _seeds(seeds),
             "device": device,
         }
@@ -211,7 +211,7 @@ class Experiment:
             return cls(
                 **{part: value[part] for part in ("graph", "split", "root", "model", "options", "device")},
                 sampler=make_sampler(name, **sampler),
-                settings=varied(Settings(), value["settings"]),
+                settings=vary_settings(Settings(), value["settings"]),
                 seeds=value["seeds"],
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -224,7 +224,7 @@ class Experiment:
         if not self.graph:
             raise HandfulError("this experiment names no graph: name one, or give it to run(graph=graph)")
         graph = load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
-        return judged(graph, self.settings)
+        return with_task(graph, self.settings)
 
     def with_split(self) -> Self:
         """The same; where the graph is a file without a split and none is named, with one to draw for each seed."""
@@ -288,10 +288,10 @@ class Experiment:
                     if not resume:
                         refuse_run(folder)
                     stack.enter_context(RunFolder(folder).held())
-                    stack.enter_context(begun(folder, self.to_json()))
+                    stack.enter_context(hold_config(folder, self.to_json()))
             for seed in self.seeds:
                 with ranks.agreed():
-                    data = self.load(seed) if graph is None else judged(graph.require_training(), self.settings)
+                    data = self.load(seed) if graph is None else with_task(graph.require_training(), self.settings)
                 own = None if folder is None else folder / f"seed-{seed}"
                 records = {"out": own, "resume": resume, "record": self.with_(seeds=(seed,)).to_json()}
                 run = self.fit(data, seed, callbacks, memory=memory, graph_on=graph_on, **records)
@@ -300,7 +300,7 @@ class Experiment:
         summary = Summary(self, data.name, runs)
         if folder is not None:
             with RunFolder(folder).written("the summary"):
-                write_json(folder / SUMMARY, sealed(summary.to_json()))
+                write_json(folder / SUMMARY, seal(summary.to_json()))
         return summary
 
 

@@ -147,20 +147,20 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n")
 
 
-def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record as JSON has it, with a checksum of the rest under ``crc32``.
 
-    >>> unsealed(sealed({"epoch": 1, "loss": math.nan}))
+    >>> unseal(seal({"epoch": 1, "loss": math.nan}))
     {'epoch': 1, 'loss': None}
     """
     value = plain(dict(record))
     return {**value, "crc32": text_fingerprint(value)}
 
 
-def unsealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``sealed`` was given. A record that has no checksum is one that was made by hand: it is taken as it is.
+def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``seal`` was given. A record that has no checksum is one that was made by hand: it is taken as it is.
 
-    >>> unsealed({**sealed({"epoch": 1}), "epoch": 2})
+    >>> unseal({**seal({"epoch": 1}), "epoch": 2})
     Traceback (most recent call last):
         ...
     ValueError: it has changed since it was written: its checksum differs

@@ -104,7 +104,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         if not self.checked:
-            for key, value in validated(self).items():
+            for key, value in validate(self).items():
                 object.__setattr__(self, key, value)
             object.__setattr__(self, "checked", True)
 
@@ -564,13 +564,13 @@ def _check_size(num_nodes: Any, edges: np.ndarray, fields: dict[str, Any]) -> No
         )
 
 
-def validated(graph: Graph) -> dict[str, Any]:
+def validate(graph: Graph) -> dict[str, Any]:
     """The fields of ``graph`` in their canonical form, by name.
 
     Raises:
         GraphError: a field is wrong.
 
-    >>> sorted(validated(Graph.from_edge_index([[0], [1]])))
+    >>> sorted(validate(Graph.from_edge_index([[0], [1]])))
     ['indices', 'indptr', 'metric', 'num_classes', 'positive', 'undirected', 'y']
     """
     _check_plain(graph)

@@ -82,7 +82,7 @@ class Prediction:
     @property
     def best(self) -> np.ndarray:
         """int64 ``(n,)``, the number of the predicted class."""
-        return most_likely(self.values, self.kind, self.positive, self.threshold)
+        return pick_classes(self.values, self.kind, self.positive, self.threshold)
 
     @property
     def predicted(self) -> np.ndarray:
@@ -235,7 +235,7 @@ def predict(
     Args:
         models: one, or one for each seed: their probabilities (or numbers) are averaged.
         graph: with the features that the models were trained on.
-        nodes: int64 ``(n,)``, the numbers of nodes; see ``chosen``.
+        nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
         class_names: of the models' classes or labels; their numbers when ``None``.
         device: where to compute.
         kind: what the models predict; those with one output are for two classes unless it is a regression.
@@ -245,7 +245,7 @@ def predict(
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
-    >>> found = predict([hf.SAGE(8, 3, hidden=4, layers=2)], graph, chosen(graph, "test"))
+    >>> found = predict([hf.SAGE(8, 3, hidden=4, layers=2)], graph, choose_nodes(graph, "test"))
     >>> len(found), found.probabilities.shape
     (25, (25, 3))
     """
@@ -259,7 +259,7 @@ def predict(
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
         found = all_values(outputs, kind).double().numpy()
         total, squares = total + found, squares + found**2
-        votes.append(most_likely(found, kind, positive, threshold))
+        votes.append(pick_classes(found, kind, positive, threshold))
     count = len(votes)
     mean = total / count
     numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
@@ -299,10 +299,10 @@ def all_values(outputs: Tensor, kind: Kind) -> Tensor:
     return found[:, None] if kind == "regression" else found
 
 
-def most_likely(values: np.ndarray, kind: Kind, positive: int = 1, threshold: float = 0.5) -> np.ndarray:
+def pick_classes(values: np.ndarray, kind: Kind, positive: int = 1, threshold: float = 0.5) -> np.ndarray:
     """int64 ``(n,)``: the most probable class; of two, the positive one from ``threshold`` on.
 
-    >>> most_likely(np.array([[0.3, 0.7]]), "binary"), most_likely(np.array([[0.3, 0.7]]), "binary", 0, 0.2)
+    >>> pick_classes(np.array([[0.3, 0.7]]), "binary"), pick_classes(np.array([[0.3, 0.7]]), "binary", 0, 0.2)
     (array([1]), array([0]))
     """
     if kind == "binary":
@@ -347,7 +347,7 @@ def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kin
     return places[y]  # type: ignore[no-any-return]
 
 
-def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:
+def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:
     """int64, the numbers of the nodes that ``which`` names.
 
     Args:
@@ -356,7 +356,7 @@ def chosen(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.n
             line; or ids.
 
     >>> graph = Graph.from_edge_index([[0], [1]], ids=["a", "b", "c"], y=[0, -1, 1])
-    >>> chosen(graph, "unlabelled"), chosen(graph, ["c", "a"])
+    >>> choose_nodes(graph, "unlabelled"), chosen(graph, ["c", "a"])
     (array([1]), array([2, 0]))
     """
     if isinstance(which, str) and which in CHOICES:

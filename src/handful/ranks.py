@@ -92,7 +92,7 @@ def owner(index: int, per_step: float, ranks: int) -> int:
 
 
 @contextmanager
-def joined(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
+def join(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
     """Inside, this process is one of those that a launcher has started; alone it stays as it is.
 
     Ranks on one machine share its cores, unless somebody has set a number of threads.

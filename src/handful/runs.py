@@ -20,10 +20,10 @@ from handful.errors import RunError
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.predict import Prediction, chosen, predict
+from handful.predict import Prediction, choose_nodes, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
-from handful.training.fit import judged
+from handful.training.fit import with_task
 from handful.training.inference import embed
 from handful.training.metrics import recorded_metric
 from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding
@@ -129,7 +129,7 @@ class OpenedRun:
         else:
             own = load(asked.graph, split=asked.split, root=asked.root, seed=self.seed)
         was = self.identities[self.best]
-        changed = differences(was, judged(own, asked.settings).identity()) if was else {}
+        changed = differences(was, with_task(own, asked.settings).identity()) if was else {}
         if changed:
             say(f"graph '{own.name}' has changed since the run was trained on it: {', '.join(changed)}")
         return own
@@ -198,7 +198,7 @@ class OpenedRun:
         """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.folders)
-        picked = chosen(data, nodes)
+        picked = choose_nodes(data, nodes)
         names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
         decision = {

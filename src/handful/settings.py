@@ -56,7 +56,7 @@ Rate = Annotated[float, Range(0, 1, open_high=True)]
 _WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "a finite number"}
 
 
-def checked(name: str, value: Any, hint: Any) -> Any:
+def check_value(name: str, value: Any, hint: Any) -> Any:
     """``value`` in the plain type of its option, or the error that says what the option takes.
 
     Args:
@@ -65,9 +65,11 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]`` or a ``Literal`` of names; with a ``Range``
             where it is ``Annotated``; or any of these ``| None``.
 
-    >>> checked("lr", 1, float), checked("patience", None, Count | None), checked("fanout", "15,10", tuple[int, ...])
-    (1.0, None, (15, 10))
-    >>> checked("dropout", 1.5, Rate)
+    >>> check_value("lr", 1, float), check_value("patience", None, Count | None)
+    (1.0, None)
+    >>> check_value("fanout", "15,10", tuple[int, ...])
+    (15, 10)
+    >>> check_value("dropout", 1.5, Rate)
     Traceback (most recent call last):
         ...
     handful.errors.HandfulError: dropout must lie in [0, 1), got 1.5
@@ -78,7 +80,7 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         hint = get_args(hint)[0]
     if get_origin(hint) is Annotated:
         base, limits = get_args(hint)
-        number = checked(name, value, base)
+        number = check_value(name, value, base)
         if number not in limits:
             raise HandfulError(f"{name} must {limits}, got {number}")
         return number
@@ -116,7 +118,7 @@ def check_fields(record: Any, without: tuple[str, ...] = ()) -> None:
     """Give the fields of a frozen dataclass, but for some, the plain types that they declare, or refuse them."""
     hints = get_type_hints(type(record), include_extras=True)
     for name in (f.name for f in fields(record) if f.name not in without):
-        object.__setattr__(record, name, checked(name, getattr(record, name), hints[name]))
+        object.__setattr__(record, name, check_value(name, getattr(record, name), hints[name]))
 
 
 @dataclass(frozen=True)
@@ -244,10 +246,10 @@ class SettingsFields(PlainFields, total=False):
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 
-def varied(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """``settings`` with some fields exchanged; a name that is none of them is answered with the nearest that are.
 
-    >>> varied(Settings(), {"epochs": 3}).epochs
+    >>> vary_settings(Settings(), {"epochs": 3}).epochs
     3
     """
     for name in changes:

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import handful.report
-from handful.files import sealed, write_json
+from handful.files import seal, write_json
 from handful.finding import Cell, Table
 from handful.report.page import read_findings, render, write_finding
 from made_records import findings, regimes, samplers
@@ -126,7 +126,7 @@ def test_one_that_cannot_be_read_does_not_cost_the_page(tmp_path: Path) -> None:
 
 def test_everything_below_a_folder_is_found(tmp_path: Path) -> None:
     for i, finding in enumerate(findings()):
-        write_json(tmp_path.joinpath(*"abc"[: i % 3], finding.name, "finding.json"), sealed(finding.to_json()))
+        write_json(tmp_path.joinpath(*"abc"[: i % 3], finding.name, "finding.json"), seal(finding.to_json()))
     found, unreadable = read_findings(tmp_path)
     assert unreadable == {}
     assert {one.name: one for one in found} == {one.name: replace(one, payload={}) for one in findings()}

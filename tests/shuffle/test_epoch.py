@@ -22,7 +22,7 @@ from handful.batch import Batch, make_batch
 from handful.errors import HandfulError
 from handful.samplers import Sampler
 from handful.shuffle import epoch
-from handful.shuffle.epoch import NEAR, fetch, fetch_rows, shuffled
+from handful.shuffle.epoch import NEAR, fetch, fetch_rows, shuffle_epoch
 from handful.shuffle.scratch import Budget, Scratch
 from handful.trim import trim
 
@@ -97,7 +97,7 @@ def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataO
         patch.setattr(epoch, "ROWS", data.draw(st.sampled_from([1 << 25, 40])))
         patch.setattr(epoch, "LEAST_BLOCK", 1)
         patch.setattr(epoch, "LEAST_ROWS", 1)
-        ours = list(shuffled(graph, sampler.deal(graph, 3, 1), AMPLE, depth=depth))
+        ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, depth=depth))
     for a, b in zip(ours, in_memory(graph, sampler, depth), strict=True):
         assert_same(a, b)
 
@@ -110,7 +110,7 @@ def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataO
 )
 def test_every_partition_can_be_shuffled(sampler: Sampler, depth: int | None) -> None:
     graph = make_graph(n=900, weighted=True)
-    ours = list(shuffled(graph, sampler.deal(graph, 3, 1), AMPLE, depth=depth))
+    ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, depth=depth))
     for a, b in zip(ours, in_memory(graph, sampler, depth), strict=True):
         assert_same(a, b)
 
@@ -119,7 +119,7 @@ def test_a_saved_graph_is_read_from_its_files(tmp_path: Path) -> None:
     graph = hf.load(hf.save(make_graph(n=3000, degree=9), tmp_path / "saved"))
     said: list[tuple[str, float]] = []
     sampler = hf.RandomNodes(4, hubs=0.05)
-    ours = list(shuffled(graph, sampler.deal(graph, 3, 1), AMPLE, depth=2, say=lambda *told: said.append(told)))
+    ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, depth=2, say=lambda *told: said.append(told)))
     for a, b in zip(ours, in_memory(graph, sampler, 2), strict=True):
         assert_same(a, b)
     assert [what for what, share in said if share == 1.0] == ["reading edges", "cutting parts", "reading features"]
@@ -127,7 +127,7 @@ def test_a_saved_graph_is_read_from_its_files(tmp_path: Path) -> None:
 
 def test_too_small_a_budget_names_what_would_do() -> None:
     graph = make_graph()
-    batches = shuffled(
+    batches = shuffle_epoch(
         graph, hf.RandomNodes(4).deal(graph, 0, 0), 3 << 30, step_bytes=lambda sample: (1 << 40, 1 << 40)
     )
     with pytest.raises(HandfulError, match=r"a training step on one part of 4 takes .*use at least \d+ parts, or mem"):
@@ -138,7 +138,7 @@ def test_too_small_a_budget_names_what_would_do() -> None:
 def test_steps_are_lean_where_they_do_not_fit_as_they_are(as_it_is: int) -> None:
     graph, told = make_graph(), []
     deal = hf.RandomNodes(4).deal(graph, 0, 0)
-    next(shuffled(graph, deal, AMPLE, step_bytes=lambda sample: (as_it_is, 0), take_lean=told.append))
+    next(shuffle_epoch(graph, deal, AMPLE, step_bytes=lambda sample: (as_it_is, 0), take_lean=told.append))
     assert told == [as_it_is > AMPLE]
 
 
@@ -162,7 +162,7 @@ def test_lean_steps_train_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_graph_elsewhere_is_refused() -> None:
     graph = make_graph()
     there = replace(graph, indptr=graph.indptr.to("meta"), checked=True)
-    batches = shuffled(there, hf.RandomNodes(2).deal(graph, 0, 0), AMPLE)
+    batches = shuffle_epoch(there, hf.RandomNodes(2).deal(graph, 0, 0), AMPLE)
     with pytest.raises(HandfulError, match="memory is that of the CPU"):
         next(batches)
 

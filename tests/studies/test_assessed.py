@@ -12,7 +12,7 @@ import handful as hf
 from graphs import make_graph, make_numbers
 from handful import Experiment, RandomNodes
 from handful.experiment import Summary
-from handful.studies.assessed import assessment_tables, say_summary, summary_finding, told_of_labels
+from handful.studies.assessed import assessment_tables, describe_labels, say_summary, summary_finding
 from handful.training.assessment import assess
 from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, check
@@ -59,12 +59,12 @@ def test_what_is_out_of_the_ordinary_is_told(trained: Summary) -> None:
 
 def test_what_labels_were_taken_for() -> None:
     graph = make_graph(60, classes=3)
-    assert told_of_labels(graph) == ""
+    assert describe_labels(graph) == ""
     only = graph.replace(y=torch.ones(60, dtype=torch.int64), class_names=("a", "b", "c"))
-    assert "one class, b" in told_of_labels(only)
+    assert "one class, b" in describe_labels(only)
     two = make_graph(60, classes=2).replace(class_names=("fraud", "ok"), positive="fraud")
-    assert "fraud" in told_of_labels(two)
-    assert "regression" in told_of_labels(make_numbers())
+    assert "fraud" in describe_labels(two)
+    assert "regression" in describe_labels(make_numbers())
 
 
 def test_many_classes_have_a_list_of_confusions(trained: Summary, folder: Path) -> None:

@@ -9,7 +9,7 @@ from graphs import make_graph
 from handful import Experiment
 from handful.errors import HandfulError, SamplerError
 from handful.studies.compare import (
-    chosen_samplers,
+    choose_samplers,
     compare_samplers,
     comparison,
     conclude,
@@ -31,20 +31,20 @@ def grid(outcomes: list[Outcome], graph: str = GRAPH) -> Grid:
 def test_samplers_by_name_with_batches_for_the_graph() -> None:
     graph = make_graph(200)
     size = -(-int(graph.train_mask.sum()) // 8)
-    neighbor, ladies, rns = chosen_samplers(["neighbor", "ladies", "rns"], {"rns": {"parts": 3}}, 2, graph)
+    neighbor, ladies, rns = choose_samplers(["neighbor", "ladies", "rns"], {"rns": {"parts": 3}}, 2, graph)
     assert neighbor.options()["batch_size"] == ladies.options()["batch_size"] == size
     assert sum(1 for _ in neighbor.epoch(graph, 0, 0)) in (7, 8)
     assert ladies.options()["budget"] == (8192, 8192)
     assert rns.options()["parts"] == 3
     own = {"neighbor": {"batch_size": 5}}
-    assert chosen_samplers(["neighbor"], own, 2, graph)[0].options()["batch_size"] == 5
+    assert choose_samplers(["neighbor"], own, 2, graph)[0].options()["batch_size"] == 5
     with pytest.raises(HandfulError, match="did you mean rns"):
-        chosen_samplers(["rsn"], {}, 2)
+        choose_samplers(["rsn"], {}, 2)
 
 
 def test_hubs_have_a_row_beside_plain_rns() -> None:
     def rows(names: list[str], **options: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-        chosen = chosen_samplers(names, options, 2)
+        chosen = choose_samplers(names, options, 2)
         return [(s.method, s.options().get("parts"), s.options().get("hubs")) for s in chosen]
 
     assert rows(["rns", "saint"], rns={"hubs": 0.05, "parts": 3}) == [
@@ -146,7 +146,7 @@ def test_every_method_has_a_row(untrained: dict[str, Experiment], tmp_path: Path
 @pytest.mark.slow
 def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1,))
-    samplers = chosen_samplers(["full", "rns"], {"rns": {"parts": 2}}, 1)
+    samplers = choose_samplers(["full", "rns"], {"rns": {"parts": 2}}, 1)
     trained_here({"full": experiment.with_(sampler="full")}, tmp_path)
     found = compare_samplers(experiment, samplers, tmp_path)
     check(found)
@@ -157,7 +157,7 @@ def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
 
 
 def test_a_sampler_that_cannot_train_the_model_is_left_out_and_says_why() -> None:
-    samplers = chosen_samplers(["full", "ladies"], {}, 2)
+    samplers = choose_samplers(["full", "ladies"], {}, 2)
     able, why = trainable(Experiment("debian", model="gat", layers=2), samplers)
     assert [sampler.name for sampler in able] == ["full"]
     assert "LADIES" in why[0]

@@ -16,7 +16,7 @@ from handful.studies.diagnose import (
     diagnose_samplers,
     mean_terms,
     plane_chart,
-    saved_model,
+    read_saved_model,
     term_chart,
     term_table,
 )
@@ -75,10 +75,10 @@ def test_saved_models_are_found_in_every_kind_of_place(tmp_path: Path) -> None:
     best = open_run(tmp_path / "run")
     seed = tmp_path / "run" / f"seed-{best.result.seed}"
     for place in (tmp_path / "run", seed, seed / "model.safetensors", str(seed)):
-        weights = saved_model(place).state_dict()
+        weights = read_saved_model(place).state_dict()
         assert all(bool((weights[name] == value).all()) for name, value in best.model.state_dict().items())
     with pytest.raises(RunError, match="holds no run"):
-        saved_model(tmp_path)
+        read_saved_model(tmp_path)
 
 
 # -- studies ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from handful.datasets import sources
-from handful.studies.paper_table import PAPER, Printed, compared, inconsistencies, printed_range
+from handful.studies.paper_table import PAPER, Printed, compare_with_paper, find_inconsistencies, printed_range
 from handful.theory.structure import COLUMNS
 
 
@@ -38,7 +38,7 @@ def test_the_papers_rows_are_those_of_known_data_sets() -> None:
 
 def test_what_the_paper_contradicts_itself_in() -> None:
     found: dict[str, list[str]] = {}
-    for item in inconsistencies():
+    for item in find_inconsistencies():
         found.setdefault(item["dataset"], []).append(item["what"])
     assert "artnet-exp" not in found  # the one row that keeps to the caption
     for name in ("ogbn-arxiv", "ogbn-products", "hm-categories", "web-topics", "city-reviews"):
@@ -49,7 +49,9 @@ def test_what_the_paper_contradicts_itself_in() -> None:
 
 
 def test_comparison_with_the_paper() -> None:
-    found = compared("hm-categories", {"nodes": 46_563, "edges": 21_461_990, "homophily": float("nan"), "diameter": 9})
+    found = compare_with_paper(
+        "hm-categories", {"nodes": 46_563, "edges": 21_461_990, "homophily": float("nan"), "diameter": 9}
+    )
     assert [(item["column"], item["agrees"], bool(item["note"])) for item in found] == [
         ("nodes", True, False),
         ("edges", False, True),

@@ -13,7 +13,7 @@ from scipy import stats
 from graphs import make_graph
 from handful import Experiment, RandomNodes, open_run, save
 from handful.errors import HandfulError
-from handful.studies.parts import Point, auto_parts, better, chosen_parts, point_of, recommend
+from handful.studies.parts import Point, auto_parts, better, choose_parts, point_of, recommend
 from studies.smoke import GRAPH, check, made_outcome, trained_here
 
 NOISE = np.array([-0.004, 0.001, 0.003])
@@ -95,29 +95,29 @@ def test_a_run_that_breaks_off_is_passed_over() -> None:
 
 def test_one_seed_cannot_tell_and_other_samplers_deal_no_parts(tmp_path: Path) -> None:
     with pytest.raises(HandfulError, match="at least two seeds"):
-        chosen_parts(Experiment("debian", seeds=(1,)), tmp_path)
+        choose_parts(Experiment("debian", seeds=(1,)), tmp_path)
     with pytest.raises(HandfulError, match="rns: 'full'"):
-        chosen_parts(Experiment("debian", sampler="full"), tmp_path)
+        choose_parts(Experiment("debian", sampler="full"), tmp_path)
 
 
 def test_m_is_chosen_by_runs_that_are_kept(tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=8, layers=1, epochs=2, seeds=(1, 2))
     trained_here({f"m-{m}": experiment.with_(sampler=RandomNodes(m)) for m in (1, 2)}, tmp_path)
-    found = chosen_parts(experiment, tmp_path, most=2)
+    found = choose_parts(experiment, tmp_path, most=2)
     check(found)
     assert [point["m"] for point in found.payload["curve"]] == [1, 2]
     vals = {m: [run.val for run in open_run(tmp_path / f"m-{m}").results] for m in (1, 2)}
     for point in found.payload["curve"]:
         assert point["val"]["mean"] == pytest.approx(np.mean(vals[point["m"]]))
     assert found.payload["recommended"] == (1 if better(vals[1], vals[2]) else 2)
-    nothing = chosen_parts(experiment, tmp_path, most=2, memory=1)
+    nothing = choose_parts(experiment, tmp_path, most=2, memory=1)
     assert nothing.payload["recommended"] is None
 
 
 def test_what_does_not_fit_by_the_plan_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("handful.plan.free_memory", lambda: 1)
     experiment = Experiment(GRAPH, hidden=8, layers=1, epochs=2, seeds=(1, 2))
-    found = chosen_parts(experiment, tmp_path, most=4)
+    found = choose_parts(experiment, tmp_path, most=4)
     assert [point["m"] for point in found.payload["curve"]] == [2, 4]
     assert all("by the plan it takes" in point["error"] for point in found.payload["curve"])
     assert not list(tmp_path.iterdir())
@@ -147,4 +147,4 @@ def test_without_validation_nodes_there_is_nothing_to_choose_by(tmp_path: Path) 
     assert graph.val_mask is not None
     path = save(graph.replace(val_mask=torch.zeros_like(graph.val_mask)), tmp_path / "graph")
     with pytest.raises(HandfulError, match="no validation nodes"):
-        chosen_parts(Experiment(path, hidden=4, layers=1, epochs=1, seeds=(1, 2)), tmp_path / "out")
+        choose_parts(Experiment(path, hidden=4, layers=1, epochs=1, seeds=(1, 2)), tmp_path / "out")

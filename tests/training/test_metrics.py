@@ -29,7 +29,7 @@ from handful.training.metrics import (
     accuracy,
     average_precision,
     own_metric,
-    predicted,
+    predict_classes,
     recorded_metric,
     roc_auc,
 )
@@ -76,7 +76,7 @@ def test_metrics_of_classes_against_scikit_learn() -> None:
     for classes in (2, 4):
         y = rng.integers(0, classes, 80)
         logits = torch.from_numpy(rng.normal(size=(80, 1 if classes == 2 else classes)))
-        guess = predicted(logits).numpy()
+        guess = predict_classes(logits).numpy()
         truth = torch.from_numpy(y)
         assert np.isclose(METRICS["balanced_accuracy"](logits, truth), balanced_accuracy_score(y, guess))
         assert np.isclose(METRICS["macro_f1"](logits, truth), f1_score(y, guess, average="macro"))

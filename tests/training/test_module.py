@@ -12,7 +12,7 @@ from graphs import make_graph
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.training.inference import infer
-from handful.training.module import averaged, logits_of, seed_step, takes_batch
+from handful.training.module import average_edges, logits_of, seed_step, takes_batch
 from small import dense_mean, full_batch, small_sage
 
 
@@ -131,6 +131,6 @@ def test_after_normalised_walks_the_whole_graph_is_averaged(graph: hf.Graph) -> 
     with torch.no_grad():
         mean = dense_mean(graph) @ graph.x
         expected = conv.lin_rel(mean) + conv.lin_root(graph.x)
-        batch = averaged(next(iter(hf.FullGraph().epoch(graph, 0, 0))))
+        batch = average_edges(next(iter(hf.FullGraph().epoch(graph, 0, 0))))
     torch.testing.assert_close(infer(model, graph, sampler=sampler), expected)
     torch.testing.assert_close(batch.layers[0].mean(graph.x), mean)

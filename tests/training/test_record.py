@@ -17,7 +17,7 @@ from graphs import make_graph
 from handful.nn import MODELS, model_defaults
 from handful.training.record import (
     RunFolder,
-    described,
+    describe,
     differences,
     environment,
     load_tensors,
@@ -146,12 +146,12 @@ def test_modules_of_others_are_told_apart_by_layers_and_numbers() -> None:
     from torch_geometric.nn import GraphSAGE  # not above: the processes that are killed begin faster
 
     def sage(**changes: Any) -> dict[str, Any]:
-        return described(GraphSAGE(**{"in_channels": 4, "hidden_channels": 8, "num_layers": 2, **changes}))
+        return describe(GraphSAGE(**{"in_channels": 4, "hidden_channels": 8, "num_layers": 2, **changes}))
 
     assert sage() == sage()
     for change in ({"hidden_channels": 9}, {"num_layers": 3}, {"dropout": 0.1}, {"act": "elu"}, {"norm": "LayerNorm"}):
         assert sage(**change) != sage(), change
-    assert described(nn.Dropout(0.1)) != described(nn.Dropout(0.2))
+    assert describe(nn.Dropout(0.1)) != describe(nn.Dropout(0.2))
 
 
 # -- models -----------------------------------------------------------------------------------------------------------

@@ -19,14 +19,14 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
     """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
     from handful.cli.options import choose_folder, make_answer, make_comparison, read_defaults, with_split
     from handful.cli.progress import Bar
-    from handful.studies.compare import chosen_samplers, compare_samplers, trainable
+    from handful.studies.compare import choose_samplers, compare_samplers, trainable
     from handful.studies.executors import make_executor
 
     asked, options = make_comparison(graph, given, samplers, read_defaults("compare"))
     names, depth = list(options), asked.options["layers"]
-    chosen_samplers(names, options, depth)  # a mistake in them shows before anything is loaded
+    choose_samplers(names, options, depth)  # a mistake in them shows before anything is loaded
     asked = with_split(asked)
-    chosen, left_out = trainable(asked, chosen_samplers(names, options, depth, asked.load(asked.seeds[0])))
+    chosen, left_out = trainable(asked, choose_samplers(names, options, depth, asked.load(asked.seeds[0])))
     for why in left_out:
         note(f"left out: {why}")
     folder = choose_folder(given.get("out"), f"compare-{graph}")
@@ -51,12 +51,12 @@ def parts(
     from handful.cli.options import make_answer, make_experiment, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies import study_folder
-    from handful.studies.parts import chosen_parts
+    from handful.studies.parts import choose_parts
 
     asked = with_split(make_experiment(graph, given, read_defaults("parts")))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
-        found = chosen_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
+        found = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
     return make_answer(found, folder, f"runs: {folder}")
 
 
@@ -75,8 +75,8 @@ def diagnose(
     """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
     from handful.cli.options import make_answer, make_comparison, read_defaults, with_split
     from handful.cli.progress import Bar
-    from handful.studies.compare import chosen_samplers
-    from handful.studies.diagnose import diagnose_samplers, saved_model
+    from handful.studies.compare import choose_samplers
+    from handful.studies.diagnose import diagnose_samplers, read_saved_model
     from handful.vocabulary import TERMS
 
     shape = [name for name in p.OF_MODEL if name in given]
@@ -84,8 +84,8 @@ def diagnose(
         raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
     asked, options = make_comparison(graph, given, samplers, read_defaults("diagnose"), seeds=(seed,))
     asked = with_split(asked)
-    depth = asked.options["layers"] if weights is None else saved_model(weights).options["layers"]
-    chosen = chosen_samplers(list(options), options, depth)
+    depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
+    chosen = choose_samplers(list(options), options, depth)
     with Bar("repeats", repeats * len(chosen)) as bar:
         found = diagnose_samplers(
             asked, chosen, batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)

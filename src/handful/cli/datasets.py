@@ -52,7 +52,7 @@ def describe_source(source: Source, place: Path) -> dict[str, Any]:
 def check_paper(place: Path) -> dict[str, Any]:
     """The paper's rows against what is known or, where the data are on disk, measured; and against each other."""
     from handful.datasets import load, sources
-    from handful.studies.paper_table import PAPER, compared, inconsistencies
+    from handful.studies.paper_table import PAPER, compare_with_paper, find_inconsistencies
     from handful.theory.structure import statistics
 
     rows = []
@@ -67,8 +67,8 @@ def check_paper(place: Path) -> dict[str, Any]:
             measured = {"nodes": size, "edges": edges}
             if size and edges:
                 measured |= {"average_degree": edges / size, "density": edges / (size * (size - 1))}
-        rows.append({"name": name, "measured": here, "columns": compared(name, measured)})
-    return {"rows": rows, "paper": inconsistencies()}
+        rows.append({"name": name, "measured": here, "columns": compare_with_paper(name, measured)})
+    return {"rows": rows, "paper": find_inconsistencies()}
 
 
 def make_listing(result: dict[str, Any]) -> Table:

@@ -33,7 +33,7 @@ def predict(
     ] = None,
 ) -> Answer:
     """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
-    from handful.predict import chosen
+    from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
     memory, to, scratch = given.get("memory"), given.get("out"), given.get("scratch")
@@ -49,8 +49,8 @@ def predict(
     opened = hf.open_run(run)
     with console.status("reading the graph"):
         data = opened.check(opened.load(graph, table, say=note))
-    which = given.get("nodes") or ("unlabelled" if len(chosen(data, "unlabelled")) else "all")
-    if not len(chosen(data, which)):
+    which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
+    if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
     with console.status("predicting") as status:
 

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Column
 
 from handful.cli.app import console, note
-from handful.studies.assessed import told_of_labels
+from handful.studies.assessed import describe_labels
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 
@@ -63,7 +63,7 @@ class EpochProgress(Bar, Callback):
         self.said = False
 
     def on_start(self, loop: Loop) -> None:
-        if not self.said and (words := told_of_labels(loop.graph)):
+        if not self.said and (words := describe_labels(loop.graph)):
             note(words)
         self.said = True
         self.done = self.epochs * self.seeds.index(loop.seed)

@@ -46,7 +46,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out is None:
         raise HandfulError("torchrun --max-restarts needs --out: a restart goes on with the runs there")
-    with ranks.joined(asked.device, given.get("threads")):
+    with ranks.join(asked.device, given.get("threads")):
         leading, resume = ranks.rank() == 0, resume or ranks.restarted()
         console.quiet = not leading
         with ranks.agreed():

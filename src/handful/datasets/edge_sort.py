@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.budget import in_words
+from handful.budget import format_bytes
 from handful.errors import DatasetError, GraphError
 from handful.files import naming
 from handful.kernels.buckets import in_buckets, sorted_rows
@@ -122,8 +122,8 @@ class EdgeSort:
                 continue
             if part.shift == 0:
                 raise DatasetError(
-                    f"the edges of node {part.lo} alone take {in_words(needed)} to sort, and there is room for "
-                    f"{in_words(fits)}: give {in_words((get_threads() + 1) * (needed - fits))} more memory"
+                    f"the edges of node {part.lo} alone take {format_bytes(needed)} to sort, and there is room for "
+                    f"{format_bytes(fits)}: give {format_bytes((get_threads() + 1) * (needed - fits))} more memory"
                 )
             records = self._records(part)
             for lo in range(0, len(records), self.block):

@@ -24,7 +24,7 @@ from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.kernels.threads import even_ranges
-from handful.settings import Range, checked
+from handful.settings import Range, check_value
 
 T = TypeVar("T")
 Width = Annotated[int, Range(1, 2**20)]
@@ -60,9 +60,9 @@ class Network(nn.Module, ABC):
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
-        self.in_features = checked("in_features", in_features, Features)
+        self.in_features = check_value("in_features", in_features, Features)
         two = out_features == 1 and options.get("two_logits")
-        self.out_features = 2 if two else checked("out_features", out_features, Features)
+        self.out_features = 2 if two else check_value("out_features", out_features, Features)
         self.options = self.check(options)
         self.step_seed = 0
 
@@ -75,7 +75,7 @@ class Network(nn.Module, ABC):
         """
         known = declared_options(cls)
         return {
-            name: checked(name, value, known[name].annotation) if name in known else value
+            name: check_value(name, value, known[name].annotation) if name in known else value
             for name, value in options.items()
         }
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from handful.errors import RunError
-from handful.files import home, read_bytes, sealed, unsealed, write_json, write_text
+from handful.files import home, read_bytes, seal, unseal, write_json, write_text
 from handful.finding import Chart, Finding
 from handful.report.tables import csv, latex, markdown
 from handful.report.vega import COLORS, LIGHT, SHARED, legend_of, panel_columns, slug, view_spec, write_charts
@@ -42,7 +42,7 @@ def write_finding(finding: Finding, folder: Path) -> Path:
     write_charts(finding, folder)
     page = folder / "report.html"
     write_text(page, render([finding]))
-    write_json(folder / FINDING, sealed(finding.to_json()))  # last: where it stands, the others do too
+    write_json(folder / FINDING, seal(finding.to_json()))  # last: where it stands, the others do too
     return page
 
 
@@ -61,7 +61,7 @@ def _read(file: Path) -> Finding:
     value = json.loads(read_bytes(file))
     if not isinstance(value, dict):
         raise RunError("this is not a finding: run the command that made it again")
-    finding = Finding.from_json(unsealed(value))
+    finding = Finding.from_json(unseal(value))
     payload = file.with_name(f"{finding.name}.json")
     return replace(finding, payload=json.loads(read_bytes(payload))) if payload.exists() else finding
 

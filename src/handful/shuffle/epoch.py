@@ -55,7 +55,7 @@ ARRAYS = ("indptr", "indices", "weight", "source_degree")
 """The arrays of a layer. Those of trimmed layers are the first values of the longest."""
 
 
-def shuffled(
+def shuffle_epoch(
     graph: Graph,
     deal: Deal,
     memory: int,
@@ -83,7 +83,7 @@ def shuffled(
 
     >>> import handful as hf
     >>> graph, sampler = hf.load("synthetic?nodes=100&degree=4"), hf.RandomNodes(parts=2)
-    >>> [batch.num_nodes for batch in shuffled(graph, sampler.deal(graph, 0, 0), 2**32)]
+    >>> [batch.num_nodes for batch in shuffle_epoch(graph, sampler.deal(graph, 0, 0), 2**32)]
     [50, 50]
     """
     graph.require_training()

@@ -95,7 +95,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     return " ".join(said)
 
 
-def told_of_labels(graph: Graph) -> str:
+def describe_labels(graph: Graph) -> str:
     """What the labels of a graph were taken for, where that is not plain."""
     if graph.kind == "regression":
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"

@@ -28,7 +28,7 @@ STEPS = 8
 """Batches per epoch for samplers that go by targets."""
 
 
-def chosen_samplers(
+def choose_samplers(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], layers: int, graph: Graph | None = None
 ) -> list[Sampler]:
     """Samplers by the names of their methods, each with its options.

@@ -70,14 +70,14 @@ def diagnose_samplers(
     graph = experiment.load(seed).to(usable_device(device_names(experiment.device)[0]))
     network = partial(make_model, experiment.model, graph.num_features, graph.num_outputs, **experiment.options)
     if weights is not None:
-        saved = saved_model(weights)
+        saved = read_saved_model(weights)
         if (saved.in_features, saved.out_features) != (graph.num_features, graph.num_outputs):
             raise HandfulError(
                 f"{weights} maps {saved.in_features} features to {saved.out_features} outputs, and {graph.name} needs "
                 f"{graph.num_features} and {graph.num_outputs}: give the weights of a run on this graph"
             )
         experiment = experiment.with_(model=model_name(saved), options=saved.options)
-        network = partial(saved_model, weights)
+        network = partial(read_saved_model, weights)
     found = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
     shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"
     where = "random initialisation" if weights is None else "the weights given"
@@ -102,7 +102,7 @@ def diagnose_samplers(
     )
 
 
-def saved_model(weights: str | Path) -> Network:
+def read_saved_model(weights: str | Path) -> Network:
     """The model in ``weights``: that of the best seed for the folder of an experiment."""
     whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
     return open_run(weights).model if whole else load_model(weights)

@@ -189,7 +189,7 @@ def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list
 # -- structure --------------------------------------------------------------------------------------------------------
 
 
-def sampled_structure(
+def measure_structure(
     graph: Graph,
     values: Sequence[int],
     epochs: int,

@@ -52,7 +52,7 @@ def printed_range(text: str) -> Printed:
     return Printed(low, high)
 
 
-def compared(name: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
+def compare_with_paper(name: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Each column of data set ``name`` that was measured beside what the paper prints, and whether the two agree."""
     found = []
     for column in COLUMNS:
@@ -70,7 +70,7 @@ def compared(name: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def inconsistencies() -> list[dict[str, str]]:
+def find_inconsistencies() -> list[dict[str, str]]:
     """Where rows of the paper's table cannot be right together with their caption or with each other.
 
     The caption says that edges are counted twice, so edges / nodes must be the average degree and edges / nodes² the

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.budget import in_words
+from handful.budget import format_bytes
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Cell, Finding, Table
@@ -92,7 +92,7 @@ def recommend(
     return (None if best is None else best.m), [seen[m] for m in sorted(seen)]
 
 
-def chosen_parts(
+def choose_parts(
     experiment: Experiment,
     out: Path,
     most: int = MOST,
@@ -119,8 +119,8 @@ def chosen_parts(
     def measure(m: int) -> Point:
         needed = next((planned.ram(part) for part in planned.parts if part.m == m), 0)
         if needed > planned.available:
-            free = in_words(planned.available)
-            return Point(m, error=f"by the plan it takes {in_words(needed)}, and {free} are free")
+            free = format_bytes(planned.available)
+            return Point(m, error=f"by the plan it takes {format_bytes(needed)}, and {free} are free")
         job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
         (outcome,) = run_jobs(job, out, progress=progress)
         return point_of(m, outcome)
@@ -157,8 +157,8 @@ def point_of(m: int, outcome: Outcome) -> Point:
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
-    """``experiment`` with the m that ``chosen_parts`` takes, by its first three seeds; and the values tried."""
-    found = chosen_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
+    """``experiment`` with the m that ``choose_parts`` takes, by its first three seeds; and the values tried."""
+    found = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if found["recommended"] is None:
         raise HandfulError(f"no number of parts could be trained with: {found['curve'][-1].get('error')}")
     sampler = replace(dealing(experiment.sampler), parts=found["recommended"])

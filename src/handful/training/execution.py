@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from handful import ranks
 from handful.batch import Batch, Sample, make_batch
-from handful.budget import anonymous, as_bytes, in_words
+from handful.budget import anonymous, as_bytes, format_bytes
 from handful.errors import HandfulError, SamplerError, unknown
 from handful.graph import Graph
 from handful.nn.network import Network
@@ -27,7 +27,7 @@ from handful.random import derived_seed
 from handful.samplers.ahead import ahead
 from handful.samplers.base import Sampler
 from handful.settings import GraphOn
-from handful.shuffle.epoch import shuffled
+from handful.shuffle.epoch import shuffle_epoch
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
 from handful.training.cost import Loss, StepCost, free_gpu, graph_bytes, needed_bytes, step_costs
@@ -102,7 +102,9 @@ class WithinBudget(InMemory):
                 loop.model.lean = lean
 
         depth, say = depth_of_trimming(loop.model, loop.settings.trim), partial(loop.notify, "on_progress")
-        return shuffled(loop.graph, deal, self.memory, depth=depth, step_bytes=step_bytes, take_lean=take_lean, say=say)
+        return shuffle_epoch(
+            loop.graph, deal, self.memory, depth=depth, step_bytes=step_bytes, take_lean=take_lean, say=say
+        )
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
         def say(number: int, done: int, of: int) -> None:
@@ -166,7 +168,9 @@ def within(memory: int | str, sampler: Sampler, devices: set[torch.device]) -> W
     if held == 0:
         raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
     if size <= held:
-        raise HandfulError(f"memory is {in_words(size)}, and this process holds {in_words(held)} already: give more")
+        raise HandfulError(
+            f"memory is {format_bytes(size)}, and this process holds {format_bytes(held)} already: give more"
+        )
     return WithinBudget(memory=size)
 
 
@@ -192,7 +196,7 @@ def stays_on_host(
         needed = needed_bytes(graph, model, sampler, loss)
     if needed <= free:
         return False
-    why = f"training with the graph on {device} takes at least {in_words(needed)} there, and {in_words(free)} are free"
+    why = f"training with the graph on {device} takes at least {format_bytes(needed)} there, and {format_bytes(free)} are free"
     print(f"handful: {why}: the graph stays on the host", file=sys.stderr, flush=True)
     return True
 

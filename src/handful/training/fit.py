@@ -17,13 +17,21 @@ from torch import Tensor, nn
 from handful import ranks
 from handful.convert import from_pyg
 from handful.errors import HandfulError, RankError, SamplerError
-from handful.files import plain, sealed, write_json
+from handful.files import plain, seal, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
 from handful.nn import make_model, model_name
 from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
-from handful.settings import ClassWeightName, GraphOn, OptimizerName, PlainFields, SchedulerName, Settings, varied
+from handful.settings import (
+    ClassWeightName,
+    GraphOn,
+    OptimizerName,
+    PlainFields,
+    SchedulerName,
+    Settings,
+    vary_settings,
+)
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -38,9 +46,9 @@ from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer,
 from handful.training.record import (
     Run,
     RunFolder,
-    begun,
-    described,
+    describe,
     differences,
+    hold_config,
     load_weights,
     refuse_run,
     save_model,
@@ -129,10 +137,10 @@ def fit(
     own: dict[str, Any] = {k: v for k, v in {**given, "loss": loss}.items() if v is not None and k not in by_name}
     if settings is not None and not isinstance(settings, Settings):
         raise HandfulError(f"settings takes a Settings, got {settings!r}")
-    how = varied(settings or Settings(), {**fields, **by_name})
+    how = vary_settings(settings or Settings(), {**fields, **by_name})
     if progress and ranks.rank() == 0:
         callbacks = [*callbacks, Progress()]
-    graph = judged(as_graph(graph), how)
+    graph = with_task(as_graph(graph), how)
     if isinstance(model, str):
         model = seeded_model(model, graph, seed, options or {})
     elif options is not None:
@@ -158,7 +166,7 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
     if not resume:
         refuse_run(folder.path)
     stack.enter_context(folder.held())
-    stack.enter_context(begun(folder.path, config))
+    stack.enter_context(hold_config(folder.path, config))
     write_encoding(folder, loop.graph)
     if folder.result.exists():
         return _read_ended(loop, folder)
@@ -199,7 +207,7 @@ def as_graph(graph: Graph | Data) -> Graph:
     return from_pyg(graph)
 
 
-def judged(graph: Graph, settings: Settings) -> Graph:
+def with_task(graph: Graph, settings: Settings) -> Graph:
     """``graph`` with the task, the metric and the positive class that ``settings`` name."""
     wanted = {name: getattr(settings, name) for name in ("task", "metric", "positive")}
     asked = {name: value for name, value in wanted.items() if value not in (None, getattr(graph, name))}
@@ -279,7 +287,7 @@ def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings
     Raises:
         HandfulError: the model, the settings or the sampler do not fit the labels or the shards of the graph.
     """
-    graph = judged(graph.require_training(), settings)
+    graph = with_task(graph.require_training(), settings)
     sampler = adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
     exactly = graph.kind in ("regression", "multilabel")
     if isinstance(model, Network) and (
@@ -374,7 +382,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
     """All that decides how the run goes; a run is resumed only with the same."""
     seen = {
         "graph": loop.graph.name,
-        **described(loop.model),
+        **describe(loop.model),
         "sampler": {"name": loop.sampler.name, **loop.sampler.options()},
         "settings": asdict(loop.settings),
         "seeds": [loop.seed],
@@ -425,7 +433,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     if folder is not None:
         with folder.written("the result"):
             save_model(loop.model, folder.model)
-            write_json(folder.result, sealed(run.to_json()))
+            write_json(folder.result, seal(run.to_json()))
     return run
 
 

@@ -20,7 +20,7 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
-from handful.training.module import averaged, in_units, logits_of, takes_batch
+from handful.training.module import average_edges, in_units, logits_of, takes_batch
 from handful.training.streamed import Progress, infer_within, job_folder, least_room
 
 CHUNK_ROWS = 65_536
@@ -101,7 +101,7 @@ def infer(
             return in_units(model, model.infer(graph.x, sampler.operator(graph), chunks).float())
         batch = next(iter(FullGraph().epoch(graph, 0, 0)))
         if getattr(sampler, "normalize", False) and not takes_batch(model):
-            batch = averaged(batch)
+            batch = average_edges(batch)
         return in_units(model, logits_of(model, batch).float())
 
 

@@ -15,10 +15,10 @@ from handful.graph import Graph, Kind
 from handful.vocabulary import number, spaced
 
 
-def predicted(logits: Tensor) -> Tensor:
+def predict_classes(logits: Tensor) -> Tensor:
     """int64 ``(n,)``, the class with the largest logit, or the sign of the only one.
 
-    >>> predicted(torch.tensor([[-1.0], [2.0]])), predicted(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
+    >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predicted(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
     (tensor([0, 1]), tensor([1, 0]))
     """
     return (logits.squeeze(1) > 0).to(torch.int64) if logits.shape[1] == 1 else logits.argmax(1)
@@ -49,7 +49,7 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
     >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
     0.5
     """
-    return float((predicted(logits) == y).double().mean())
+    return float((predict_classes(logits) == y).double().mean())
 
 
 def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
@@ -73,7 +73,7 @@ def class_scores(table: Tensor) -> dict[str, Tensor]:
 
 
 def _scored(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-    guess = predicted(logits)
+    guess = predict_classes(logits)
     return class_scores(confusion(guess, y, 1 + int(max(int(guess.max()), int(y.max())))))
 
 

@@ -71,7 +71,7 @@ def edge_weights(model: nn.Module, edges: Adjacency) -> dict[str, Tensor]:
     return {names[0]: edges.weight.to(torch.float32)}
 
 
-def averaged(batch: Batch) -> Batch:
+def average_edges(batch: Batch) -> Batch:
     """The batch with the weights a_vu / d_v, d_v = Σ_u a_vu: the mean that normalised GraphSAINT's weights estimate."""
     edges = batch.layers[0]
     assert edges.mean_scale is not None

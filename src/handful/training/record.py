@@ -27,7 +27,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError
-from handful.files import plain, read_bytes, sealed, unsealed, write_aside, write_json, write_text
+from handful.files import plain, read_bytes, seal, unseal, write_aside, write_json, write_text
 from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
@@ -144,7 +144,7 @@ class RunFolder:
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""
         with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(sealed(line)) + "\n")
+            file.write(json.dumps(seal(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
         """The evaluations so far; a last line that a kill cut short is not one.
@@ -159,7 +159,7 @@ class RunFolder:
             lines = [json.loads(text) for text in whole]
             if len({"crc32" in line for line in lines}) > 1:
                 raise ValueError("a line has lost its checksum")
-            return [unsealed(line) for line in lines]
+            return [unseal(line) for line in lines]
         except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
             raise RunError(f"{self.metrics} cannot be read ({error}): train again in another folder") from None
 
@@ -167,7 +167,7 @@ class RunFolder:
         """Let ``metrics.jsonl`` hold ``history`` alone: what the checkpoint knows that the run goes on from."""
         with self.written("the evaluations"):
             if history:
-                write_text(self.metrics, "".join(json.dumps(sealed(line)) + "\n" for line in history))
+                write_text(self.metrics, "".join(json.dumps(seal(line)) + "\n" for line in history))
             else:
                 self.metrics.unlink(missing_ok=True)
 
@@ -231,7 +231,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
     if not path.exists():
         if RunFolder(path.parent).checkpoint.exists():
             raise RunError(f"{path.parent} has a checkpoint, but not its config.json: use another folder")
-        write_json(path, sealed({"format": FORMAT, **now, "environment": environment()}))
+        write_json(path, seal({"format": FORMAT, **now, "environment": environment()}))
         return
     was = read_config(path)
     changed = [
@@ -242,7 +242,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def begun(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
+def hold_config(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
     """Inside, ``folder`` has this configuration. A mistake before the first evaluation takes a new one away again, so
     that the folder is free for the corrected run."""
     path = folder / "config.json"
@@ -327,7 +327,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(read_bytes(path).decode("utf-8"))
         if not isinstance(value, dict):
             raise RunError(f"{path} does not hold a JSON object: {what_next}")
-        return unsealed(value)
+        return unseal(value)
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
 
@@ -371,7 +371,7 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
 # -- models -----------------------------------------------------------------------------------------------------------
 
 
-def described(model: nn.Module) -> dict[str, Any]:
+def describe(model: nn.Module) -> dict[str, Any]:
     """What makes a model: its name and options; for a module of others, its class, its layers and its plain numbers."""
     if isinstance(model, Network) and (name := model_name(model)) is not None:
         return {"model": name, "options": model.options}
@@ -387,7 +387,7 @@ def described(model: nn.Module) -> dict[str, Any]:
 
 def save_model(model: nn.Module, path: str | Path) -> None:
     """Write the weights of ``model`` and, where it is one of handful's, what is needed to make it again."""
-    state = described(model)
+    state = describe(model)
     if isinstance(model, Network) and model_name(model) is not None:
         state |= {"in_features": model.in_features, "out_features": model.out_features}
     state["units"] = getattr(model, "units", None)
@@ -436,7 +436,7 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
     """Keep what is needed to encode another graph as this one was, and to name what is predicted for it."""
     names = None if graph.class_names is None else list(graph.class_names)
     what = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
-    write_json(folder.encoding, sealed({"features": graph.num_features, **what, "schema": graph.schema}))
+    write_json(folder.encoding, seal({"features": graph.num_features, **what, "schema": graph.schema}))
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:

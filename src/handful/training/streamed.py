@@ -25,9 +25,9 @@ import torch
 from torch import Tensor
 
 from handful.adjacency import Adjacency, inverse_root
-from handful.budget import in_words
+from handful.budget import format_bytes
 from handful.errors import HandfulError
-from handful.files import private_map, read_bytes, sealed, text_fingerprint, unsealed, write_json
+from handful.files import private_map, read_bytes, seal, text_fingerprint, unseal, write_json
 from handful.graph import Graph, fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
@@ -198,8 +198,8 @@ class OnDisk(Chunks):
             if end == lo:
                 needed = size(lo + 1) - size(lo)
                 raise HandfulError(
-                    f"the edges of node {lo} alone take {in_words(needed)}, and there is room for {in_words(most)}: "
-                    f"give {in_words(2 * (needed - most))} more memory"
+                    f"the edges of node {lo} alone take {format_bytes(needed)}, and there is room for {format_bytes(most)}: "
+                    f"give {format_bytes(2 * (needed - most))} more memory"
                 )
             cuts.append(end)
         return cuts
@@ -254,14 +254,14 @@ class OnDisk(Chunks):
         try:
             yield
         except OSError as error:
-            what = f"{in_words(size)} of a layer's output could not be written to {self.folder}"
+            what = f"{format_bytes(size)} of a layer's output could not be written to {self.folder}"
             raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
 
     def _record(self, file: BinaryIO) -> None:
         file.flush()
         if self.safe:
             os.fsync(file.fileno())
-        write_json(self.folder / STATE, sealed({"room": self.room, "passes": self._passes}))
+        write_json(self.folder / STATE, seal({"room": self.room, "passes": self._passes}))
         self._recorded = time.monotonic()
 
     def _read_state(self) -> dict[str, Any] | None:
@@ -269,7 +269,7 @@ class OnDisk(Chunks):
         if not path.exists():
             return None
         try:
-            state = unsealed(json.loads(read_bytes(path)))
+            state = unseal(json.loads(read_bytes(path)))
             self._passes = state["passes"]
             return state
         except (OSError, ValueError, TypeError, LookupError) as error:
