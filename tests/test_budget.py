@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.budget import anonymous, as_bytes, format_bytes, free_memory, require_disk, require_memory, room
+from handful.budget import anonymous, as_bytes, free_memory, require_disk, require_memory, room, show_size
 from handful.errors import HandfulError
 
 
@@ -46,7 +46,7 @@ def test_a_budget_says_what_would_do() -> None:
 def test_a_disk_without_room(tmp_path: Path) -> None:
     with pytest.raises(HandfulError, match=r"all takes 1,024.0 TiB of disk, and .* has room for"):
         require_disk(2**50, tmp_path / "not" / "there", "all")
-    assert format_bytes(2**40) == "1.0 TiB"
+    assert show_size(2**40) == "1.0 TiB"
 
 
 def test_more_than_there_is_is_refused() -> None:

@@ -35,10 +35,10 @@ def as_bytes(size: int | str) -> int:
     return int(count)
 
 
-def format_bytes(count: float) -> str:
+def show_size(count: float) -> str:
     """A number of bytes for people.
 
-    >>> format_bytes(1.5 * 2**30), format_bytes(3 * 2**20), format_bytes(700)
+    >>> show_size(1.5 * 2**30), show_size(3 * 2**20), show_size(700)
     ('1.5 GiB', '3.0 MiB', '700 bytes')
     """
     for unit in ("TiB", "GiB", "MiB", "KiB"):
@@ -86,8 +86,8 @@ def room(memory: int | str, least: int, what: str) -> int:
     held, budget = anonymous(), as_bytes(memory)
     if budget - held < least:
         raise HandfulError(
-            f"{what} needs {format_bytes(least)} beside the {format_bytes(held)} that this process holds, and memory is "
-            f"{format_bytes(budget)}: give at least {format_bytes(1.05 * (held + least))}"
+            f"{what} needs {show_size(least)} beside the {show_size(held)} that this process holds, and memory is "
+            f"{show_size(budget)}: give at least {show_size(1.05 * (held + least))}"
         )
     return budget - held
 
@@ -102,7 +102,7 @@ def require_memory(needed: float, what: str) -> None:
     """
     free = free_memory()
     if free is not None and needed > free:
-        raise HandfulError(f"{what} takes {format_bytes(needed)} of memory, and {format_bytes(free)} are free")
+        raise HandfulError(f"{what} takes {show_size(needed)} of memory, and {show_size(free)} are free")
 
 
 def require_disk(needed: float, folder: Path, what: str) -> None:
@@ -113,6 +113,4 @@ def require_disk(needed: float, folder: Path, what: str) -> None:
     place = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.exists())
     free = shutil.disk_usage(place).free
     if needed > free:
-        raise HandfulError(
-            f"{what} takes {format_bytes(needed)} of disk, and {place} has room for {format_bytes(free)}"
-        )
+        raise HandfulError(f"{what} takes {show_size(needed)} of disk, and {place} has room for {show_size(free)}")

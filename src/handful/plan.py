@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from handful.batch import Batch
-from handful.budget import anonymous, format_bytes, free_memory
+from handful.budget import anonymous, free_memory, show_size
 from handful.datasets import load
 from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
@@ -238,9 +238,7 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
     found = plan(experiment, memory, timed=False)
     if found.smallest is None:
         least = min(part.budget(found.shape, found.base) for part in found.parts)
-        raise HandfulError(
-            f"no m up to {PARTS[-1]} fits into {format_bytes(memory)}: give at least {format_bytes(least)}"
-        )
+        raise HandfulError(f"no m up to {PARTS[-1]} fits into {show_size(memory)}: give at least {show_size(least)}")
     return experiment.with_(sampler=replace(sampler, parts=found.smallest))
 
 

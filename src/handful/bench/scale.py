@@ -15,7 +15,7 @@ from typing import Any
 
 from handful.batch import Batch
 from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of
-from handful.budget import anonymous, format_bytes, free_memory
+from handful.budget import anonymous, free_memory, show_size
 from handful.datasets import load, write
 from handful.errors import HandfulError
 from handful.experiment import Experiment
@@ -165,11 +165,11 @@ def scale_tables(result: dict[str, Any]) -> list[Table]:
     rows, phases = [], []
     for graph in result["graphs"]:
         ways, budget = graph["ways"], graph["ways"]["budget"]
-        row = [f"{graph['nodes']:,}", f"{graph['edges']:,}", format_bytes(graph["graph_bytes"])]
+        row = [f"{graph['nodes']:,}", f"{graph['edges']:,}", show_size(graph["graph_bytes"])]
         row += [f"{ways['memory']['seconds']:.2f}" if "memory" in ways else "does not fit", f"{budget['seconds']:.2f}"]
         row += ["" if graph[rate] is None else f"{graph[rate]:.2f}" for rate in ("rate", "rate_cpu")]
-        row += [format_bytes(budget["peak_bytes"]), format_bytes(budget["read_bytes"])]
+        row += [show_size(budget["peak_bytes"]), show_size(budget["read_bytes"])]
         rows.append([*row, f"{graph['nanoseconds_per_edge']:.1f}"])
         phases.append([row[0], *(f"{budget[phase]:.2f}" for phase in PHASES)])
-    title = f"Epochs within {format_bytes(result['memory'])} and without a budget, {result['threads']} threads"
+    title = f"Epochs within {show_size(result['memory'])} and without a budget, {result['threads']} threads"
     return [text_table(title, head, rows), text_table("Seconds within the budget", ["nodes", *PHASES], phases)]

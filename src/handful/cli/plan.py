@@ -43,7 +43,7 @@ def plan(
 
 def make_tables(found: Plan) -> list[Table]:
     """The graph, the cost of the m that was asked for, and memory by m."""
-    from handful.budget import format_bytes as size
+    from handful.budget import show_size as size
 
     shape, chosen = found.shape, found.chosen
     rows = {
@@ -77,7 +77,7 @@ def make_tables(found: Plan) -> list[Table]:
 
 def describe_fit(found: Plan) -> str:
     """Whether the m that was asked for fits, and which does."""
-    from handful.budget import format_bytes as size
+    from handful.budget import show_size as size
 
     where = f"a budget of {size(found.memory)}" if found.memory else f"the {size(found.available)} that are free"
     fits = found.fits(found.chosen)

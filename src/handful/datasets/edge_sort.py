@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handful.budget import format_bytes
+from handful.budget import show_size
 from handful.errors import DatasetError, GraphError
 from handful.files import naming
 from handful.kernels.buckets import in_buckets, sorted_rows
@@ -122,8 +122,8 @@ class EdgeSort:
                 continue
             if part.shift == 0:
                 raise DatasetError(
-                    f"the edges of node {part.lo} alone take {format_bytes(needed)} to sort, and there is room for "
-                    f"{format_bytes(fits)}: give {format_bytes((get_threads() + 1) * (needed - fits))} more memory"
+                    f"the edges of node {part.lo} alone take {show_size(needed)} to sort, and there is room for "
+                    f"{show_size(fits)}: give {show_size((get_threads() + 1) * (needed - fits))} more memory"
                 )
             records = self._records(part)
             for lo in range(0, len(records), self.block):

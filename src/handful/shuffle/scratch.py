@@ -14,7 +14,7 @@ from typing import IO, NamedTuple, Self
 
 import numpy as np
 
-from handful.budget import anonymous, format_bytes
+from handful.budget import anonymous, show_size
 from handful.errors import HandfulError
 from handful.kernels.memory import release
 
@@ -219,12 +219,12 @@ class Budget:
         enough = (held + needed) * SLACK / (SLACK - 1)
         parts = f"at least {math.ceil(self.parts * needed / free)} parts, or " if free > 0 else ""
         return HandfulError(
-            f"{what} of {self.parts} takes {format_bytes(needed)} beside the {format_bytes(held)} that this process holds, and "
-            f"memory is {format_bytes(self.memory)}: use {parts}memory {_rounded_up(enough)}"
+            f"{what} of {self.parts} takes {show_size(needed)} beside the {show_size(held)} that this process holds, and "
+            f"memory is {show_size(self.memory)}: use {parts}memory {_rounded_up(enough)}"
         )
 
 
 def _rounded_up(count: float) -> str:
     """A size for people that is not below ``count``."""
     unit = 2**30 if count >= 2**30 else 2**20
-    return format_bytes(math.ceil(count * 10 / unit) * unit / 10)
+    return show_size(math.ceil(count * 10 / unit) * unit / 10)

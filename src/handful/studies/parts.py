@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.budget import format_bytes
+from handful.budget import show_size
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Cell, Finding, Table
@@ -119,8 +119,8 @@ def choose_parts(
     def measure(m: int) -> Point:
         needed = next((planned.ram(part) for part in planned.parts if part.m == m), 0)
         if needed > planned.available:
-            free = format_bytes(planned.available)
-            return Point(m, error=f"by the plan it takes {format_bytes(needed)}, and {free} are free")
+            free = show_size(planned.available)
+            return Point(m, error=f"by the plan it takes {show_size(needed)}, and {free} are free")
         job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
         (outcome,) = run_jobs(job, out, progress=progress)
         return point_of(m, outcome)

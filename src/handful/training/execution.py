@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from handful import ranks
 from handful.batch import Batch, Sample, make_batch
-from handful.budget import anonymous, as_bytes, format_bytes
+from handful.budget import anonymous, as_bytes, show_size
 from handful.errors import HandfulError, SamplerError, unknown
 from handful.graph import Graph
 from handful.nn.network import Network
@@ -168,9 +168,7 @@ def within(memory: int | str, sampler: Sampler, devices: set[torch.device]) -> W
     if held == 0:
         raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
     if size <= held:
-        raise HandfulError(
-            f"memory is {format_bytes(size)}, and this process holds {format_bytes(held)} already: give more"
-        )
+        raise HandfulError(f"memory is {show_size(size)}, and this process holds {show_size(held)} already: give more")
     return WithinBudget(memory=size)
 
 
@@ -196,7 +194,9 @@ def stays_on_host(
         needed = needed_bytes(graph, model, sampler, loss)
     if needed <= free:
         return False
-    why = f"training with the graph on {device} takes at least {format_bytes(needed)} there, and {format_bytes(free)} are free"
+    why = (
+        f"training with the graph on {device} takes at least {show_size(needed)} there, and {show_size(free)} are free"
+    )
     print(f"handful: {why}: the graph stays on the host", file=sys.stderr, flush=True)
     return True
 

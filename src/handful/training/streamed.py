@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from handful.adjacency import Adjacency, inverse_root
-from handful.budget import format_bytes
+from handful.budget import show_size
 from handful.errors import HandfulError
 from handful.files import private_map, read_bytes, seal, text_fingerprint, unseal, write_json
 from handful.graph import Graph, fingerprint
@@ -198,8 +198,8 @@ class OnDisk(Chunks):
             if end == lo:
                 needed = size(lo + 1) - size(lo)
                 raise HandfulError(
-                    f"the edges of node {lo} alone take {format_bytes(needed)}, and there is room for {format_bytes(most)}: "
-                    f"give {format_bytes(2 * (needed - most))} more memory"
+                    f"the edges of node {lo} alone take {show_size(needed)}, and there is room for {show_size(most)}: "
+                    f"give {show_size(2 * (needed - most))} more memory"
                 )
             cuts.append(end)
         return cuts
@@ -254,7 +254,7 @@ class OnDisk(Chunks):
         try:
             yield
         except OSError as error:
-            what = f"{format_bytes(size)} of a layer's output could not be written to {self.folder}"
+            what = f"{show_size(size)} of a layer's output could not be written to {self.folder}"
             raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
 
     def _record(self, file: BinaryIO) -> None:
