@@ -44,7 +44,7 @@ def test_for_people(npz: Path) -> None:
     more = ("-s", "neighbor.batch_size=10", "--step", 0.1, "--momentum", 0.5)
     result = handful("diagnose", npz, *SMALL, "--samplers", "rns,neighbor,full", *more)
     assert result.code == 0, result.stderr
-    for name in ("RNS", "Neighbour sampling", "0.1"):
+    for name in ("RNS", "Neighbour", "0.1"):
         assert name in result.stdout
     assert handful("diagnose", npz, *SMALL, "--samplers", "full").code == 0
 

@@ -219,8 +219,8 @@ class Budget:
         enough = (held + needed) * SLACK / (SLACK - 1)
         parts = f"at least {math.ceil(self.parts * needed / free)} parts, or " if free > 0 else ""
         return HandfulError(
-            f"{what} of {self.parts} takes {show_size(needed)} beside the {show_size(held)} that this process holds, and "
-            f"memory is {show_size(self.memory)}: use {parts}memory {_rounded_up(enough)}"
+            f"{what} of {self.parts} takes {show_size(needed)} beside the {show_size(held)} that this process holds, "
+            f"and memory is {show_size(self.memory)}: use {parts}memory {_rounded_up(enough)}"
         )
 
 

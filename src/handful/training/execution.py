@@ -195,7 +195,7 @@ def stays_on_host(
     if needed <= free:
         return False
     why = (
-        f"training with the graph on {device} takes at least {show_size(needed)} there, and {show_size(free)} are free"
+        f"training with the graph on {device} takes at least {show_size(needed)}, and {show_size(free)} are free"
     )
     print(f"handful: {why}: the graph stays on the host", file=sys.stderr, flush=True)
     return True
