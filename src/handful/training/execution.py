@@ -194,9 +194,7 @@ def stays_on_host(
         needed = needed_bytes(graph, model, sampler, loss)
     if needed <= free:
         return False
-    why = (
-        f"training with the graph on {device} takes at least {show_size(needed)}, and {show_size(free)} are free"
-    )
+    why = f"training with the graph on {device} takes at least {show_size(needed)}, and {show_size(free)} are free"
     print(f"handful: {why}: the graph stays on the host", file=sys.stderr, flush=True)
     return True
 
