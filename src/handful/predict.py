@@ -356,7 +356,7 @@ def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -
             line; or ids.
 
     >>> graph = Graph.from_edge_index([[0], [1]], ids=["a", "b", "c"], y=[0, -1, 1])
-    >>> choose_nodes(graph, "unlabelled"), chosen(graph, ["c", "a"])
+    >>> choose_nodes(graph, "unlabelled"), choose_nodes(graph, ["c", "a"])
     (array([1]), array([2, 0]))
     """
     if isinstance(which, str) and which in CHOICES:

@@ -18,7 +18,7 @@ from handful.vocabulary import number, spaced
 def predict_classes(logits: Tensor) -> Tensor:
     """int64 ``(n,)``, the class with the largest logit, or the sign of the only one.
 
-    >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predicted(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
+    >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predict_classes(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
     (tensor([0, 1]), tensor([1, 0]))
     """
     return (logits.squeeze(1) > 0).to(torch.int64) if logits.shape[1] == 1 else logits.argmax(1)
