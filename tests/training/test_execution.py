@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,22 @@ def test_every_execution_gives_the_same_batches(norm: str, weighted: bool) -> No
 def checksum(batch: Batch | None) -> str:
     assert batch is not None
     return batch_checksum(batch)
+
+
+def test_within_a_budget_a_part_without_targets_still_has_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = make_graph(60)
+    loop = begin(
+        hf.SAGE(graph.num_features, graph.num_outputs, hidden=8, layers=2), graph, hf.RandomNodes(2), hf.Settings()
+    )
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(execution, "shuffle_epoch", lambda *args, **how: asked.update(how) or iter(()))
+    list(WithinBudget(memory=1 << 40).batches(loop))
+    sample = next(hf.RandomNodes(2).sample(graph, 0, 0))
+    assert graph.x is not None
+    features = sample.num_nodes * graph.num_features * graph.x.element_size()
+    idle = asked["step_bytes"](replace(sample, targets=sample.targets[:0]))
+    assert idle[0] == idle[1] > features
+    assert asked["step_bytes"](sample)[0] > idle[0]
 
 
 def test_to_a_gpu_batches_go_on_a_stream_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

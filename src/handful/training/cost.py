@@ -136,15 +136,19 @@ def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale:
     >>> cost(sample) > 4 * 2 * 16 * sample.num_nodes
     True
     """
-    assert graph.x is not None
     most = min(SMALL_NODES, SMALL_NUMBERS // max(1, graph.num_features))
     batch = small_batch(graph, sample, min(scale, most / max(1, sample.num_nodes)))
     trial = copy.deepcopy(model).to(batch.x.device)
     with torch.random.fork_rng(devices=[]), LiveBytes(tensors(batch)) as counted:
         loss(trial, batch).backward()  # type: ignore[no-untyped-call]
     parameters = sum(p.nbytes for p in model.parameters())
-    per_node, per_edge = graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20
-    return StepCost(6 * parameters, MARGIN * counted.peak / units(batch), per_node, per_edge)
+    return replace(batch_cost(graph), fixed=6 * parameters, per_unit=MARGIN * counted.peak / units(batch))
+
+
+def batch_cost(graph: Graph) -> StepCost:
+    """The cost of a batch alone, which makes no step."""
+    assert graph.x is not None
+    return StepCost(0, 0, graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20)
 
 
 def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -> int:

@@ -30,7 +30,7 @@ from handful.settings import GraphOn
 from handful.shuffle.epoch import shuffle_epoch
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
-from handful.training.cost import Loss, StepCost, free_gpu, graph_bytes, needed_bytes, step_costs
+from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_costs
 from handful.training.inference import evaluating, infer
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
@@ -91,7 +91,7 @@ class WithinBudget(InMemory):
 
         def step_bytes(sample: Sample) -> tuple[int, int]:
             if len(sample.targets) == 0:  # makes no step
-                return 0, 0
+                return (batch_cost(loop.graph)(sample),) * 2
             if self.costs is None:
                 self.costs = step_costs(loop.model, loop.graph, sample, loop.loss_on)
             as_it_is, lean = self.costs
