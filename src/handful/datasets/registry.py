@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from handful.datasets.splits import check_seed, drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.files import home, place
-from handful.graph import Graph, MetricName
+from handful.graph import Graph
 
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
@@ -61,7 +61,7 @@ class Source:
     splits: tuple[str, ...] = ()
     """The first is the default."""
     task: str = ""
-    metric: MetricName = "accuracy"
+    metric: str = "accuracy"
     nodes: int | None = None
     edges: int | None = None
     """Directed edges of the graph as it is loaded: an undirected edge counts twice."""

@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_text, is_missing, reading
+from handful.datasets.tables import Problems, Rows, TableFile, arrow, places_among, reading
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
@@ -30,8 +30,6 @@ from handful.graph import Repeated, Task
 from handful.settings import check_fields
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
-Impute = Literal["median", "error"]
-Scale = Literal["standard", "quantile", "none"]
 Unknown = Literal["error", "skip", "add"]
 Say = Callable[[str], None]
 
@@ -96,8 +94,8 @@ class Handling:
     """
 
     task: Task = "classification"
-    impute: Impute = "median"
-    scale: Scale = "standard"
+    impute: Literal["median", "error"] = "median"
+    scale: Literal["standard", "quantile", "none"] = "standard"
     unknown: Unknown = "error"
     repeated: Repeated | None = None
     undirected: bool = False
@@ -192,9 +190,8 @@ class Column:
 
     def _mark_categories(self, texts: Any, out: np.ndarray, say: Say) -> None:
         """A 1 at the place of every value among the categories; after them for all others, and those are said."""
-        places, other = _places(texts, self.categories), len(self.categories)
-        out[np.arange(len(places)), np.where(places < 0, other, places)] = 1
-        unseen = texts.filter(arrow().array(places < 0)).drop_null()
+        places, unseen = _places(texts, self.categories)
+        out[np.arange(len(places)), places] = 1  # the last feature is for -1
         if len(unseen):
             names = _listed([f"'{value}'" for value in unseen.unique().to_pylist()])
             learned = "" if self.missing else ", which no row was in before"
@@ -319,12 +316,12 @@ class Schema:
             named = {} if self.task == "regression" else {"num_classes": len(self.classes), "class_names": self.classes}
             return {"y": _targets(rows, self.labels, self.task), "task": self.task, **named}
         texts = _label_texts(rows, self.labels[0])[0]
-        y = _places(texts, self.classes).astype(np.int64)
-        unseen = texts.filter(arrow().array(y < 0)).drop_null()
+        places, unseen = _places(texts, self.classes)
         if len(unseen):
             say(f"{rows.source.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
         numbered = self.classes == tuple(str(i) for i in range(len(self.classes)))
-        return {"y": y, "num_classes": len(self.classes), "class_names": None if numbered else self.classes}
+        names = None if numbered else self.classes
+        return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
     # -- comparing ----------------------------------------------------------------------------------------------------
 
@@ -538,7 +535,7 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
         column = pa.compute.if_else(pa.compute.equal(column, -1), None, column)
     whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
     with reading(rows.source.path):
-        return as_text(column), whole
+        return column.cast(pa.string()), whole
 
 
 def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
@@ -580,7 +577,7 @@ def _is_no_bit(values: np.ndarray) -> np.ndarray:
 
 def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     pa = arrow()
-    missing = is_missing(column)
+    missing = np.asarray(column.is_null())
     if missing.all():
         return np.zeros((len(rows), size or 1)), missing
     with reading(rows.source.path):
@@ -594,11 +591,11 @@ def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.n
     return values, missing
 
 
-def _places(texts: Any, among: tuple[str, ...]) -> np.ndarray:
-    """The place of every text among others, -1 where it is none of them."""
+def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
+    """The place of every text among others, -1 where it is none of them; and the texts that are none of them."""
     pa = arrow()
-    places = pa.compute.index_in(texts, value_set=pa.array(among, pa.string()))
-    return np.asarray(pa.compute.fill_null(places, -1))
+    places = places_among(texts, pa.array(among, pa.string()))
+    return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
 def _hash_words(texts: Any, out: np.ndarray) -> None:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -200,16 +200,14 @@ class Rows:
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""
         with reading(self.source.path):
-            return as_text(self.column(name))
+            return self.column(name).cast(arrow().string())
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
-        """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; ``words`` tell of the first such row,
-        with its value for ``{}``."""
-        at = np.flatnonzero(wrong)
-        if len(at):
-            told = words if values is None else words.replace("{}", str(values[at[0]]))
-            more = f" ({len(at):,} such rows)" if len(at) > 1 else ""
-            raise DatasetError(f"{self.source.path}, row {self.source.first_row + at[0]}: {told}{more}")
+        """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; see ``Faults.add``."""
+        faults = Faults()
+        faults.add(wrong, self.source.first_row, words, values)
+        if faults.count:
+            raise DatasetError(f"{self.source.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False) -> np.ndarray:
         """A column of numbers as float64, dates and durations in days, times of day in hours.
@@ -239,11 +237,6 @@ def resolved(column: Any) -> Any:
     return column
 
 
-def is_missing(column: Any) -> np.ndarray:
-    """Which values of a pyarrow column are missing."""
-    return np.asarray(column.is_null())
-
-
 def _as_floats(column: Any) -> np.ndarray:
     pa, kind = arrow(), column.type
     microseconds, unit = None, 86400e6
@@ -259,13 +252,32 @@ def _as_floats(column: Any) -> np.ndarray:
     return values if microseconds is None else values / unit
 
 
-def as_text(column: Any) -> Any:
-    """A pyarrow column as text."""
-    pa = arrow()
-    try:
-        return column.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DatasetError(f"a column of {column.type} cannot be read as text: {str(error).splitlines()[0]}") from None
+def places_among(values: Any, among: Any) -> np.ndarray:
+    """The place of every value of a pyarrow array among those of another, -1 where it is none of them."""
+    compute = arrow().compute
+    return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
+
+
+@dataclass
+class Faults:
+    """Rows of a table in which something is wrong: how many, and the first three in words."""
+
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    def add(self, wrong: Any, row: int, words: str, values: Any = None) -> None:
+        """``words`` are told of each place where ``wrong`` is true, with its value for ``{}``.
+
+        ``row`` is that of the first place.
+        """
+        at = np.flatnonzero(wrong)
+        self.count += len(at)
+        for i in at[: 3 - len(self.shown)].tolist():
+            self.shown.append(f"row {row + i}: " + words.replace("{}", "" if values is None else str(values[i])))
+
+    def __str__(self) -> str:
+        more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
+        return "; ".join(self.shown) + more
 
 
 class Problems:
@@ -316,5 +328,5 @@ def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int |
     names = source.names[:columns]
     rows = source.read(names, dict.fromkeys(names, arrow().from_numpy_dtype(np.dtype(dtype))), count)
     for name in names:
-        rows.refuse(is_missing(rows.column(name)), f"a value is missing ({name})")
+        rows.refuse(rows.column(name).is_null(), f"a value is missing ({name})")
     return np.stack([rows.column(name).to_numpy() for name in names])
