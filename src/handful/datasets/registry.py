@@ -182,15 +182,13 @@ def query_of(
     if source.scheme and not rest:
         raise DatasetError(f"'{text}' is not complete: write {source.name}:NAME, {source.description}")
     # A family knows the splits of its members; for a data set without own splits they are drawn by ``load``.
-    own = split if source.scheme or source.splits else None
-    if own is not None and is_drawn(own):
-        own = None
-    if own is not None and source.splits and own not in source.splits:
-        raise DatasetError(f"data set '{source.name}': " + unknown("split", own, source.splits))
+    drawn = split is None or is_drawn(split) or not (source.scheme or source.splits)
+    if not drawn and source.splits and split not in source.splits:
+        raise DatasetError(f"data set '{source.name}': " + unknown("split", str(split), source.splits))
     return source, Query(
         name=text if given else base,
         rest=rest,
-        split=own or (source.splits[0] if source.splits else None),
+        split=next(iter(source.splits), None) if drawn else split,
         home=home(root),
         seed=seed,
         options=_options(source, given),

@@ -204,12 +204,11 @@ class Column:
         """In what ``other`` is not encoded as this column is, in words."""
         if self.kind != other.kind:
             return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
-        words = {"center": "scale", "spread": "scale", "quantiles": "scale", "fill": "filling", "size": "size"}
-        words |= {"indicator": "indicator of missing values", "categories": "set of categories"}
-        found = dict.fromkeys(word for name, word in words.items() if getattr(self, name) != getattr(other, name))
+        mine, theirs = ({**asdict(column), "missing": 0} for column in (self, other))
+        differ = [name for name in mine if mine[name] != theirs[name]]
         odd = sorted(set(self.categories) ^ set(other.categories))
         which = f" ({_listed(odd)})" if odd else ""
-        return [f"'{self.name}' has another {' and '.join(found)}{which}"] if found else []
+        return [f"'{self.name}' has another {' and '.join(differ)}{which}"] if differ else []
 
 
 @dataclass(frozen=True)

@@ -230,8 +230,6 @@ def resolved(column: Any) -> Any:
         return resolved(column.storage)
     if pa.types.is_dictionary(kind):
         return resolved(column.dictionary_decode())
-    if pa.types.is_run_end_encoded(kind):
-        return resolved(pa.compute.run_end_decode(column))
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.string())
     return column
