@@ -175,9 +175,7 @@ def from_pyg(
     if "edge_attr" in store:
         raise GraphError(f"{NO_EDGE_ATTR}: from_pyg(data, drop=['edge_attr'])")
     if lost := unused(store):
-        raise GraphError(
-            f"a graph cannot hold {', '.join(lost)} of this Data: leave it out by from_pyg(data, drop={lost})"
-        )
+        raise GraphError(f"a graph cannot hold {', '.join(lost)} of this Data: use from_pyg(data, drop={lost})")
     if "edge_index" not in store:
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:

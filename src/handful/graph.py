@@ -315,9 +315,7 @@ class Graph:
         """
         edges = _tensor(edge_index, "edge_index").cpu().numpy()
         if edges.ndim != 2 or edges.shape[0] != 2:
-            raise GraphError(
-                f"edge_index must have shape (2, E), got {edges.shape}: one row of sources, one of targets"
-            )
+            raise GraphError(f"edge_index must have shape (2, E), got {edges.shape}: a row of sources, one of targets")
         if edges.dtype.kind not in "iu":
             raise GraphError(f"edge_index must hold integers, got {edges.dtype}")
         for key in ("x", "y"):
@@ -327,7 +325,7 @@ class Graph:
                     num_nodes = len(fields[key])
         if num_nodes is None:
             num_nodes = int(edges.max()) + 1 if edges.size else 0
-        _check_size(num_nodes, edges, fields)
+        _check_size(num_nodes, edges.shape[1], fields)
         check_edges(edges, num_nodes)
         if edges.dtype != np.int32:
             edges = edges.astype(np.int64, copy=False)
@@ -549,16 +547,13 @@ def _tensor(value: Any, name: str) -> Tensor:
     return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C"]))
 
 
-def _check_size(num_nodes: Any, edges: np.ndarray, fields: dict[str, Any]) -> None:
+def _check_size(num_nodes: Any, edges: int, fields: dict[str, Any]) -> None:
     """Refuse a number of nodes that no array bears out, before anything is made of that size."""
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
         raise GraphError(f"num_nodes must be a whole number from 0 on, got {num_nodes!r}")
     rows = (len(value) for key in ("x", "y") if (value := fields.get(key)) is not None and value.ndim)
-    if num_nodes > max(MOST_ISOLATED, 100 * edges.shape[1], *rows):
-        raise GraphError(
-            f"{num_nodes:,} nodes are too many for {edges.shape[1]:,} edges and the rows of x and y: "
-            "number the nodes from 0 without gaps"
-        )
+    if num_nodes > max(MOST_ISOLATED, 100 * edges, *rows):
+        raise GraphError(f"{num_nodes:,} nodes are too many for {edges:,} edges, x and y: number them without gaps")
 
 
 def validate(graph: Graph) -> dict[str, Any]:
@@ -724,9 +719,9 @@ def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
         y, several = y.to(torch.float32).contiguous(), task == "multilabel"
         wrong = (y != 0) & (y != 1) & ~y.isnan() if several else y.isinf()
         if wrong.any():
-            at = tuple(wrong.nonzero()[0].tolist())
+            place = tuple(wrong.nonzero()[0].tolist())
             what = "0, 1, or NaN" if several else "numbers, NaN"
-            raise GraphError(f"y[{', '.join(map(str, at))}] is {float(y[at]):g}: y holds {what} where unknown")
+            raise GraphError(f"y[{', '.join(map(str, place))}] is {float(y[place]):g}: y holds {what} where unknown")
         return {"y": y, "num_classes": y.shape[1] if several else None, "task": task}
     if fractions:
         raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")

@@ -351,10 +351,8 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
         if header["format"] != kind:
             raise KeyError("format")
         if header["version"] not in versions:
-            raise DatasetError(
-                f"{path} was saved in version {header['version']} of the format, and this handful reads "
-                f"version {versions[-1]}: save it again, or use another release"
-            )
+            words = f"{path} was saved in version {header['version']} of the format"
+            raise DatasetError(f"{words}, and this handful reads {versions[-1]}: save it again, or use another release")
         unknown = set(header["arrays"]) - set(ARRAYS)
         missing = {"indptr", "indices"} - set(header["arrays"])
         kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
@@ -365,9 +363,7 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
             raise KeyError("arrays")
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
-        raise DatasetError(
-            f"{path / HEADER} is not the header of a saved graph or of a shard: write it again"
-        ) from None
+        raise DatasetError(f"{path / HEADER} is not the header of a saved graph or shard: write it again") from None
     return header  # type: ignore[no-any-return]
 
 
@@ -403,9 +399,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
     stored = _stored(entry["dtype"])
     if str(array.dtype) != stored or list(array.shape) != entry["shape"]:
-        raise DatasetError(
-            f"{path} holds {array.dtype} of shape {array.shape}, not {stored} of shape {tuple(entry['shape'])}"
-        )
+        raise DatasetError(f"{path} holds {array.dtype} {array.shape}, and its header says {stored} {entry['shape']}")
     if path.stem == "ids":
         return array
     try:

@@ -112,10 +112,8 @@ class EdgeSort:
                 yield part
                 continue
             if part.shift == 0:
-                raise DatasetError(
-                    f"the edges of node {part.lo} alone take {show_size(needed)} to sort, and there is room for "
-                    f"{show_size(fits)}: give {show_size((get_threads() + 1) * (needed - fits))} more memory"
-                )
+                lacking, size = show_size((get_threads() + 1) * (needed - fits)), show_size(needed)
+                raise DatasetError(f"the edges of node {part.lo} alone take {size} to sort: give {lacking} more memory")
             records = self._records(part)
             for lo in range(0, len(records), self.block):
                 some = np.ascontiguousarray(records[lo : lo + self.block].T)

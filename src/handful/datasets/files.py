@@ -114,11 +114,9 @@ def _read_pt(path: Path) -> dict[str, Any]:
     if not isinstance(store, dict):
         raise DatasetError(f"{path} holds a {type(store).__name__}, not a dictionary of tensors")
     for name, value in store.items():
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_meta:
+            continue
         # A view may name one stored number any number of times.
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta:
-            held = value.untyped_storage().nbytes()
-            if value.numel() * value.element_size() > held:
-                raise DatasetError(
-                    f"{path}: '{name}' has shape {tuple(value.shape)} and {held:,} bytes: save a clone()"
-                )
+        if value.nbytes > (held := value.untyped_storage().nbytes()):
+            raise DatasetError(f"{path}: '{name}' has shape {tuple(value.shape)} and {held:,} bytes: save a clone()")
     return store

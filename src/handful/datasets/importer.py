@@ -57,6 +57,7 @@ LEAST = 32 << 20
 """The bytes to sort edges in that are asked for at least."""
 READ = 1 << 22
 """How many edges are looked at together."""
+IN_MEMORY = "numbered in memory: leave memory out, or give a node table"
 Progress = Callable[[int], None]
 
 
@@ -218,10 +219,7 @@ def _read(
     if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
         raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
     if extra := [name for name in listed.named if name not in used]:
-        say(
-            f"{listed.path}: not used, since no model here takes features of edges: {', '.join(extra)}. One column of "
-            "numbers can be the weight of the edges"
-        )
+        say(f"{listed.path}: not used, since no model here takes more of an edge than a weight: {', '.join(extra)}")
     reader = _EdgeReader(listed, roles, how.unknown, progress, scratch)
     if nodes is None:
         if schema is not None and schema.columns:
@@ -246,10 +244,8 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     lower = {name.lower(): name for name in reversed(table.names)}
     found = next((lower[name] for name in USUAL[role] if name in lower), None)
     if found is None and needed:
-        looked = ", ".join(USUAL[role])
-        raise DatasetError(
-            f"{table.path} has no {role} column (looked for {looked}): say which it is of {', '.join(table.names)}"
-        )
+        looked, names = ", ".join(USUAL[role]), ", ".join(table.names)
+        raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): say which it is of {names}")
     return found
 
 
@@ -530,10 +526,7 @@ class _EdgeReader:
         if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
             return edge_index, high + 1, None
         if self.scratch is not None:
-            raise DatasetError(
-                f"{self.table.path}: ids from {low} to {high} have gaps, and are numbered in memory: leave memory out, "
-                "or give a node table"
-            )
+            raise DatasetError(f"{self.table.path}: ids from {low} to {high} have gaps, and are {IN_MEMORY}")
         known, places = np.unique(edge_index, return_inverse=True)
         return places.reshape(edge_index.shape), len(known), known.astype(np.int64)
 
@@ -562,7 +555,7 @@ class _Blocks:
             return
         edges = np.stack(block, axis=1)
         if edges.dtype != np.int32 and edges.size and not (edges.min() >= 0 and edges.max() < 2**31):
-            raise DatasetError("ids beyond 2³¹ are numbered in memory: leave memory out, or give a node table")
+            raise DatasetError(f"ids beyond 2³¹ are {IN_MEMORY}")
         with naming(self.path), self.path.open("ab") as file:
             file.write(edges.astype(np.int32, copy=False).reshape(-1).view(np.uint8).data)
 

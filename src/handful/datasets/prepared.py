@@ -108,7 +108,7 @@ def fetch(url: str, target: Path) -> Path:
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise DatasetError(
-            f"{url} cannot be downloaded ({reason}): run again to go on, or fetch it by hand and put it at {target}"
+            f"{url} cannot be downloaded ({reason}): run again, or get it and put it at {target}"
         ) from None
     return target
 

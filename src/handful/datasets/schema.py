@@ -194,11 +194,8 @@ class Column:
         out[np.arange(len(places)), places] = 1  # the last feature is for -1
         if len(unseen):
             names = _listed([f"'{value}'" for value in unseen.unique().to_pylist()])
-            learned = "" if self.missing else ", which no row was in before"
-            say(
-                f"'{self.name}' has values that are not in the schema, {names}: {len(unseen):,} rows are "
-                f"'other'{learned}"
-            )
+            other = f"{len(unseen):,} rows are 'other'" + ("" if self.missing else ", which no row was in before")
+            say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
 
     def differences(self, other: Column) -> list[str]:
         """In what ``other`` is not encoded as this column is, in words."""
@@ -434,16 +431,12 @@ def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
         return "category"
     if types.is_string(column.type):
         if _has_decimal_commas(column):
-            raise DatasetError(
-                f"{rows.source.path}: column '{name}' holds numbers with a comma ('{column.drop_null()[0]}'): write "
-                "them with a point and without separators, or make it categorical"
-            )
+            such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
+            raise rows.error(f"{such}: write them with a point and without separators, or make it categorical")
         return "category"
     found = _kind_of(column.type)
     if found is None:
-        raise DatasetError(
-            f"{rows.source.path}: column '{name}' holds {column.type}, neither numbers nor text: ignore it"
-        )
+        raise rows.error(f"column '{name}' holds {column.type}, neither numbers nor text: ignore it")
     return found
 
 
@@ -470,10 +463,8 @@ def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
     values = sorted(rows.text(name).drop_null().unique().to_pylist())
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
-        raise DatasetError(
-            f"{rows.source.path}: column '{name}' has {len(values):,} different values, too many for a column each: "
-            "ignore it, or have its words hashed"
-        )
+        different = f"column '{name}' has {len(values):,} different values"
+        raise rows.error(f"{different}, too many for a column each: ignore it, or have its words hashed")
     return tuple(values)
 
 
@@ -513,10 +504,8 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
     known = texts.drop_null()
     values = known.unique().to_pylist()
     if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
-        raise DatasetError(
-            f"{rows.source.path}: '{labels[0]}' has {len(values):,} classes, nearly one a row: name another column as "
-            "label, or say that it is a regression"
-        )
+        classes = f"'{labels[0]}' has {len(values):,} classes, nearly one a row"
+        raise rows.error(f"{classes}: name another column as label, or say that it is a regression")
     return tuple(sorted(values, key=int) if whole else sorted(values))
 
 
@@ -558,9 +547,7 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
     found, alike = _kind_of(column.type), {"number", "boolean"}
     if not arrow().types.is_null(column.type) and found != kind and {found, kind} != alike:
         such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
-        raise DatasetError(
-            f"{rows.source.path}: '{name}' holds {column.type} such as {such!r}, and was a {kind} before"
-        )
+        raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
     if kind == "vector":
         return _vectors(rows, name, column, size)
     values = rows.numbers(name, missing=True)

@@ -194,13 +194,17 @@ class Rows:
         """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
         column = self.table.column(self.source.has(name)).combine_chunks()
         if self.source.delimiter is not None and arrow().types.is_binary(column.type):
-            raise DatasetError(f"{self.source.path}: column '{name}' is not UTF-8: {SAVE_AS}")
+            raise self.error(f"column '{name}' is not UTF-8: {SAVE_AS}")
         return resolved(column) if len(self.table) else column
 
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""
         with reading(self.source.path):
             return self.column(name).cast(arrow().string())
+
+    def error(self, words: str) -> DatasetError:
+        """What is wrong with the table, with its name."""
+        return DatasetError(f"{self.source.path}: {words}")
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
         """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; see ``Faults.add``."""
