@@ -57,8 +57,8 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         return sharded.replace(**fields) if fields else sharded
     fields = {"name": path.name.split(".")[0]} | fields
     if is_tables(path):
-        pair = (_table(path, "edges"), _table(path, "nodes")) if path.is_dir() else (path, nodes)
-        return read_tables(*pair, **tables, **fields)
+        edges, nodes = (_table(path, "edges"), _table(path, "nodes")) if path.is_dir() else (path, nodes)
+        return read_tables(edges, nodes, **tables, **fields)
     if nodes is not None:
         raise DatasetError(f"{path} is no edge list, and {nodes} is a node table: give an edge list beside it")
     if is_saved(path):

@@ -495,12 +495,11 @@ class _EdgeReader:
                 parts = [part[kept] for part in parts]
             blocks.append(parts)
             self.progress(len(block))
-        problems = Problems()
-        problems.found = [f"{path}, {faults}" for faults in (absent, unweighted) if faults.count]
+        problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
         if strange.count and ids is not None:
             such = " and ".join(f"'{id}'" for id in ids.known[:2].to_pylist())
             advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
-            problems.found.append(f"{path}, {strange}: {advice}")
+            problems.append(f"{path}, {strange}: {advice}")
         problems.tell()
         edge_index, weights = blocks.joined()
         if ids is not None:

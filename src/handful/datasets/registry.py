@@ -118,12 +118,13 @@ def load(
         raise DatasetError(f"split takes a name such as rh or random:60/20/20, got {split!r}")
     check_seed(seed)
     text = os.fspath(name)
-    found = query_of(text, split, root, seed)
-    if found is None:
-        return _from_path(text, split, seed)
-    source, query = found
-    graph = source.load(query)
-    own = (source.scheme or bool(source.splits)) and not (split and is_drawn(split))
+    named, own = query_of(text, split, root, seed), False
+    if named is None:
+        graph = _read_path(text)
+    else:
+        source, query = named
+        graph = source.load(query)
+        own = (source.scheme or bool(source.splits)) and not (split and is_drawn(split))
     return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
 
 
@@ -195,15 +196,14 @@ def query_of(
     )
 
 
-def _from_path(text: str, split: str | None, seed: int) -> Graph:
+def _read_path(text: str) -> Graph:
     path = place(text)
     if path is None or not path.exists():
         names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
         raise DatasetError(unknown("data set or file", text, names))
     from handful.datasets.files import read_graph
 
-    graph = read_graph(path)
-    return graph if split is None else graph.replace(**drawn_split(graph, split, seed))
+    return read_graph(path)
 
 
 def _options(source: Source, given: str) -> Any:

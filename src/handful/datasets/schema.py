@@ -300,8 +300,8 @@ class Schema:
         pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
         row: np.ndarray = self.encode(Rows(TableFile.open(table), table), problems, lambda text: None)[0]
-        if problems.found:
-            raise DatasetError(f"a node cannot be added without a row: {problems.found[0]}")
+        if problems:
+            raise DatasetError(f"a node cannot be added without a row: {problems[0]}")
         return row
 
     def label_fields(self, rows: Rows, say: Say) -> dict[str, Any]:

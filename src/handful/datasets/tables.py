@@ -282,11 +282,8 @@ class Faults:
         return "; ".join(self.shown) + more
 
 
-class Problems:
+class Problems(list[str]):
     """The mistakes of one table, told all at once."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
@@ -294,15 +291,15 @@ class Problems:
         try:
             yield
         except DatasetError as error:
-            self.found.append(str(error))
+            self.append(str(error))
 
     def tell(self) -> None:
         """Raise what was collected, if anything was."""
-        if len(self.found) == 1:
-            raise DatasetError(self.found[0])
-        if self.found:
-            numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self.found, 1))
-            raise DatasetError(f"{len(self.found)} problems: {numbered}")
+        if len(self) == 1:
+            raise DatasetError(self[0])
+        if self:
+            numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self, 1))
+            raise DatasetError(f"{len(self)} problems: {numbered}")
 
 
 def _first_lines(path: Path) -> list[str]:
