@@ -74,13 +74,11 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
 def _column(mask: Any, name: str, fold: int | None) -> Any:
     mask = mask if isinstance(mask, Tensor) else np.asarray(mask)
     columns = mask.shape[1]
-    if columns == 1 and fold is None:
-        fold = 0
-    if fold is None:
+    if fold is None and columns > 1:
         raise GraphError(f"{name} holds {columns} splits, one per column: choose one with fold=0 to fold={columns - 1}")
-    if not 0 <= fold < columns:
+    if not 0 <= (fold or 0) < columns:
         raise GraphError(f"fold={fold} is not among the {columns} splits of {name}: choose from 0 to {columns - 1}")
-    return mask[:, fold]
+    return mask[:, fold or 0]
 
 
 def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: Any) -> Graph:
@@ -175,9 +173,7 @@ def from_pyg(
     if "edge_attr" in store:
         raise GraphError(f"{NO_EDGE_ATTR}: from_pyg(data, drop=['edge_attr'])")
     if lost := unused(store):
-        raise GraphError(
-            f"a graph cannot hold {', '.join(lost)} of this Data: leave it out by from_pyg(data, drop={lost})"
-        )
+        raise GraphError(f"a graph cannot hold {', '.join(lost)} of this Data: use from_pyg(data, drop={lost})")
     if "edge_index" not in store:
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,17 +52,16 @@ class _NodeEstimator:
 
     def _train(self, graph: Graph) -> Self:
         """Train one model for each seed; parameters that are ``None`` have the defaults of ``Experiment``."""
-        named = ("hidden", "layers", "dropout", "epochs", "lr", "weight_decay")
-        given = {name: value for name in named if (value := getattr(self, name)) is not None}
-        asked = Experiment(
-            model=self.model,
-            options=self.options,
-            sampler=self.sampler,
-            seeds=tuple(self.seeds),
-            device=self.device,
-            **(dict(self.settings or {}) | given),
-        )
-        self.runs_, self.sampler_ = asked.run(graph=graph).runs, asked.sampler
+        if graph.train_mask is None:
+            shares, seed = (1 - self.validation, self.validation, 0.0), int(self.seeds[0])
+            if is_classifier(self):
+                graph = graph.replace(**stratified_split(graph.y, shares, seed))  # type: ignore[arg-type]
+            else:
+                graph = graph.replace(**random_split(graph.num_nodes, shares, seed, graph.labelled))
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("settings", "validation")}
+        chosen = {name: value for name, value in named.items() if value is not None}
+        experiment = Experiment(**dict(self.settings or {}) | chosen)
+        self.runs_, self.sampler_ = experiment.run(graph=graph).runs, experiment.sampler
         self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
@@ -197,10 +196,6 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
             self.classes_ = class_names(graph)
         if len(self.classes_) < 2:
             raise ValueError(f"the labels have one class, {self.classes_.tolist()}: a classifier needs two")
-        if graph.train_mask is None:
-            assert graph.y is not None
-            shares = (1 - self.validation, self.validation, 0.0)
-            graph = graph.replace(**stratified_split(graph.y, shares, int(self.seeds[0])))
         return self._train(graph)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -210,13 +205,12 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     def predict(self, X: Any) -> np.ndarray:
         """``(N,)``: the most probable class of every node."""
         best = self.predict_proba(X).argmax(1)
-        return self.classes_[best]  # type: ignore[no-any-return]
+        return np.asarray(self.classes_[best])
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:
             raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
-        names: np.ndarray = class_names(graph)[graph.y.numpy()]
-        return names
+        return np.asarray(class_names(graph)[graph.y.numpy()])
 
 
 class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -239,15 +233,11 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
             graph = relabel(graph, y=np.asarray(y, np.float32), task="regression")
         else:
             self._labels(graph)
-        if graph.train_mask is None:
-            shares = (1 - self.validation, self.validation, 0.0)
-            graph = graph.replace(**random_split(graph.num_nodes, shares, int(self.seeds[0]), graph.labelled))
         return self._train(graph)
 
     def predict(self, X: Any) -> np.ndarray:
         """float32 ``(N,)``: the mean over the seeds of the number of every node."""
-        numbers: np.ndarray = self._mean(X)[:, 0]
-        return numbers
+        return np.asarray(self._mean(X)[:, 0])
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None or graph.kind != "regression":

@@ -10,11 +10,11 @@ from __future__ import annotations
 import copyreg
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal, get_args
 
@@ -32,10 +32,7 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 Task = Literal["classification", "regression", "multilabel"]
 TASKS: tuple[Task, ...] = get_args(Task)
 Kind = Literal["binary", "multiclass", "multilabel", "regression"]
-MetricName = Literal[
-    "accuracy", "balanced_accuracy", "f1", "macro_f1", "average_precision", "roc_auc", "r2", "mae", "rmse"
-]
-METRICS_OF: dict[Kind, tuple[MetricName, ...]] = {
+METRICS_OF: dict[Kind, tuple[str, ...]] = {
     "binary": ("accuracy", "balanced_accuracy", "f1", "macro_f1", "average_precision", "roc_auc"),
     "multiclass": ("accuracy", "balanced_accuracy", "macro_f1"),
     "multilabel": ("roc_auc", "average_precision", "macro_f1"),
@@ -318,9 +315,7 @@ class Graph:
         """
         edges = _tensor(edge_index, "edge_index").cpu().numpy()
         if edges.ndim != 2 or edges.shape[0] != 2:
-            raise GraphError(
-                f"edge_index must have shape (2, E), got {edges.shape}: one row of sources, one of targets"
-            )
+            raise GraphError(f"edge_index must have shape (2, E), got {edges.shape}: a row of sources, one of targets")
         if edges.dtype.kind not in "iu":
             raise GraphError(f"edge_index must hold integers, got {edges.dtype}")
         for key in ("x", "y"):
@@ -330,7 +325,7 @@ class Graph:
                     num_nodes = len(fields[key])
         if num_nodes is None:
             num_nodes = int(edges.max()) + 1 if edges.size else 0
-        _check_size(num_nodes, edges, fields)
+        _check_size(num_nodes, edges.shape[1], fields)
         check_edges(edges, num_nodes)
         if edges.dtype != np.int32:
             edges = edges.astype(np.int64, copy=False)
@@ -524,11 +519,11 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
 
     >>> check_edges(np.array([[0, 1], [1, 2]]), num_nodes=3)
     """
-    for row, what in zip(edges, ("source", "target"), strict=True):
+    for row, end in zip(edges, ("source", "target"), strict=True):
         at = csr.first_outside(row, num_nodes)
         if at >= 0:
             reason = "is negative" if row[at] < 0 else f"is not below the number of nodes, {num_nodes}"
-            raise GraphError(f"edge {at} has {what} {row[at]}, which {reason}: node ids run from 0 to {num_nodes - 1}")
+            raise GraphError(f"edge {at} has {end} {row[at]}, which {reason}: node ids run from 0 to {num_nodes - 1}")
 
 
 def _tensor(value: Any, name: str) -> Tensor:
@@ -552,16 +547,13 @@ def _tensor(value: Any, name: str) -> Tensor:
     return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C"]))
 
 
-def _check_size(num_nodes: Any, edges: np.ndarray, fields: dict[str, Any]) -> None:
+def _check_size(num_nodes: Any, edges: int, fields: dict[str, Any]) -> None:
     """Refuse a number of nodes that no array bears out, before anything is made of that size."""
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
         raise GraphError(f"num_nodes must be a whole number from 0 on, got {num_nodes!r}")
     rows = (len(value) for key in ("x", "y") if (value := fields.get(key)) is not None and value.ndim)
-    if num_nodes > max(MOST_ISOLATED, 100 * edges.shape[1], *rows):
-        raise GraphError(
-            f"{num_nodes:,} nodes are too many for {edges.shape[1]:,} edges and the rows of x and y: "
-            "number the nodes from 0 without gaps"
-        )
+    if num_nodes > max(MOST_ISOLATED, 100 * edges, *rows):
+        raise GraphError(f"{num_nodes:,} nodes are too many for {edges:,} edges, x and y: number them without gaps")
 
 
 def validate(graph: Graph) -> dict[str, Any]:
@@ -650,8 +642,6 @@ def _checked_features(x: Tensor, n: int) -> Tensor:
     if x.ndim != 2 or len(x) != n:
         raise GraphError(f"x must have shape ({n}, features), one row per node, got {tuple(x.shape)}")
     if x.dtype not in FEATURE_DTYPES:
-        if x.is_complex():
-            raise GraphError(f"x must be real, got {x.dtype}")
         x = x.to(torch.float32)
     for start in range(0, n, 65_536):
         block = torch.isfinite(x[start : start + 65_536])
@@ -725,17 +715,17 @@ def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
     if len(y) != n or y.ndim != (2 if task == "multilabel" else 1):
         shape = f"({n}, labels)" if task == "multilabel" else f"({n},)"
         raise GraphError(f"y must have shape {shape} for {task}, one row per node, got {tuple(y.shape)}")
-    if task == "regression":
-        values = _as_float(y, lambda y: y.isinf(), "numbers, NaN where unknown")
-        return {"y": values, "num_classes": None, "task": task}
-    if task == "multilabel":
-        values = _as_float(y, lambda y: (y != 0) & (y != 1) & ~y.isnan(), "0, 1, or NaN where unknown")
-        return {"y": values, "num_classes": y.shape[1], "task": task}
-    if y.is_floating_point():
-        if fractions:
-            raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")
-        y = torch.where(y.isnan(), -1, y)
-    y = _as_int64(y, "y")
+    if task != "classification":
+        y, several = y.to(torch.float32).contiguous(), task == "multilabel"
+        wrong = (y != 0) & (y != 1) & ~y.isnan() if several else y.isinf()
+        if wrong.any():
+            place = tuple(wrong.nonzero()[0].tolist())
+            what = "0, 1, or NaN" if several else "numbers, NaN"
+            raise GraphError(f"y[{', '.join(map(str, place))}] is {float(y[place]):g}: y holds {what} where unknown")
+        return {"y": y, "num_classes": y.shape[1] if several else None, "task": task}
+    if fractions:
+        raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")
+    y = _as_int64(torch.where(y.isnan(), -1, y) if y.is_floating_point() else y, "y")
     classes = graph.num_classes if graph.num_classes is not None else (int(y.max()) + 1 if n else 0)
     if classes > max(n, MOST_CLASSES):
         raise GraphError(f"{classes:,} classes are too many for {n:,} nodes: number the classes from 0 without gaps")
@@ -745,15 +735,6 @@ def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
             "give task='regression' if they are numbers to predict"
         )
     return {"y": y, "num_classes": classes, "task": task}
-
-
-def _as_float(y: Tensor, wrong: Callable[[Tensor], Tensor], what: str) -> Tensor:
-    y = y.to(torch.float32).contiguous()
-    bad = wrong(y).nonzero()
-    if len(bad):
-        at = tuple(bad[0].tolist())
-        raise GraphError(f"y[{', '.join(map(str, at))}] is {float(y[at]):g}: y holds {what}")
-    return y
 
 
 def is_label(y: Tensor) -> Tensor:
@@ -778,7 +759,7 @@ def _checked_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
     y, classes, task = found["y"], found["num_classes"], found.get("task", graph.task)
     kind = _kind(task, classes)
     two = kind == "binary"
-    known = get_args(MetricName) if y is None else METRICS_OF[kind]
+    known = [*dict.fromkeys(chain(*METRICS_OF.values()))] if y is None else METRICS_OF[kind]
     metric = graph.metric or ("" if y is None else known[0])
     if metric not in ("", *known):
         what = {"multiclass": f"{classes} classes", "binary": "two classes"}.get(kind, kind)

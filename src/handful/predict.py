@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from handful.datasets.tables import arrow
 from handful.errors import HandfulError
 from handful.files import write_aside
-from handful.finding import Cell, Table
-from handful.graph import MASKS, Graph, Kind
+from handful.finding import Table, text_table
+from handful.graph import MASKS, Graph, Kind, is_label
 from handful.nn.network import usable_device
 from handful.samplers import FullGraph, Sampler
 from handful.training.inference import infer
@@ -88,25 +88,20 @@ class Prediction:
     def predicted(self) -> np.ndarray:
         """``(n,)``: the name of the predicted class; the names of all predicted labels; or the number."""
         if self.kind == "regression":
-            numbers: np.ndarray = self.values[:, 0]
-            return numbers
+            return np.asarray(self.values[:, 0])
         if self.kind == "multilabel":
             return _joined(self.values >= self.threshold, self.classes)
-        names: np.ndarray = np.array(self.classes)[self.best]
-        return names
+        return np.asarray(np.array(self.classes)[self.best])
 
     @property
     def confidence(self) -> np.ndarray:
         """float32 ``(n,)``, the probability of the predicted class."""
-        sure: np.ndarray = self.values[np.arange(len(self)), self.best]
-        return sure
+        return np.asarray(self.values[np.arange(len(self)), self.best])
 
     @property
     def known(self) -> np.ndarray:
         """bool ``(n,)``: the nodes with a label."""
-        if self.of_classes:
-            return np.asarray(self.labels >= 0)
-        return np.asarray(~np.isnan(self.labels.reshape(len(self), -1)).all(axis=1))
+        return is_label(torch.from_numpy(self.labels)).numpy()
 
     def take(self, rows: np.ndarray) -> Prediction:
         """Some of the nodes, by place or mask."""
@@ -153,8 +148,7 @@ class Prediction:
             return self.labels
         if self.kind == "multilabel":
             return _joined(self.labels == 1, self.classes)
-        names: np.ndarray = np.array([*self.classes, ""])[self.labels]
-        return names
+        return np.asarray(np.array([*self.classes, ""])[self.labels])
 
     def table(self, title: str, most: int = 10) -> Table:
         """The first nodes, for people."""
@@ -171,8 +165,7 @@ class Prediction:
             shown["Label"] = ["" if one != one else number(one) for one in labels] if numbers else labels
         if (some.splits != "").any():
             shown["Split"] = some.splits
-        rows = [[Cell(str(value)) for value in row] for row in zip(*shown.values(), strict=True)]
-        return Table(title, list(shown), rows)
+        return text_table(title, list(shown), (map(str, row) for row in zip(*shown.values(), strict=True)))
 
     def write(self, path: str | Path) -> Path:
         """Write a ``.csv``, ``.parquet`` or ``.npz`` file."""

@@ -111,19 +111,17 @@ class OpenedRun:
         if graph is None:
             if asked is None or not asked.graph:
                 raise RunError(f"{self.path} does not name its graph: give the graph to predict for")
-            return self._own(asked, nodes, say)
+            return self._own(asked, say)
         path = Path(graph).expanduser()
-        if path.exists() and is_tables(path):
+        if nodes is not None or (path.exists() and is_tables(path)):
             return read_graph(path, nodes, schema=self.schema, say=say)
-        if nodes is not None:
-            raise RunError(f"{graph} is no edge list, and {nodes} is a node table: give an edge list beside it")
         return load(graph, root=None if asked is None else asked.root)
 
-    def _own(self, asked: Experiment, nodes: str | Path | None, say: Say) -> Graph:
+    def _own(self, asked: Experiment, say: Say) -> Graph:
         """The graph of the run, with the split of the best seed; where it has changed since, ``say`` is told."""
         path = Path(asked.graph).expanduser()
         if self.schema is not None and is_tables(path):
-            own = read_graph(path, nodes, schema=self.schema, say=say)
+            own = read_graph(path, schema=self.schema, say=say)
             if asked.split is not None and own.y is not None:
                 own = own.replace(**drawn_split(own, asked.split, self.seed))
         else:
@@ -156,23 +154,16 @@ class OpenedRun:
         Raises:
             RunError: they are not; the columns that differ are named.
         """
+        trained, features = self.model.in_features, f"graph '{graph.name}' has {graph.num_features} features"
         if self.schema is not None:
+            advice = "predict from its tables, or import them with the run's schema"
             if graph.schema is None:
-                raise RunError(
-                    f"graph '{graph.name}' does not say what its {graph.num_features} features are, and the run was "
-                    "trained on named columns: predict from tables, or from a graph imported with the schema of the run"
-                )
-            differ = self.schema.differences(Schema.from_json(graph.schema))
-            if differ:
-                raise RunError(
-                    f"graph '{graph.name}' was not encoded as the run's was: {'; '.join(differ[:6])}"
-                    f"{' …' if len(differ) > 6 else ''}. Predict from its tables, or import them with the run's schema"
-                )
-        if graph.num_features != self.model.in_features:
-            raise RunError(
-                f"graph '{graph.name}' has {graph.num_features} features, and the run was trained on "
-                f"{self.model.in_features}"
-            )
+                raise RunError(f"{features} without names, and the run was trained on named columns: {advice}")
+            if differ := self.schema.differences(Schema.from_json(graph.schema)):
+                more = " …" if len(differ) > 6 else ""
+                raise RunError(f"{features} that are not the run's ({'; '.join(differ[:6])}{more}): {advice}")
+        if graph.num_features != trained:
+            raise RunError(f"{features}, and the run was trained on {trained}")
         return graph
 
     def prediction(

@@ -99,18 +99,15 @@ class Folder:
     arrays: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @contextmanager
-    def array(
-        self, name: str, dtype: str, stored: np.dtype[Any] | None = None, row: tuple[int, ...] = ()
-    ) -> Iterator[ArrayFile]:
+    def array(self, name: str, dtype: str, row: tuple[int, ...] = ()) -> Iterator[ArrayFile]:
         """The array ``name``, to which blocks of rows are appended; it is complete when the context ends well.
 
         Args:
             name: one of ``ARRAYS``.
             dtype: what torch calls its type.
-            stored: the type in the file; ``dtype`` when ``None``.
             row: the shape of a row.
         """
-        file = ArrayFile(self.path / f"{name}.npy", np.dtype(dtype) if stored is None else stored, row)
+        file = ArrayFile(self.path / f"{name}.npy", np.dtype(_stored(dtype)), row)
         try:
             yield file
             self.arrays[name] = {"dtype": dtype, **file.finish()}
@@ -119,9 +116,8 @@ class Folder:
 
     def write(self, name: str, values: Tensor | np.ndarray) -> None:
         """Write all of the array ``name``."""
-        array, dtype = _plain(values)
-        with self.array(name, dtype, array.dtype, array.shape[1:]) as out:
-            out.append(array)
+        with self.array(name, str(values.dtype).removeprefix("torch."), tuple(values.shape[1:])) as out:
+            out.append(values)
 
     def write_header(self, header: dict[str, Any]) -> None:
         """Write what tells how the arrays are read, which come last."""
@@ -279,9 +275,12 @@ class ArrayFile:
         np.lib.format.write_array_header_1_0(out, {**shape, "shape": (self.rows, *self.row)})
         return out.getvalue()
 
-    def append(self, block: np.ndarray) -> None:
-        """Add rows, in the type of the file."""
-        block = np.ascontiguousarray(block, self.dtype)
+    def append(self, rows: Tensor | np.ndarray) -> None:
+        """Add rows, in the type of the file; those of bfloat16 by their bytes."""
+        if isinstance(rows, Tensor):
+            rows = rows.detach().cpu()
+            rows = (rows.view(torch.int16) if rows.dtype == torch.bfloat16 else rows).numpy()
+        block = np.ascontiguousarray(rows, self.dtype)
         if block.shape[1:] != self.row:
             raise ValueError(f"rows of shape {block.shape[1:]} for an array of rows of shape {self.row}")
         self._writing.result()
@@ -309,15 +308,6 @@ class ArrayFile:
         """End the thread, and close the file, finished or not."""
         self._worker.shutdown()
         self._file.close()
-
-
-def _plain(values: Tensor | np.ndarray) -> tuple[np.ndarray, str]:
-    """``values`` as numpy has them, and what torch calls their type."""
-    if isinstance(values, np.ndarray):
-        return values, str(values.dtype)
-    tensor = values.detach().cpu().contiguous()
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy(), dtype
 
 
 def sibling(path: Path) -> Path:
@@ -361,10 +351,8 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
         if header["format"] != kind:
             raise KeyError("format")
         if header["version"] not in versions:
-            raise DatasetError(
-                f"{path} was saved in version {header['version']} of the format, and this handful reads "
-                f"version {versions[-1]}: save it again, or use another release"
-            )
+            words = f"{path} was saved in version {header['version']} of the format"
+            raise DatasetError(f"{words}, and this handful reads {versions[-1]}: save it again, or use another release")
         unknown = set(header["arrays"]) - set(ARRAYS)
         missing = {"indptr", "indices"} - set(header["arrays"])
         kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
@@ -375,9 +363,7 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
             raise KeyError("arrays")
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
-        raise DatasetError(
-            f"{path / HEADER} is not the header of a saved graph or of a shard: write it again"
-        ) from None
+        raise DatasetError(f"{path / HEADER} is not the header of a saved graph or shard: write it again") from None
     return header  # type: ignore[no-any-return]
 
 
@@ -401,16 +387,19 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
         raise DatasetError(f"{path} has changed since it was saved: its checksum differs; copy or save it again")
 
 
+def _stored(dtype: str) -> str:
+    """The type that numpy has for one of torch."""
+    return "int16" if dtype == "bfloat16" else dtype
+
+
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
         array = _mapped(path)
     except (ValueError, EOFError, OSError, ArithmeticError) as error:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
-    stored = "int16" if entry["dtype"] == "bfloat16" else entry["dtype"]
+    stored = _stored(entry["dtype"])
     if str(array.dtype) != stored or list(array.shape) != entry["shape"]:
-        raise DatasetError(
-            f"{path} holds {array.dtype} of shape {array.shape}, not {stored} of shape {tuple(entry['shape'])}"
-        )
+        raise DatasetError(f"{path} holds {array.dtype} {array.shape}, and its header says {stored} {entry['shape']}")
     if path.stem == "ids":
         return array
     try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from handful.kernels.csr import index_dtype
 from handful.kernels.threads import get_threads, run
 from handful.storage import Folder
 
+Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 FAN = 6
 """A range of rows is cut into 2⁶ at most: so many files are open at once."""
 RECORD_NUMBERS = 2
@@ -76,18 +78,7 @@ class EdgeSort:
         )
         self._seen += len(rows)
 
-    def write(self, folder: Folder) -> None:
-        """Write ``indptr`` and ``indices`` of a saved graph."""
-        with folder.array("indptr", "int64") as indptr, folder.array("indices", str(self.dtype)) as indices:
-            end = np.zeros(1, np.int64)
-            indptr.append(end)
-            for counts, sources in self.rows():
-                ends = end + np.cumsum(counts)
-                end = ends[-1:]
-                indptr.append(ends)
-                indices.append(sources)
-
-    def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def rows(self) -> Blocks:
         """For one range of rows after another: the number of sources of each row, and the sources, ascending."""
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):
@@ -103,8 +94,7 @@ class EdgeSort:
     def _scatter(self, bucket: _Bucket, rows: np.ndarray, columns: np.ndarray, *, both: bool) -> None:
         """Append each edge to the file of the part of ``bucket`` that its row is in; the reverse too, if ``both``."""
         parts = self._parts(bucket)
-        shift = max(0, bucket.shift - FAN)
-        records, starts, bad = in_buckets(rows, columns, self.num_nodes, bucket.lo, shift, len(parts), both)
+        records, starts, bad = in_buckets(rows, columns, self.num_nodes, bucket.lo, parts[0].shift, len(parts), both)
         if bad >= 0:
             ends = f"{rows[bad]} and {columns[bad]}"
             raise GraphError(f"edge {self._seen + bad} joins {ends}: node ids run from 0 to {self.num_nodes - 1}")
@@ -116,25 +106,20 @@ class EdgeSort:
     def _cut(self, bucket: _Bucket) -> Iterator[_Bucket]:
         """The parts of a bucket that fit, in order; those that do not are cut again."""
         for part in self._parts(bucket):
-            needed, fits = self._needed(part), self.room // (get_threads() + 1)
+            # Sorting takes the sources, and three numbers for each row.
+            needed, fits = _size(part.path) // RECORD_NUMBERS + 24 * (1 << part.shift), self.room // (get_threads() + 1)
             if needed <= fits:
                 yield part
                 continue
             if part.shift == 0:
-                raise DatasetError(
-                    f"the edges of node {part.lo} alone take {show_size(needed)} to sort, and there is room for "
-                    f"{show_size(fits)}: give {show_size((get_threads() + 1) * (needed - fits))} more memory"
-                )
+                lacking, size = show_size((get_threads() + 1) * (needed - fits)), show_size(needed)
+                raise DatasetError(f"the edges of node {part.lo} alone take {size} to sort: give {lacking} more memory")
             records = self._records(part)
             for lo in range(0, len(records), self.block):
                 some = np.ascontiguousarray(records[lo : lo + self.block].T)
                 self._scatter(part, *some, both=False)
             part.path.unlink()
             yield from self._cut(part)
-
-    def _needed(self, bucket: _Bucket) -> int:
-        """The bytes that sorting takes: the sources, and three numbers for each row."""
-        return _size(bucket.path) // RECORD_NUMBERS + 24 * (1 << bucket.shift)
 
     def _records(self, bucket: _Bucket) -> np.ndarray:
         if not _size(bucket.path):
@@ -143,9 +128,32 @@ class EdgeSort:
 
     def _sorted(self, bucket: _Bucket) -> tuple[np.ndarray, np.ndarray]:
         rows = min(1 << bucket.shift, self.num_nodes - bucket.lo)
-        found = sorted_rows(self._records(bucket), bucket.lo, rows, self.loops, self.repeated)
+        counts, sources = sorted_rows(self._records(bucket), bucket.lo, rows, self.loops, self.repeated)
         bucket.path.unlink(missing_ok=True)
-        return found
+        return counts, sources
+
+
+def write_edges(folder: Folder, num_nodes: int, room: int, blocks: Callable[[int], Blocks], **options: bool) -> None:
+    """Write ``indptr`` and ``indices`` of a saved graph.
+
+    Args:
+        folder: of the graph.
+        num_nodes, room: as for ``EdgeSort``.
+        blocks: gives the rows and columns of all edges, so many at a time at most.
+        options: ``both``, ``loops`` and ``repeated``, as for ``EdgeSort``.
+    """
+    with TemporaryDirectory(dir=folder.path) as scratch:
+        sort = EdgeSort(Path(scratch), num_nodes, room, **options)
+        for rows, columns in blocks(sort.block):
+            sort.add(rows, columns)
+        with folder.array("indptr", "int64") as indptr, folder.array("indices", str(sort.dtype)) as indices:
+            end = np.zeros(1, np.int64)
+            indptr.append(end)
+            for counts, sources in sort.rows():
+                ends = end + np.cumsum(counts)
+                end = ends[-1:]
+                indptr.append(ends)
+                indices.append(sources)
 
 
 def _size(path: Path) -> int:

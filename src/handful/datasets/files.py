@@ -57,9 +57,8 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         return sharded.replace(**fields) if fields else sharded
     fields = {"name": path.name.split(".")[0]} | fields
     if is_tables(path):
-        if path.is_dir():
-            return read_tables(_table(path, "edges"), _table(path, "nodes"), **tables, **fields)
-        return read_tables(path, nodes, **tables, **fields)
+        edges, nodes = (_table(path, "edges"), _table(path, "nodes")) if path.is_dir() else (path, nodes)
+        return read_tables(edges, nodes, **tables, **fields)
     if nodes is not None:
         raise DatasetError(f"{path} is no edge list, and {nodes} is a node table: give an edge list beside it")
     if is_saved(path):
@@ -115,11 +114,9 @@ def _read_pt(path: Path) -> dict[str, Any]:
     if not isinstance(store, dict):
         raise DatasetError(f"{path} holds a {type(store).__name__}, not a dictionary of tensors")
     for name, value in store.items():
+        if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_meta:
+            continue
         # A view may name one stored number any number of times.
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided and not value.is_meta:
-            held = value.untyped_storage().nbytes()
-            if value.numel() * value.element_size() > held:
-                raise DatasetError(
-                    f"{path}: '{name}' has shape {tuple(value.shape)} and {held:,} bytes: save a clone()"
-                )
+        if value.nbytes > (held := value.untyped_storage().nbytes()):
+            raise DatasetError(f"{path}: '{name}' has shape {tuple(value.shape)} and {held:,} bytes: save a clone()")
     return store

@@ -8,9 +8,11 @@ integers are fastest, all other types are matched as text.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,18 +20,18 @@ import torch
 
 from handful.budget import room
 from handful.datasets.arrays import whole
-from handful.datasets.edge_sort import EdgeSort
+from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
 from handful.datasets.splits import drawn_split
 from handful.datasets.tables import (
+    Faults,
     NotWholeError,
     Problems,
     Rows,
     Source,
     TableFile,
     arrow,
-    as_text,
-    is_missing,
+    places_among,
     reading,
     resolved,
 )
@@ -55,6 +57,7 @@ LEAST = 32 << 20
 """The bytes to sort edges in that are asked for at least."""
 READ = 1 << 22
 """How many edges are looked at together."""
+IN_MEMORY = "numbered in memory: leave memory out, or give a node table"
 Progress = Callable[[int], None]
 
 
@@ -105,73 +108,55 @@ def read_tables(
     ...     read_tables(folder + "/edges.csv")
     Graph(graph: directed, 3 nodes, 2 edges, 0 features, 0 classes)
     """
-    found = _read(edges, nodes, columns, how, schema, progress, say)
-    given = {"num_nodes": found.num_nodes, "edge_weight": found.weight, **found.fields, **fields}
-    with blaming(found.where):
-        graph = Graph.from_edge_index(found.edge_index, **given)
-    roles = found.roles
+    tables = _read(edges, nodes, columns=columns, how=how, schema=schema, progress=progress, say=say, **fields)
+    with blaming(tables.where):
+        sized = {"num_nodes": tables.num_nodes, "edge_weight": tables.weight}
+        graph = Graph.from_edge_index(tables.edge_index, **sized | tables.fields)
+    roles = tables.roles
     if roles.repeated is not None or graph.edge_weight is not None:
         graph = graph.coalesce(roles.repeated or "sum")
     return graph.to_undirected() if roles.undirected else graph
 
 
 def write_tables(
-    edges: Source,
-    nodes: Source | None,
-    path: Path,
-    memory: int | str,
-    columns: Columns | None = None,
-    how: Handling | None = None,
-    *,
-    split: str,
-    seed: int,
-    schema: Schema | None = None,
-    progress: Progress = lambda rows: None,
-    say: Say = _warn,
-    **fields: Any,
+    edges: Source, nodes: Source | None, path: Path, memory: int | str, *, split: str, seed: int, **options: Any
 ) -> None:
     """Save the graph that ``read_tables`` makes of an edge list and a node table in the folder ``path``, in the same
     bytes; of the tables, only that of the nodes is in memory as a whole.
 
     Args:
-        edges, nodes, columns, how, schema, progress, say, fields: as ``read_tables`` takes them; edges without weights,
-            and ids that are in a node table or whole numbers without large gaps.
+        edges, nodes: as ``read_tables`` takes them; edges without weights, and ids that are in a node table or whole
+            numbers without large gaps.
         path: as ``handful.storage.save`` takes it.
         memory: the anonymous memory that this process may hold, such as ``"4GiB"``.
         split, seed: the split to draw where there are labels and none is given, unless there is a ``schema``.
+        options: all else that ``read_tables`` takes, by name.
 
     Raises:
         DatasetError: the tables cannot be used, or not within a budget.
         HandfulError: it is too little memory.
     """
-    with saving(path) as folder:
-        scratch = folder.path / "scratch"
-        scratch.mkdir()
-        found = _read(edges, nodes, columns, how, schema, progress, say, scratch / "edges.bin")
-        no_edges = torch.zeros(found.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
-        with blaming(found.where):  # what is checked of all else, and what follows from it
-            graph = Graph(*no_edges, **found.fields | fields)
-        if graph.y is not None and graph.train_mask is None and schema is None:
+    with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
+        tables = _read(edges, nodes, Path(scratch, "edges.bin"), **options)
+        no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
+        with blaming(tables.where):  # what is checked of all else, and what follows from it
+            graph = Graph(*no_edges, **tables.fields)
+        if graph.y is not None and graph.train_mask is None and options.get("schema") is None:
             graph = graph.replace(**drawn_split(graph, split, seed))
         write_arrays(folder, graph, without=("indptr", "indices"))
-        roles, symmetric = found.roles, is_balanced(found.edge_index)
+        roles, symmetric = tables.roles, is_balanced(tables.edge_index)
         both = roles.undirected and not symmetric
-        space = room(memory, LEAST, "sorting the edges")
+        space, blocks = room(memory, LEAST, "sorting the edges"), partial(_blocks_of, tables.edge_index[::-1])
         repeated = not both and roles.repeated is None
-        sort = EdgeSort(scratch, graph.num_nodes, space, both=both, loops=True, repeated=repeated)
-        for sources, targets in _blocks_of(found.edge_index, sort.block):
-            sort.add(targets, sources)
-        sort.write(folder)
-        (scratch / "edges.bin").unlink()
-        scratch.rmdir()
+        write_edges(folder, graph.num_nodes, space, blocks, both=both, loops=True, repeated=repeated)
         folder.fields = {name: getattr(graph, name) for name in FIELDS} | {"undirected": symmetric or roles.undirected}
 
 
-def _blocks_of(ends: np.ndarray, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Sources and targets of ``ends``, ``(2, E)``, so many at a time."""
+def _blocks_of(ends: np.ndarray, size: int) -> Blocks:
+    """The two rows of ``ends``, ``(2, E)``, so many columns at a time."""
     for lo in range(0, ends.shape[1], size):
-        sources, targets = np.ascontiguousarray(ends[:, lo : lo + size])
-        yield sources, targets
+        first, second = np.ascontiguousarray(ends[:, lo : lo + size])
+        yield first, second
 
 
 def is_balanced(ends: np.ndarray) -> bool:
@@ -190,7 +175,7 @@ def is_balanced(ends: np.ndarray) -> bool:
 
 
 @dataclass
-class _Found:
+class _Tables:
     """What tables hold, before it is a graph.
 
     Args:
@@ -199,7 +184,7 @@ class _Found:
         edge_index: ``(2, E)``.
         weight: of the edges.
         num_nodes: N.
-        fields: the ids, and the fields of ``Graph`` that come from the node table.
+        fields: the ids, and other fields of ``Graph``.
         skipped: how many edges were left out.
     """
 
@@ -215,13 +200,15 @@ class _Found:
 def _read(
     edges: Source,
     nodes: Source | None,
-    columns: Columns | None,
-    how: Handling | None,
-    schema: Schema | None,
-    progress: Progress,
-    say: Say,
     scratch: Path | None = None,
-) -> _Found:
+    *,
+    columns: Columns | None = None,
+    how: Handling | None = None,
+    schema: Schema | None = None,
+    progress: Progress = lambda rows: None,
+    say: Say = _warn,
+    **fields: Any,
+) -> _Tables:
     """What ``read_tables`` makes its graph of. With ``scratch``, the edges are in that file, and not in memory."""
     columns, how = columns or Columns(), how or Handling()
     listed = TableFile.open(edges)
@@ -232,23 +219,22 @@ def _read(
     if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
         raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
     if extra := [name for name in listed.named if name not in used]:
-        say(
-            f"{listed.path}: not used, since no model here takes features of edges: {', '.join(extra)}. One column of "
-            "numbers can be the weight of the edges"
-        )
+        say(f"{listed.path}: not used, since no model here takes more of an edge than a weight: {', '.join(extra)}")
     reader = _EdgeReader(listed, roles, how.unknown, progress, scratch)
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-        return reader.read(None)
-    table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
-    ids, fields = _node_fields(table, schema, say)
-    found = reader.read(ids)
-    found.where = table.source.path
-    found.fields |= fields | _padded(fields, found.num_nodes - len(table), schema)
-    if found.skipped:
-        say(f"{listed.path}: {found.skipped:,} edges have an end that is no node, and are left out")
-    return found
+        tables = reader.read(None)
+    else:
+        table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
+        ids, described = _node_fields(table, schema, say)
+        tables = reader.read(ids)
+        tables.where = table.source.path
+        tables.fields |= _padded(described, tables.num_nodes - len(table), schema)
+        if tables.skipped:
+            say(f"{listed.path}: {tables.skipped:,} edges have an end that is no node, and are left out")
+    tables.fields |= fields
+    return tables
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
@@ -258,10 +244,8 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     lower = {name.lower(): name for name in reversed(table.names)}
     found = next((lower[name] for name in USUAL[role] if name in lower), None)
     if found is None and needed:
-        looked = ", ".join(USUAL[role])
-        raise DatasetError(
-            f"{table.path} has no {role} column (looked for {looked}): say which it is of {', '.join(table.names)}"
-        )
+        looked, names = ", ".join(USUAL[role]), ", ".join(table.names)
+        raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): say which it is of {names}")
     return found
 
 
@@ -372,17 +356,14 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
     return {mask: codes == i for i, mask in enumerate(MASKS)}
 
 
-def _padded(found: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
+def _padded(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
     """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
-    if not added:
-        return {}
-    missing: dict[str, Any] = dict.fromkeys(MASKS, False)
-    if "x" in found:
-        missing["x"] = schema.missing_row()
-    if "y" in found:
-        missing["y"] = -1 if found["y"].dtype.kind == "i" else np.nan
-    rows = {name: np.full((added, *found[name].shape[1:]), value) for name, value in missing.items() if name in found}
-    return {name: np.concatenate([found[name], more.astype(found[name].dtype)]) for name, more in rows.items()}
+    missing = {"i": -1, "f": np.nan, "b": False}
+    for name in ("x", "y", *MASKS) if added else ():
+        if (values := fields.get(name)) is not None:
+            value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
+            fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])
+    return fields
 
 
 # -- ids --------------------------------------------------------------------------------------------------------------
@@ -391,7 +372,7 @@ def _padded(found: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]
 def _check_ids(table: Rows, name: str) -> Any:
     """The ids of a node table, int64 or text; none is missing, and none is there twice."""
     column = table.column(name)
-    table.refuse(is_missing(column), f"the node has no '{name}'")
+    table.refuse(column.is_null(), f"the node has no '{name}'")
     with reading(table.source.path):
         ids = _plain_ids(column, f"{table.source.path}: column '{name}'")
     codes = ids.dictionary_encode().indices.to_numpy()
@@ -412,7 +393,7 @@ def _plain_ids(column: Any, where: str) -> Any:
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
-        return as_text(column)
+        return column.cast(pa.string())
 
 
 class _Ids:
@@ -445,9 +426,7 @@ class _Ids:
             ids, last = values.to_numpy(), len(self._table) - 1
             inside = (ids >= self._low) & (ids < self._low + last)
             return self._table[np.where(inside, ids - self._low, last)]
-        compute = arrow().compute
-        places = compute.fill_null(compute.index_in(values, value_set=self.known), -1)
-        return places.to_numpy().copy()  # type: ignore[no-any-return]
+        return places_among(values, self.known)
 
     def kept(self) -> np.ndarray:
         """The ids as an array that a graph keeps."""
@@ -457,25 +436,6 @@ class _Ids:
 
 
 # -- edges ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Wrong:
-    """Rows of a table in which something is wrong: how many, and the first three in words."""
-
-    count: int = 0
-    shown: list[str] = field(default_factory=list)
-
-    def add(self, wrong: np.ndarray, row: int, words: str, values: Any = None) -> None:
-        """``words`` are told of each place, with its value for ``{}``; ``row`` is that of the first place."""
-        at = np.flatnonzero(wrong)
-        self.count += len(at)
-        for i in at[: 3 - len(self.shown)].tolist():
-            self.shown.append(f"row {row + i}: " + words.replace("{}", "" if values is None else str(values[i])))
-
-    def __str__(self) -> str:
-        more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
-        return "; ".join(self.shown) + more
 
 
 @dataclass(frozen=True)
@@ -488,7 +448,7 @@ class _EdgeReader:
     progress: Progress
     scratch: Path | None
 
-    def read(self, known: Any) -> _Found:
+    def read(self, known: Any) -> _Tables:
         """The edges between the ``known`` ids, or between any where it is ``None``.
 
         Integer ids are read as integers; if they turn out not to be, all is read again with ids as text.
@@ -499,19 +459,20 @@ class _EdgeReader:
                 return self._scan(known, pa.int64())
             except NotWholeError:
                 pass
-        return self._scan(pa.array([], pa.string()) if known is None else as_text(known), pa.string(), known is None)
+        ids = pa.array([]) if known is None else known
+        return self._scan(ids.cast(pa.string()), pa.string(), known is None)
 
-    def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Found:
+    def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Tables:
         roles, path = self.roles, self.table.path
         ends, weight = (roles.source, roles.target), roles.weight
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: arrow().float32()})
         ids = None if known is None else _Ids(known, grows or self.unknown == "add")
-        absent, unweighted, strange = _Wrong(), _Wrong(), _Wrong()
+        absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks, skipped = _Blocks(self.scratch), 0
         for row, block in self.table.blocks(list(types), types):
             sides = [self._side(block.column(end), end, kind) for end in ends]
             for end, side in zip(ends, sides, strict=True):
-                absent.add(is_missing(side), row, f"the edge has no '{end}'")
+                absent.add(side.is_null(), row, f"the edge has no '{end}'")
             if absent.count:
                 continue
             if ids is None:
@@ -534,18 +495,17 @@ class _EdgeReader:
                 parts = [part[kept] for part in parts]
             blocks.append(parts)
             self.progress(len(block))
-        problems = Problems()
-        problems.found = [f"{path}, {wrong}" for wrong in (absent, unweighted) if wrong.count]
+        problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
         if strange.count and ids is not None:
             such = " and ".join(f"'{id}'" for id in ids.known[:2].to_pylist())
             advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
-            problems.found.append(f"{path}, {strange}: {advice}")
+            problems.append(f"{path}, {strange}: {advice}")
         problems.tell()
         edge_index, weights = blocks.joined()
         if ids is not None:
-            return _Found(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
+            return _Tables(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
         edge_index, num_nodes, own = self._numbered(edge_index)
-        return _Found(roles, path, edge_index, weights, num_nodes, {"ids": own})
+        return _Tables(roles, path, edge_index, weights, num_nodes, {"ids": own})
 
     def _side(self, side: Any, end: str, kind: Any) -> Any:
         """One end of the edges of a block, as ids of type ``kind``."""
@@ -554,7 +514,7 @@ class _EdgeReader:
         with reading(self.table.path):
             ids = _plain_ids(resolved(side), f"{self.table.path}: column '{end}'")
             if arrow().types.is_string(kind):
-                return as_text(ids)
+                return ids.cast(kind)
         if ids.type != kind:
             raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}")
         return ids
@@ -565,10 +525,7 @@ class _EdgeReader:
         if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
             return edge_index, high + 1, None
         if self.scratch is not None:
-            raise DatasetError(
-                f"{self.table.path}: ids from {low} to {high} have gaps, and are numbered in memory: leave memory out, "
-                "or give a node table"
-            )
+            raise DatasetError(f"{self.table.path}: ids from {low} to {high} have gaps, and are {IN_MEMORY}")
         known, places = np.unique(edge_index, return_inverse=True)
         return places.reshape(edge_index.shape), len(known), known.astype(np.int64)
 
@@ -584,18 +541,20 @@ class _Blocks:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._held: list[list[np.ndarray]] = []
+        self._ends: list[np.ndarray] = []
+        self._weights: list[np.ndarray] = []
         if path is not None:
             path.unlink(missing_ok=True)
 
     def append(self, block: list[np.ndarray]) -> None:
         """Add a block."""
         if self.path is None:
-            self._held.append(block)
+            self._ends.append(np.stack(block[:2]))
+            self._weights += block[2:]
             return
         edges = np.stack(block, axis=1)
         if edges.dtype != np.int32 and edges.size and not (edges.min() >= 0 and edges.max() < 2**31):
-            raise DatasetError("ids beyond 2³¹ are numbered in memory: leave memory out, or give a node table")
+            raise DatasetError(f"ids beyond 2³¹ are {IN_MEMORY}")
         with naming(self.path), self.path.open("ab") as file:
             file.write(edges.astype(np.int32, copy=False).reshape(-1).view(np.uint8).data)
 
@@ -605,10 +564,4 @@ class _Blocks:
             size = self.path.stat().st_size
             ends = np.memmap(self.path, np.int32, "r") if size else np.empty(0, np.int32)
             return ends.reshape(-1, 2).T, None
-        sources, targets, *weights = ([block[i] for block in self._held] for i in range(len(self._held[0])))
-        edge_index = np.empty(
-            (2, sum(map(len, sources))), np.result_type(*{part.dtype for part in (*sources, *targets)})
-        )
-        for row, parts in zip(edge_index, (sources, targets), strict=True):
-            np.concatenate(parts, out=row)
-        return edge_index, np.concatenate(weights[0]) if weights else None
+        return np.concatenate(self._ends, axis=1), np.concatenate(self._weights) if self._weights else None

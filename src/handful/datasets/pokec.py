@@ -43,11 +43,6 @@ def read_linkx(path: Path) -> Graph:
         return Graph.from_edge_index(ends, len(y), **fields).to_undirected()
 
 
-def _on_disk(home: Path) -> bool:
-    folder = home / "pokec"
-    return (folder / FILE).exists() or is_prepared(folder / "linkx")
-
-
 SOURCES = (
     Source(
         name="pokec",
@@ -58,6 +53,6 @@ SOURCES = (
         edges=44_603_928,
         features=65,
         classes=2,
-        on_disk=_on_disk,
+        on_disk=lambda home: (home / "pokec" / FILE).exists() or is_prepared(home / "pokec" / "linkx"),
     ),
 )

@@ -107,9 +107,7 @@ def fetch(url: str, target: Path) -> Path:
         raise DatasetError(f"{target} is being downloaded by another process: wait for it") from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise DatasetError(
-            f"{url} cannot be downloaded ({reason}): run again to go on, or fetch it by hand and put it at {target}"
-        ) from None
+        raise DatasetError(f"{url} cannot be downloaded ({reason}): run again, or put it at {target} by hand") from None
     return target
 
 

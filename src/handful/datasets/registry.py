@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from handful.datasets.splits import check_seed, drawn_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.files import home, place
-from handful.graph import Graph, MetricName
+from handful.graph import Graph
 
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
@@ -61,7 +61,7 @@ class Source:
     splits: tuple[str, ...] = ()
     """The first is the default."""
     task: str = ""
-    metric: MetricName = "accuracy"
+    metric: str = "accuracy"
     nodes: int | None = None
     edges: int | None = None
     """Directed edges of the graph as it is loaded: an undirected edge counts twice."""
@@ -118,12 +118,13 @@ def load(
         raise DatasetError(f"split takes a name such as rh or random:60/20/20, got {split!r}")
     check_seed(seed)
     text = os.fspath(name)
-    found = query_of(text, split, root, seed)
-    if found is None:
-        return _from_path(text, split, seed)
-    source, query = found
-    graph = source.load(query)
-    own = (source.scheme or bool(source.splits)) and not (split and is_drawn(split))
+    named, own = query_of(text, split, root, seed), False
+    if named is None:
+        graph = _read_path(text)
+    else:
+        source, query = named
+        graph = source.load(query)
+        own = (source.scheme or bool(source.splits)) and not (split and is_drawn(split))
     return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
 
 
@@ -182,30 +183,27 @@ def query_of(
     if source.scheme and not rest:
         raise DatasetError(f"'{text}' is not complete: write {source.name}:NAME, {source.description}")
     # A family knows the splits of its members; for a data set without own splits they are drawn by ``load``.
-    own = split if source.scheme or source.splits else None
-    if own is not None and is_drawn(own):
-        own = None
-    if own is not None and source.splits and own not in source.splits:
-        raise DatasetError(f"data set '{source.name}': " + unknown("split", own, source.splits))
+    drawn = split is None or is_drawn(split) or not (source.scheme or source.splits)
+    if not drawn and source.splits and split not in source.splits:
+        raise DatasetError(f"data set '{source.name}': " + unknown("split", str(split), source.splits))
     return source, Query(
         name=text if given else base,
         rest=rest,
-        split=own or (source.splits[0] if source.splits else None),
+        split=next(iter(source.splits), None) if drawn else split,
         home=home(root),
         seed=seed,
         options=_options(source, given),
     )
 
 
-def _from_path(text: str, split: str | None, seed: int) -> Graph:
+def _read_path(text: str) -> Graph:
     path = place(text)
     if path is None or not path.exists():
         names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
         raise DatasetError(unknown("data set or file", text, names))
     from handful.datasets.files import read_graph
 
-    graph = read_graph(path)
-    return graph if split is None else graph.replace(**drawn_split(graph, split, seed))
+    return read_graph(path)
 
 
 def _options(source: Source, given: str) -> Any:

@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from handful.datasets.tables import Problems, Rows, TableFile, arrow, as_text, is_missing, reading
+from handful.datasets.tables import Problems, Rows, TableFile, arrow, places_among, reading
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
@@ -30,8 +30,6 @@ from handful.graph import Repeated, Task
 from handful.settings import check_fields
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
-Impute = Literal["median", "error"]
-Scale = Literal["standard", "quantile", "none"]
 Unknown = Literal["error", "skip", "add"]
 Say = Callable[[str], None]
 
@@ -96,8 +94,8 @@ class Handling:
     """
 
     task: Task = "classification"
-    impute: Impute = "median"
-    scale: Scale = "standard"
+    impute: Literal["median", "error"] = "median"
+    scale: Literal["standard", "quantile", "none"] = "standard"
     unknown: Unknown = "error"
     repeated: Repeated | None = None
     undirected: bool = False
@@ -192,27 +190,22 @@ class Column:
 
     def _mark_categories(self, texts: Any, out: np.ndarray, say: Say) -> None:
         """A 1 at the place of every value among the categories; after them for all others, and those are said."""
-        places, other = _places(texts, self.categories), len(self.categories)
-        out[np.arange(len(places)), np.where(places < 0, other, places)] = 1
-        unseen = texts.filter(arrow().array(places < 0)).drop_null()
+        places, unseen = _places(texts, self.categories)
+        out[np.arange(len(places)), places] = 1  # the last feature is for -1
         if len(unseen):
             names = _listed([f"'{value}'" for value in unseen.unique().to_pylist()])
-            learned = "" if self.missing else ", which no row was in before"
-            say(
-                f"'{self.name}' has values that are not in the schema, {names}: {len(unseen):,} rows are "
-                f"'other'{learned}"
-            )
+            other = f"{len(unseen):,} rows are 'other'" + ("" if self.missing else ", which no row was in before")
+            say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
 
     def differences(self, other: Column) -> list[str]:
         """In what ``other`` is not encoded as this column is, in words."""
         if self.kind != other.kind:
             return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
-        words = {"center": "scale", "spread": "scale", "quantiles": "scale", "fill": "filling", "size": "size"}
-        words |= {"indicator": "indicator of missing values", "categories": "set of categories"}
-        found = dict.fromkeys(word for name, word in words.items() if getattr(self, name) != getattr(other, name))
+        mine, theirs = ({**asdict(column), "missing": 0} for column in (self, other))
+        differ = [name for name in mine if mine[name] != theirs[name]]
         odd = sorted(set(self.categories) ^ set(other.categories))
         which = f" ({_listed(odd)})" if odd else ""
-        return [f"'{self.name}' has another {' and '.join(found)}{which}"] if found else []
+        return [f"'{self.name}' has another {' and '.join(differ)}{which}"] if differ else []
 
 
 @dataclass(frozen=True)
@@ -307,8 +300,8 @@ class Schema:
         pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
         row: np.ndarray = self.encode(Rows(TableFile.open(table), table), problems, lambda text: None)[0]
-        if problems.found:
-            raise DatasetError(f"a node cannot be added without a row: {problems.found[0]}")
+        if problems:
+            raise DatasetError(f"a node cannot be added without a row: {problems[0]}")
         return row
 
     def label_fields(self, rows: Rows, say: Say) -> dict[str, Any]:
@@ -319,12 +312,12 @@ class Schema:
             named = {} if self.task == "regression" else {"num_classes": len(self.classes), "class_names": self.classes}
             return {"y": _targets(rows, self.labels, self.task), "task": self.task, **named}
         texts = _label_texts(rows, self.labels[0])[0]
-        y = _places(texts, self.classes).astype(np.int64)
-        unseen = texts.filter(arrow().array(y < 0)).drop_null()
+        places, unseen = _places(texts, self.classes)
         if len(unseen):
             say(f"{rows.source.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
         numbered = self.classes == tuple(str(i) for i in range(len(self.classes)))
-        return {"y": y, "num_classes": len(self.classes), "class_names": None if numbered else self.classes}
+        names = None if numbered else self.classes
+        return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
     # -- comparing ----------------------------------------------------------------------------------------------------
 
@@ -438,16 +431,12 @@ def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
         return "category"
     if types.is_string(column.type):
         if _has_decimal_commas(column):
-            raise DatasetError(
-                f"{rows.source.path}: column '{name}' holds numbers with a comma ('{column.drop_null()[0]}'): write "
-                "them with a point and without separators, or make it categorical"
-            )
+            such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
+            raise rows.error(f"{such}: write them with a point and without separators, or make it categorical")
         return "category"
     found = _kind_of(column.type)
     if found is None:
-        raise DatasetError(
-            f"{rows.source.path}: column '{name}' holds {column.type}, neither numbers nor text: ignore it"
-        )
+        raise rows.error(f"column '{name}' holds {column.type}, neither numbers nor text: ignore it")
     return found
 
 
@@ -474,10 +463,8 @@ def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
     values = sorted(rows.text(name).drop_null().unique().to_pylist())
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
-        raise DatasetError(
-            f"{rows.source.path}: column '{name}' has {len(values):,} different values, too many for a column each: "
-            "ignore it, or have its words hashed"
-        )
+        different = f"column '{name}' has {len(values):,} different values"
+        raise rows.error(f"{different}, too many for a column each: ignore it, or have its words hashed")
     return tuple(values)
 
 
@@ -517,10 +504,8 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
     known = texts.drop_null()
     values = known.unique().to_pylist()
     if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
-        raise DatasetError(
-            f"{rows.source.path}: '{labels[0]}' has {len(values):,} classes, nearly one a row: name another column as "
-            "label, or say that it is a regression"
-        )
+        classes = f"'{labels[0]}' has {len(values):,} classes, nearly one a row"
+        raise rows.error(f"{classes}: name another column as label, or say that it is a regression")
     return tuple(sorted(values, key=int) if whole else sorted(values))
 
 
@@ -538,7 +523,7 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
         column = pa.compute.if_else(pa.compute.equal(column, -1), None, column)
     whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
     with reading(rows.source.path):
-        return as_text(column), whole
+        return column.cast(pa.string()), whole
 
 
 def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
@@ -562,9 +547,7 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
     found, alike = _kind_of(column.type), {"number", "boolean"}
     if not arrow().types.is_null(column.type) and found != kind and {found, kind} != alike:
         such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
-        raise DatasetError(
-            f"{rows.source.path}: '{name}' holds {column.type} such as {such!r}, and was a {kind} before"
-        )
+        raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
     if kind == "vector":
         return _vectors(rows, name, column, size)
     values = rows.numbers(name, missing=True)
@@ -580,7 +563,7 @@ def _is_no_bit(values: np.ndarray) -> np.ndarray:
 
 def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     pa = arrow()
-    missing = is_missing(column)
+    missing = np.asarray(column.is_null())
     if missing.all():
         return np.zeros((len(rows), size or 1)), missing
     with reading(rows.source.path):
@@ -594,11 +577,11 @@ def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.n
     return values, missing
 
 
-def _places(texts: Any, among: tuple[str, ...]) -> np.ndarray:
-    """The place of every text among others, -1 where it is none of them."""
+def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
+    """The place of every text among others, -1 where it is none of them; and the texts that are none of them."""
     pa = arrow()
-    places = pa.compute.index_in(texts, value_set=pa.array(among, pa.string()))
-    return np.asarray(pa.compute.fill_null(places, -1))
+    places = places_among(texts, pa.array(among, pa.string()))
+    return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
 def _hash_words(texts: Any, out: np.ndarray) -> None:

@@ -68,15 +68,17 @@ def shape_of(name: str, split: str | None = None, root: str | None = None) -> Sh
     query, path = query_of(name, split, root, seed=0), place(name)
     if query is None and path is not None and is_saved(path):
         return _of_folder(path, split)
-    if query is not None and isinstance(query[1].options, BlockModel):
-        return _of_options(name, query[1].options, split)
     if query is not None:
-        known = query[0]
-        if known.nodes and known.edges and known.features and known.classes:
+        source, model = query[0], query[1].options
+        if isinstance(model, BlockModel):
+            counts = _counts(model.nodes, model.shares if split is None else shares_of(split))
+            sizes = (model.nodes, round(model.nodes * model.degree), model.features, model.classes)
+            return Shape(name, *sizes, *counts, "its options", model.dtype.itemsize)
+        if source.nodes and source.edges and source.features and source.classes:
             shares = shares_of(split or query[1].split or "")
-            train, judged = _counts(known.nodes, shares)
-            said = "the list of data sets" + ("" if shares else ASSUMED)
-            return Shape(name, known.nodes, known.edges, known.features, known.classes, train, judged, said)
+            sizes = (source.nodes, source.edges, source.features, source.classes)
+            known = "the list of data sets" + ("" if shares else ASSUMED)
+            return Shape(name, *sizes, *_counts(source.nodes, shares), known)
     return _of_graph(load(name, split=split, root=root))
 
 
@@ -104,17 +106,9 @@ def _of_folder(path: Path, split: str | None) -> Shape:
     return Shape(header["name"], *sizes, known, element, "edge_weight" in arrays, path)
 
 
-def _of_options(name: str, model: BlockModel, split: str | None) -> Shape:
-    train, judged = _counts(model.nodes, model.shares if split is None else shares_of(split))
-    sizes = (model.nodes, round(model.nodes * model.degree), model.features, model.classes, train, judged)
-    return Shape(name, *sizes, "its options", model.dtype.itemsize)
-
-
 def _of_graph(graph: Graph) -> Shape:
-    masks = [0 if mask is None else int(mask.sum()) for mask in (getattr(graph, one) for one in MASKS)]
-    train, judged = (masks[0], sum(masks[1:])) if masks[0] else _counts(graph.num_nodes, None)
-    sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_outputs, train, judged)
-    element = 4 if graph.x is None else graph.x.element_size()
-    return Shape(
-        graph.name, *sizes, "loading it" + ("" if masks[0] else ASSUMED), element, graph.edge_weight is not None
-    )
+    masks = [int(mask.sum()) for name in MASKS if (mask := getattr(graph, name)) is not None]
+    counts = (masks[0], sum(masks[1:])) if masks else _counts(graph.num_nodes, None)
+    sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_outputs)
+    known, element = "loading it" + ("" if masks else ASSUMED), 4 if graph.x is None else graph.x.element_size()
+    return Shape(graph.name, *sizes, *counts, known, element, graph.edge_weight is not None)

@@ -59,10 +59,7 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
     >>> {name: int(mask.sum()) for name, mask in random_split(10, (0.5, 0.2, 0.3), seed=0).items()}
     {'train_mask': 5, 'val_mask': 2, 'test_mask': 3}
     """
-    if among is None:
-        nodes = np.arange(num_nodes, dtype=index_dtype(num_nodes))
-    else:
-        nodes = among.cpu().numpy().nonzero()[0]
+    nodes = np.arange(num_nodes, dtype=index_dtype(num_nodes)) if among is None else among.cpu().numpy().nonzero()[0]
     generator(seed).shuffle(nodes)
     return _by_order(nodes, num_nodes, shares)
 

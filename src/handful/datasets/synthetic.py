@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from handful.budget import require_disk, require_memory, room
-from handful.datasets.edge_sort import EdgeSort
+from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.registry import Source
 from handful.datasets.splits import Shares, random_split
 from handful.errors import DatasetError
@@ -30,7 +30,7 @@ from handful.kernels.block_model import draw_ends, noisy_means, simple_rows
 from handful.kernels.csr import index_dtype
 from handful.random import derived_seed, generator
 from handful.settings import Range, Share, check_fields
-from handful.storage import FIELDS, Folder, saving
+from handful.storage import FIELDS, saving
 
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
 """The keys of the random streams."""
@@ -166,7 +166,7 @@ class _Pairs:
         key, same = np.uint64(derived_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 
-    def blocks(self, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def blocks(self, most: int) -> Blocks:
         """Both ends of all pairs, ``most`` of them at a time, or more where one place has more."""
         for lo in range(0, self.model.nodes, PLACES):
             first = self.first(lo, min(lo + PLACES, self.model.nodes))
@@ -261,10 +261,10 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
     """``write`` with ``room`` bytes to work with."""
     with saving(path) as folder:
         for name, mask in random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT)).items():
-            with folder.array(name, "bool") as out:
-                out.append(mask.numpy())
+            folder.write(name, mask)
         member = _order(model)
-        _write_topology(model, member, folder, max(room - 6 * model.nodes, room // 8))
+        space = max(room - 6 * model.nodes, room // 8)
+        write_edges(folder, model.nodes, space, _Pairs(model, member).blocks, both=True, loops=False, repeated=False)
         y = _classes(model, member)
         del member
         with folder.array("y", "int64") as out:
@@ -272,22 +272,10 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
                 out.append(y[lo : lo + PLACES].astype(np.int64))
         if model.features:
             rows = max(1, min(PLACES, room // 32 // model.features))
-            dtype = str(model.dtype).removeprefix("torch.")
-            stored = np.dtype(np.int16 if model.bfloat16 else dtype)
-            with folder.array("x", dtype, stored, (model.features,)) as out:
+            with folder.array("x", str(model.dtype).removeprefix("torch."), (model.features,)) as out:
                 for block in block_features(model, y, rows):
-                    out.append((block.view(torch.int16) if model.bfloat16 else block).numpy())
+                    out.append(block)
         folder.fields = _fields(model)
-
-
-def _write_topology(model: BlockModel, member: np.ndarray, folder: Folder, room: int) -> None:
-    scratch = folder.path / "scratch"
-    scratch.mkdir()
-    sort = EdgeSort(scratch, model.nodes, room, both=True, loops=False, repeated=False)
-    for own, other in _Pairs(model, member).blocks(sort.block):
-        sort.add(own, other)
-    sort.write(folder)
-    scratch.rmdir()
 
 
 def _fields(model: BlockModel) -> dict[str, Any]:

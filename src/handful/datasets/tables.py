@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -194,22 +194,24 @@ class Rows:
         """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
         column = self.table.column(self.source.has(name)).combine_chunks()
         if self.source.delimiter is not None and arrow().types.is_binary(column.type):
-            raise DatasetError(f"{self.source.path}: column '{name}' is not UTF-8: {SAVE_AS}")
+            raise self.error(f"column '{name}' is not UTF-8: {SAVE_AS}")
         return resolved(column) if len(self.table) else column
 
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""
         with reading(self.source.path):
-            return as_text(self.column(name))
+            return self.column(name).cast(arrow().string())
+
+    def error(self, words: str) -> DatasetError:
+        """What is wrong with the table, with its name."""
+        return DatasetError(f"{self.source.path}: {words}")
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
-        """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; ``words`` tell of the first such row,
-        with its value for ``{}``."""
-        at = np.flatnonzero(wrong)
-        if len(at):
-            told = words if values is None else words.replace("{}", str(values[at[0]]))
-            more = f" ({len(at):,} such rows)" if len(at) > 1 else ""
-            raise DatasetError(f"{self.source.path}, row {self.source.first_row + at[0]}: {told}{more}")
+        """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; see ``Faults.add``."""
+        faults = Faults()
+        faults.add(wrong, self.source.first_row, words, values)
+        if faults.count:
+            raise DatasetError(f"{self.source.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False) -> np.ndarray:
         """A column of numbers as float64, dates and durations in days, times of day in hours.
@@ -232,16 +234,9 @@ def resolved(column: Any) -> Any:
         return resolved(column.storage)
     if pa.types.is_dictionary(kind):
         return resolved(column.dictionary_decode())
-    if pa.types.is_run_end_encoded(kind):
-        return resolved(pa.compute.run_end_decode(column))
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.string())
     return column
-
-
-def is_missing(column: Any) -> np.ndarray:
-    """Which values of a pyarrow column are missing."""
-    return np.asarray(column.is_null())
 
 
 def _as_floats(column: Any) -> np.ndarray:
@@ -259,20 +254,36 @@ def _as_floats(column: Any) -> np.ndarray:
     return values if microseconds is None else values / unit
 
 
-def as_text(column: Any) -> Any:
-    """A pyarrow column as text."""
-    pa = arrow()
-    try:
-        return column.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DatasetError(f"a column of {column.type} cannot be read as text: {str(error).splitlines()[0]}") from None
+def places_among(values: Any, among: Any) -> np.ndarray:
+    """The place of every value of a pyarrow array among those of another, -1 where it is none of them."""
+    compute = arrow().compute
+    return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
 
 
-class Problems:
+@dataclass
+class Faults:
+    """Rows of a table in which something is wrong: how many, and the first three in words."""
+
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    def add(self, wrong: Any, row: int, words: str, values: Any = None) -> None:
+        """``words`` are told of each place where ``wrong`` is true, with its value for ``{}``.
+
+        ``row`` is that of the first place.
+        """
+        at = np.flatnonzero(wrong)
+        self.count += len(at)
+        for i in at[: 3 - len(self.shown)].tolist():
+            self.shown.append(f"row {row + i}: " + words.replace("{}", "" if values is None else str(values[i])))
+
+    def __str__(self) -> str:
+        more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
+        return "; ".join(self.shown) + more
+
+
+class Problems(list[str]):
     """The mistakes of one table, told all at once."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
@@ -280,15 +291,15 @@ class Problems:
         try:
             yield
         except DatasetError as error:
-            self.found.append(str(error))
+            self.append(str(error))
 
     def tell(self) -> None:
         """Raise what was collected, if anything was."""
-        if len(self.found) == 1:
-            raise DatasetError(self.found[0])
-        if self.found:
-            numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self.found, 1))
-            raise DatasetError(f"{len(self.found)} problems: {numbered}")
+        if len(self) == 1:
+            raise DatasetError(self[0])
+        if self:
+            numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self, 1))
+            raise DatasetError(f"{len(self)} problems: {numbered}")
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -316,5 +327,5 @@ def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int |
     names = source.names[:columns]
     rows = source.read(names, dict.fromkeys(names, arrow().from_numpy_dtype(np.dtype(dtype))), count)
     for name in names:
-        rows.refuse(is_missing(rows.column(name)), f"a value is missing ({name})")
+        rows.refuse(rows.column(name).is_null(), f"a value is missing ({name})")
     return np.stack([rows.column(name).to_numpy() for name in names])
