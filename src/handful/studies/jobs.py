@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,13 @@ class Outcome:
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """Mean and 95% CI of a measure over the seeds, of bytes the largest; ``None`` for a job that failed."""
+        """Mean and 95% CI of a measure over the seeds, of bytes the largest, NaN where none were taken.
+
+        ``None`` for a job that failed.
+        """
         values = self.seeds(measure)
         if measure == "memory" or measure.endswith("_bytes"):
-            return {"mean": max(values)} if values else None
+            return {"mean": max(values) or nan} if values else None
         return mean_ci95(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
