@@ -280,6 +280,15 @@ def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
     return [order.index(v) + 1 if v in order else 0 for v in values]
 
 
+def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) -> list[Cell]:
+    """Cells of which the best two by their values are marked.
+
+    >>> [cell.rank for cell in ranked(["3 s", "1 s", "2 s"], [3.0, 1.0, 2.0], highest=False)]
+    [0, 1, 2]
+    """
+    return [Cell(text, rank) for text, rank in zip(texts, best_two(values, highest), strict=True)]
+
+
 def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale: float = 1.0) -> Series:
     """``{"mean", "ci95"}``, a plain number or nothing at each x, times ``scale``, as points with bars.
 

@@ -55,9 +55,9 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
     edge = float(inside.sum() / total)
     chance = float(np.square(ends / total).sum())
     spread = float(np.sqrt(inside / total).sum()) ** 2
-    below = spread + 1 - 2 * edge
-    adjusted = (edge - chance) / (1 - chance) if np.count_nonzero(ends) > 1 else float("nan")
-    return edge, adjusted, (spread - 1) / below if np.count_nonzero(ends) > 1 else float("nan")
+    if np.count_nonzero(ends) < 2:
+        return edge, float("nan"), float("nan")
+    return edge, (edge - chance) / (1 - chance), (spread - 1) / (spread + 1 - 2 * edge)
 
 
 def part_structure(
