@@ -55,7 +55,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = p.argsort()  # NaN comes last
     factors = np.isfinite(p).sum() - np.arange(len(p))
     p[order] = np.maximum.accumulate(np.minimum(1, p[order] * factors))
-    return p.tolist()
+    return list(map(float, p))
 
 
 def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:

@@ -61,7 +61,7 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
     """
     sampler, width = experiment.sampler, graph.num_features
     dtype = None if graph.x is None else graph.x.dtype
-    kind = {torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(dtype, "")
+    kind = {None: "", torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(dtype, "")
     few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}{kind}").replace(undirected=graph.undirected)
     if graph.edge_weight is not None:
         few = few.replace(edge_weight=torch.ones(few.num_edges))

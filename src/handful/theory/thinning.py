@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
 
 def block_sizes(nodes: int, parts: int) -> np.ndarray:
@@ -40,9 +41,20 @@ def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     """
     if not 0 <= degree < nodes:
         raise ValueError(f"a node of a simple graph of {nodes} nodes cannot have degree {degree}")
-    from scipy.stats import hypergeom  # when needed: it takes as long to import as a small graph to train on
+    k = np.arange(degree + 1)  # scipy.stats.hypergeom takes hundreds of times as long
+    others, drawn = nodes - 1, block - 1
+    possible = (k <= drawn) & (drawn - k <= others - degree)
+    out = np.zeros(degree + 1)
+    out[possible] = np.exp(
+        _log_binomial(degree, k[possible])
+        + _log_binomial(others - degree, drawn - k[possible])
+        - _log_binomial(others, np.asarray(drawn))
+    )
+    return out
 
-    return np.asarray(hypergeom.pmf(np.arange(degree + 1), nodes - 1, degree, block - 1))
+
+def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
 def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> np.ndarray:
