@@ -180,8 +180,8 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            given = {f.name: value[f.name] for f in fields(cls) if f.name != "payload"}
-            return decode(cls, {**given, "payload": payload or {}})  # type: ignore[no-any-return]
+            written = {f.name: value[f.name] for f in fields(cls) if f.name != "payload"}
+            return decode(cls, {**written, "payload": payload or {}})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 
@@ -280,6 +280,15 @@ def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
     return [order.index(v) + 1 if v in order else 0 for v in values]
 
 
+def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) -> list[Cell]:
+    """Cells of which the best two by their values are marked.
+
+    >>> [cell.rank for cell in ranked(["3 s", "1 s", "2 s"], [3.0, 1.0, 2.0], highest=False)]
+    [0, 1, 2]
+    """
+    return [Cell(text, rank) for text, rank in zip(texts, best_two(values, highest), strict=True)]
+
+
 def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale: float = 1.0) -> Series:
     """``{"mean", "ci95"}``, a plain number or nothing at each x, times ``scale``, as points with bars.
 
@@ -294,6 +303,16 @@ def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale
         for sign in (-1, 1)
     )
     return Series(name, x, y, low, high, color) if any(halves) else Series(name, x, y, color=color)
+
+
+def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> list[Series]:
+    """A series for each name, all at the same x, in the colours of the palette by turns.
+
+    >>> [(one.name, one.y, one.color) for one in lines([1, 2], {"law": [3.0, 4.0], "sample": [3.1, 3.9]})]
+    [('law', [3.0, 4.0], 0), ('sample', [3.1, 3.9], 1)]
+    """
+    places = list(x)
+    return [Series(name, places, list(y), color=i) for i, (name, y) in enumerate(values.items())]
 
 
 def mean_of(value: Any) -> float | None:

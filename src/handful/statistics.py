@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-def mean_ci95(values: Sequence[float]) -> dict[str, float]:
+def mean_ci95(values: ArrayLike) -> dict[str, float]:
     """The mean of ``values`` and the half-width of its 95% interval, t_{0.975, n-1} · s / √n; NaN if n is 1.
 
     >>> {name: round(value, 3) for name, value in mean_ci95([1.0, 2.0, 3.0]).items()}
@@ -51,12 +51,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    known = sorted((p, i) for i, p in enumerate(p_values) if p == p)
-    out, largest = [float("nan")] * len(p_values), 0.0
-    for place, (p, i) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - place)))
-        out[i] = largest
-    return out
+    p = np.array(p_values, float)
+    order = p.argsort()  # NaN comes last
+    factors = np.isfinite(p).sum() - np.arange(len(p))
+    p[order] = np.maximum.accumulate(np.minimum(1, p[order] * factors))
+    return list(map(float, p))
 
 
 def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:

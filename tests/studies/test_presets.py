@@ -243,7 +243,7 @@ def test_search_spaces(paper: str) -> None:
     ]
     assert "\\{2,3,\\dots,10\\}" in parts
     assert presets.search_space("rns") == [{"parts": m} for m in range(2, 11)]
-    own = ",".join(map(str, presets.protocol("app:graphland", "protocol", "parts")))
+    own = ",".join(map(str, presets.read_table("protocol", "app:graphland", "protocol", "parts")))
     assert f"number of parts over $\\{{{own}\\}}$" in paper
     assert f"we perform {TRIALS} Bayesian-optimization runs" in paper
 
@@ -393,9 +393,9 @@ def test_a_few_numbers_retyped() -> None:
     assert (how.lr, how.momentum, accumulated.options["dropout"], how.epochs) == (0.03, 0.9, 0.5, 1000)
     assert presets.implicit("full", "adam").settings.update == "step"
     assert PAPER_SEEDS == (42, 123, 456, 789, 101112)
-    assert presets.protocol("fig:implicit_reg_all_metrics") == {"seeds": 100, "batches": 50}
-    assert presets.protocol("fig:val_accuracy_training_dynamics") == {"epochs": 200}
-    assert presets.protocol("fig:sampling-properties") == {"epochs": 5}
+    assert presets.read_table("protocol", "fig:implicit_reg_all_metrics") == {"seeds": 100, "batches": 50}
+    assert presets.read_table("protocol", "fig:val_accuracy_training_dynamics") == {"epochs": 200}
+    assert presets.read_table("protocol", "fig:sampling-properties") == {"epochs": 5}
     assert paper_result("tab:main-results", "pokec", "ladies", "seconds") == 3 * 3600 + 47 * 60 + 38
     assert paper_result("tab:graphland_rns", "web-fraud", "rh", "delta") == -0.0009
     assert paper_result("tab:testacc_full_rns_pct_compact", "pokec", "gat", "full") is None

@@ -32,7 +32,7 @@ from handful.kernels.dispatch import backend, has_triton, use
 from handful.kernels.linear import native_bfloat16
 from handful.kernels.threads import get_threads, set_threads
 from handful.samplers import FullGraph, RandomNodes
-from handful.training.cost import peak_ram, resting_ram
+from handful.training.cost import graph_bytes, peak_ram, resting_ram
 from handful.training.loop import train_epoch
 from handful.training.record import environment
 
@@ -116,12 +116,11 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
     ours = ("handful_fp32", "handful_bf16")
     over_floor = {f"{name}_over_floor": turns.ratio(name, floor_of(name, epochs)) for name in ours}
     over_ours = {f"{way}_over_{name}": turns.ratio(way, name) for way in ("pyg_edge_index", "pyg_csr") for name in ours}
-    arrays = (graph.indptr, graph.indices, graph.x, graph.y, graph.train_mask)
     return {
         "graph": graph.name,
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
-        "graph_bytes": sum(array.nbytes for array in arrays if array is not None),
+        "graph_bytes": graph_bytes(graph),
         "parts": parts,
         "threads": get_threads(),
         "rounds": rounds,

@@ -23,6 +23,7 @@ from handful.finding import Table, text_table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
 from handful.training.callbacks import Callback
+from handful.training.cost import graph_bytes
 from handful.training.execution import InMemory, WithinBudget
 from handful.training.loop import Loop, train_epoch
 
@@ -95,7 +96,7 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
     graph = experiment.load(seed)
     loop = experiment.begin(graph, seed)
     loop.callbacks = (watch,)
-    size = sum(array.nbytes for array in (graph.indptr, graph.indices, graph.x, graph.y) if array is not None)
+    size = graph_bytes(graph)
     # Without a budget the pages of the graph should stay in the system's cache, beside what an epoch makes of it.
     fits = 2 * size < (free_memory() or 0)
     ways = {**({"memory": InMemory()} if fits else {}), "budget": WithinBudget(memory=memory)}

@@ -94,7 +94,7 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
         layers.append(_series_layer(view, mark, x, y, legend))
         legend = None
     if view.mark == "bar" and "×" in view.y.label:
-        layers.append({"data": {"values": [{"y": 1}]}, **_layer("one", {"y": y})})
+        layers.append(_layer("one", y=y))
     if _labelled(view):
         layers += _labels(view, x, y)
     description = f"{chart.title}: {view.name}"
@@ -155,20 +155,17 @@ def slug(text: str) -> str:
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
-def _layer(mark: str, encoding: dict[str, Any], only: str | None = None) -> dict[str, Any]:
-    """A layer of one of the marks of ``chart.json``, of all rows or ``only`` those for which an expression holds."""
-    rows = {"transform": [{"filter": only}]} if only else {}
-    return {**rows, "mark": LOOK["marks"][mark], "encoding": encoding}
+def _layer(name: str, **encoding: Any) -> dict[str, Any]:
+    """One of the layers of ``chart.json``, and what else it encodes."""
+    layer = LOOK["layers"][name]
+    return {**layer, "encoding": {**layer.get("encoding", {}), **encoding}}
 
 
 def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], legend: Any) -> dict[str, Any]:
     """The series of one kind of mark: spread below, marks above."""
     series = [one for one in view.series if (one.mark or view.mark) == mark]
-    spread = any(one.low or one.high for one in series)
-    hue = {"field": "hue", "type": "nominal", "scale": None}
-    hollow = LIGHT["card"]
     styles = {
-        one.name: (_color(one), hollow if one.paper else _color(one), [3, 2] if one.paper else [1, 0])
+        one.name: (_color(one), LIGHT["card"] if one.paper else _color(one), [3, 2] if one.paper else [1, 0])
         for one in view.series
     }
     stroke, fill, dashes = (
@@ -177,25 +174,19 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
     )
     dash = {"strokeDash": dashes} if any(one.paper for one in view.series) else {}
     main = {"stroke": stroke, "fill": fill, "tooltip": _tooltip(view)}
-    ends = {"y": y | {"field": "from"}, "y2": {"field": "to"}}
-    bars = []
-    if spread:
-        color = {"value": LIGHT["ink"]} if mark == "bar" else hue
-        bars.append(_layer("range", {**ends, "stroke": color}))
-        for end in ("from", "to"):  # an end that is not known is at the point itself, and has no cap
-            known = f"isValid(datum.{end}) && datum.{end} != datum.y"
-            bars.append(_layer("cap", {"y": y | {"field": end}, "fill": color}, known))
+    spread = any(one.low or one.high for one in series)
+    color = {"value": LIGHT["ink"]} if mark == "bar" else {"field": "hue", "type": "nominal", "scale": None}
+    # An end that is not known is at the point itself, and has no cap.
+    whiskers = [_layer("range", stroke=color), _layer("from", fill=color), _layer("to", fill=color)] if spread else []
     if mark == "line":
-        layers = [_layer("band", {**ends, "fill": hue})] if spread else []
-        layers.append(_layer("line", {"detail": {"field": "name", "type": "nominal"}, "stroke": hue, **dash}))
-        layers.append(_layer("few" if all(len(one.x) <= FEW for one in series) else "many", main))
-        if any(one.best is not None for one in series):
-            layers.append(_layer("ring", {"stroke": hue}, "datum.best"))
+        dots = "few" if all(len(one.x) <= FEW for one in series) else "many"
+        layers = [*([_layer("band")] if spread else []), _layer("line", **dash), _layer(dots, **main)]
+        layers += [_layer("ring")] if any(one.best is not None for one in series) else []
     elif mark == "dot":
-        layers = [*bars, _layer("dot", main)]
+        layers = [*whiskers, _layer("dot", **main)]
     else:
         base = {"y2": {"datum": y["scale"]["domain"][0] if view.y.log else 0}}
-        layers = [_layer("bar", main | base | dash), *bars]
+        layers = [_layer("bar", **main, **base, **dash), *whiskers]
     encoding = {"x": x, "y": y}
     if _crowded(view):
         beside = {"domain": list(styles), "paddingInner": 0.15}
@@ -262,30 +253,25 @@ def _labels(view: View, x: dict[str, Any], y: dict[str, Any]) -> list[dict[str, 
     A page is as wide as its reader has it, and what stands close together on a phone is apart on a screen: a place is
     as good as it is in both frames.
     """
-    rows = [row for one in view.series for row in _rows(view, one)]
-    taken: list[Box] = []
     spots = []
-    for row in rows:
+    taken: list[Box] = []
+    for row in (row for one in view.series for row in _rows(view, one)):
         across = [left + _place(row["x"], x["scale"], right - left) for left, _, right, _ in FRAMES]
         low, at, high = (HEIGHT - _place(row.get(end, row["y"]), y["scale"], HEIGHT) for end in ("from", "y", "to"))
+        spots.append((row, across, low, at, high))
         for px in across:
             taken += [(px - 7, at - 7, px + 7, at + 7), (px - 5, high, px + 5, low)]
-        beyond = [("center", 0, round(high - at) - 10), ("center", 0, round(low - at) + 10)]
+    layers = []
+    for row, across, low, at, high in spots:
         long = len(row["name"]) * LETTER
         places = {}
-        for align, dx, dy in [*SIDES, *beyond]:
-            before = {"left": 0, "center": long / 2, "right": long}[align]
-            lefts = [px + dx - before for px in across]
+        for align, dx, dy in [*SIDES, ("center", 0, round(high - at) - 10), ("center", 0, round(low - at) + 10)]:
+            lefts = [px + dx - {"left": 0, "center": long / 2, "right": long}[align] for px in across]
             places[align, dx, dy] = [(left, at + dy - 7, left + long, at + dy + 7) for left in lefts]
-        spots.append(places)
-    layers = []
-    for row, places in zip(rows, spots, strict=True):
-        costs = {side: round(_cost(boxes, taken)) for side, boxes in places.items()}
-        best = min(costs, key=costs.__getitem__)
-        taken += places[best]
-        mark = dict(zip(("align", "dx", "dy"), best, strict=True))
-        drawn = _layer("name", {"x": x, "y": y, "text": {"field": "name", "type": "nominal"}})
-        layers.append({**drawn, "data": {"values": [row]}, "mark": drawn["mark"] | mark})
+        align, dx, dy = min(places, key=lambda side: round(_cost(places[side], taken)))
+        taken += places[align, dx, dy]
+        mark = {**LOOK["layers"]["name"]["mark"], "align": align, "dx": dx, "dy": dy}
+        layers.append({**_layer("name", x=x, y=y), "data": {"values": [row]}, "mark": mark})
     return layers
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,8 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     values = {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
     said = []
     for which, value in values.items():
-        known = f"{which} {spaced(metric.name)} {metric.told(value)}."
-        said.append(f"There are no {which.lower()} nodes." if math.isnan(value["mean"]) else known)
+        measured = f"{which} {spaced(metric.name)} {metric.told(value)}."
+        said.append(f"There are no {which.lower()} nodes." if isnan(value["mean"]) else measured)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
     if prepared := told["prepare_seconds"]["mean"]:

@@ -180,12 +180,12 @@ def tuned_each(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Ex
     if not request.tune_each:
         return dict(jobs)
     total, found = request.tune_each * len(jobs), {}
+    storage = f"sqlite:///{request.out / 'tune.db'}"
     for i, (name, job) in enumerate(jobs.items()):
 
-        def report(_: str, done: int, trials: int, begun: int = i * request.tune_each, word: str = name) -> None:
-            request.report(begun + done, total, f"{word}: trials")
+        def report(_: str, done: int, trials: int, before: int = i, name: str = name) -> None:
+            request.report(before * trials + done, total, f"{name}: trials")
 
-        storage = f"sqlite:///{request.out / 'tune.db'}"
         found[name] = search(job, storage, request.tune_each, report=report).experiment
     return found
 

@@ -18,7 +18,7 @@ from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.executors import Executor, Local
-from handful.studies.grid import EPOCH_SECONDS, GPU, RAM, SECONDS, TEST, Entry, Grid, Measure, paper_number
+from handful.studies.grid import EPOCH_SECONDS, GPU, MEMORY, RAM, SECONDS, TEST, Entry, Grid, Measure, paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.vocabulary import METHODS, hues, title, words
 
@@ -50,12 +50,9 @@ def choose_samplers(
     wanted = list(names)
     if hubs is not None and "rns-hubs" not in wanted:
         wanted.insert(wanted.index("rns") + 1, "rns-hubs")
-    given = {
-        **options,
-        "rns": rns,
-        "rns-hubs": {**rns, "hubs": "auto" if hubs is None else hubs, **options.get("rns-hubs", {})},
-    }
-    chosen = {name: {**defaults.get(name, {}), **given.get(name, {})} for name in wanted}
+    with_hubs = {**rns, "hubs": "auto" if hubs is None else hubs, **options.get("rns-hubs", {})}
+    own = {**options, "rns": rns, "rns-hubs": with_hubs}
+    chosen = {name: {**defaults.get(name, {}), **own.get(name, {})} for name in wanted}
     return [make_sampler("rns" if name == "rns-hubs" else name, **chosen[name]) for name in wanted]
 
 
@@ -122,15 +119,15 @@ def comparison(name: str, grid: Grid) -> Finding:
 
 def cost_chart(grid: Grid) -> Chart:
     """The test metric of every sampler against its time, and against its memory."""
-    costs = {"time": ("seconds", 1, Axis("seconds of training", log=True))}
-    costs["memory"] = ("memory", 2**30, Axis("peak memory (GiB)"))
-    colors = hues([outcome.name for outcome in grid.done])
     views = []
-    for name, (measure, unit, x) in costs.items():
-        series = [
-            points(title(o.name), [np.mean(o.seeds(measure)) / unit], [o.estimate("test")], hue, grid.metric.scale)
-            for o, hue in zip(grid.done, colors, strict=True)
-        ]
+    for name, cost, x in (
+        ("time", SECONDS, Axis("seconds of training", log=True)),
+        ("memory", MEMORY, Axis("peak memory (GiB)")),
+    ):
+        series = []
+        for o, hue in zip(grid.done, hues([o.name for o in grid.done]), strict=True):
+            spent = cost.scale * np.mean(o.seeds(cost.key))
+            series.append(points(title(o.name), [spent], [o.estimate("test")], hue, grid.metric.scale))
         views.append(View(name, "dot", x, Axis(grid.metric.label("test")), series))
     return Chart("costs", f"{grid.graph}: what accuracy costs", views)
 
@@ -145,13 +142,12 @@ def conclude(outcomes: Sequence[Outcome]) -> str:
         return "There are not two methods to compare."
     metric, seeds = known[0].metric, len(known[0].seeds("test"))
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
+    apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
     if seeds < 3:
-        apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
         return f"{title(best.name)} is {apart} ahead of {title(second.name)}: too few seeds to tell from chance."
     alike = [outcome for outcome in known if _overlap(best, outcome)]
     use = min(alike, key=lambda outcome: _mean(outcome, "seconds"))
     if len(alike) == 1:
-        apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
         ratio = _mean(best, "seconds") / max(_mean(second, "seconds"), 1e-9)
         return f"Use {title(use.name)}: {apart} better than {title(second.name)}, at {ratio:.2g} times its time."
     names = words([title(outcome.name) for outcome in alike if outcome is not use])

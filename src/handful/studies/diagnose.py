@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked
 from handful.nn import make_model, model_name
 from handful.nn.network import Network, usable_device
 from handful.runs import open_run
@@ -112,16 +112,13 @@ def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = No
     """A row for every term and a column for every sampler; the smallest in bold."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in found)]]
     for term, label in TERMS.items():
-        means = [d.mean(term) for d in found]
         # A small gradient is no merit: all other terms are distances from the full graph.
-        ranks = best_two(means, highest=False) if term != "grad_norm_sq" else [0] * len(found)
+        means = [d.mean(term) if term != "grad_norm_sq" else None for d in found]
         texts = [_text(mean_ci95(d.values(term))) for d in found]
-        rows.append([Cell(label), *(Cell(text, rank) for text, rank in zip(texts, ranks, strict=True))])
+        rows.append([Cell(label), *ranked(texts, means, highest=False)])
         if term == "R":
             each = [d.variance_per_target for d in found]
-            ranks = best_two(each, highest=False)
-            cells = (Cell(f"{value:.3g}", rank) for value, rank in zip(each, ranks, strict=True))
-            rows.append([Cell("R × targets"), *cells])
+            rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in each], each, highest=False)])
             rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in found)])
     if step is not None:
         modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in found)
@@ -150,8 +147,7 @@ def plane_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
     series = []
     for d, hue in zip(rows, hues([d.name for d in rows]), strict=True):
         series.append(Series(title(d.name), [d.mean("alpha_error")], [d.mean("R")], color=hue))
-    logs = {term: all(d.mean(term) > 0 for d in rows) for term in ("alpha_error", "R")}
-    x, y = (Axis(TERMS[term], log=logs[term]) for term in ("alpha_error", "R"))
+    x, y = (Axis(TERMS[term], log=all(d.mean(term) > 0 for d in rows)) for term in ("alpha_error", "R"))
     return Chart(PLANE, f"{graph}: degrees kept, gradients steady?", [View("plane", "dot", x, y, series)])
 
 
@@ -168,7 +164,7 @@ def implicit(request: Request) -> Finding:
 
     GraphSAGE as in the sampling benchmark, without dropout.
     """
-    amount = AMOUNT.get(request.budget) or presets.protocol("fig:implicit_reg_all_metrics")
+    amount = AMOUNT.get(request.budget) or presets.read_table("protocol", "fig:implicit_reg_all_metrics")
     experiments = [benchmark(request, request.graph_or("ogbn-arxiv"), name, SCALE) for name in SAMPLERS]
     total, done = amount["seeds"] * len(SAMPLERS), count(1)
 
@@ -213,19 +209,23 @@ def along_adam(request: Request) -> Finding:
         lines = [Series(title(n), c["share"], [*c[term]], color=colors[n]) for n, c in curves.items()]
         x, y = Axis("share of the training (%)"), Axis("", log=term != "bias")
         views.append(View(TERMS[term], "line", x, y, lines))
-    ends = [(term, at) for term in ("R", "bias") for at in (0, -1)]
-    ranks = [best_two([curve[term][at] for curve in curves.values()], highest=False) for term, at in ends]
-    rows = [
-        [Cell(title(n)), *(Cell(f"{c[term][at]:.3g}", rank[i]) for (term, at), rank in zip(ends, ranks, strict=True))]
-        for i, (n, c) in enumerate(curves.items())
-    ]
+    columns = [[Cell(title(name)) for name in curves]]
+    for term, at in product(("R", "bias"), (0, -1)):
+        values = [curve[term][at] for curve in curves.values()]
+        columns.append(ranked([f"{value:.3g}" for value in values], values, highest=False))
     moved = ", ".join(f"{title(n)} {c['R'][-1] / c['R'][0]:.2g}" for n, c in curves.items() if c["R"][0] > 0)
     heading = f"{data.name} · along Adam · {batches} batches a look · seeds {words(request.seeds)}"
     return Finding(
         "along-adam",
         heading,
         f"R(w) at the end over R(w) at the start: {moved}.",
-        [Table(heading, ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"], rows)],
+        [
+            Table(
+                heading,
+                ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"],
+                [*map(list, zip(*columns, strict=True))],
+            )
+        ],
         [Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)],
         {"graph": data.name, "batches": batches, "curves": curves},
     )

@@ -81,7 +81,6 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
             command,
             stdout=subprocess.DEVNULL,
             stderr=errors,
-            text=True,
             cwd=cwd,
             env={**os.environ, **(env or {})},
             start_new_session=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
+from handful.finding import Axis, Cell, Chart, Finding, Table, View, points, ranked
 from handful.samplers import RandomNodes
 from handful.settings import Update
 from handful.statistics import mean_ci95
@@ -65,11 +65,12 @@ def run(request: Request) -> Finding:
         for name, runs in results.items()
     }
     metric = METRICS[graph.metric]
-    ranks = best_two([s["test"]["mean"] for s in summary.values()], metric.higher_is_better)
-    rows = []
-    for (name, s), rank in zip(summary.items(), ranks, strict=True):
-        loss, variance = f"{s['mean_loss']['mean']:.4f}", f"{s['R']['mean']:.3g}"
-        rows.append([Cell(name), Cell(metric.text(s["test"]), rank), Cell(loss), Cell(variance)])
+    tests = [s["test"] for s in summary.values()]
+    cells = ranked(map(metric.text, tests), [test["mean"] for test in tests], metric.higher_is_better)
+    rows = [
+        [Cell(name), cell, Cell(f"{s['mean_loss']['mean']:.4f}"), Cell(f"{s['R']['mean']:.3g}")]
+        for (name, s), cell in zip(summary.items(), cells, strict=True)
+    ]
     views = []
     for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0)):
         series = [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())]

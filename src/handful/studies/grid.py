@@ -55,7 +55,7 @@ class Measure:
 
     key: str
     head: str
-    text: Callable[[float], str] = "{:.2f}".format
+    text: Callable[[float], str] = "{:,.2f}".format
     ranked: bool = False
     scale: float = 1.0
 
@@ -89,13 +89,13 @@ def paper_number(table: str, *place: str) -> dict[str, Any] | None:
 
 
 BESIDE = {
-    "test": "test",
-    "seconds": "seconds",
-    "epoch_seconds": "seconds per epoch",
-    "gpu_gb": "GPU (GB)",
-    "ram_gb": "RAM (GB)",
+    "test": Measure("test", "test"),
+    "seconds": Measure("seconds", "seconds"),
+    "epoch_seconds": Measure("epoch_seconds", "seconds per epoch"),
+    "gpu_gb": Measure("peak_gpu_bytes", "GPU (GB)", scale=1e-9),
+    "ram_gb": Measure("peak_ram_bytes", "RAM (GB)", scale=1e-9),
 }
-"""The measures for which the paper has numbers."""
+"""What the paper has numbers for, as its tables name it, and what we measure of it."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ class Grid:
     @property
     def graph(self) -> str:
         """The graph's own name."""
-        summaries = [outcome.summary for outcome in self.done if outcome.summary is not None]
-        return summaries[0].graph if summaries else next(iter(self.entries.values())).experiment.graph
+        asked = next(iter(self.entries.values())).experiment.graph
+        return next((outcome.summary.graph for outcome in self.outcomes.values() if outcome.summary), asked)
 
     @property
     def setting(self) -> str:
@@ -222,28 +222,20 @@ class Grid:
     def beside(self) -> list[Table]:
         """Each job that has the paper's numbers with it: each of ours, then the paper's."""
         known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
-        names = [name for name in BESIDE if any(name in paper for paper in known.values())]
-        if not names:
+        measures = {name: one for name, one in BESIDE.items() if any(name in paper for paper in known.values())}
+        if not measures:
             return []
         unit = " (%)" if all(self.outcomes[job].metric.percent for job in known) else ""
-        head = [part for name in names for part in (BESIDE[name] + unit * (name == "test"), "paper")]
-        rows = [
-            [Cell(self.entries[job].name), *(cell for name in names for cell in self._pair(job, name, paper))]
-            for job, paper in known.items()
-        ]
+        head = [part for one in measures.values() for part in (one.head + unit * one.of_metric, "paper")]
+        rows = []
+        for job, paper in known.items():
+            row = [Cell(self.entries[job].name)]
+            for name, measure in measures.items():
+                text = self.outcomes[job].metric.text if measure.of_metric else measure.text
+                theirs = "" if name not in paper else "OOM" if paper[name] is None else text(paper[name])
+                row += [self.cell(job, measure), Cell(theirs)]
+            rows.append(row)
         return [Table("Beside the paper", ["", *head], rows)]
-
-    def _pair(self, job: str, name: str, paper: Mapping[str, Any]) -> list[Cell]:
-        """One of our numbers, and the paper's."""
-        outcome = self.outcomes[job]
-        text: Callable[[Any], str] = outcome.metric.text if name == "test" else lambda value: f"{mean_of(value):,.2f}"
-        if name.endswith("_gb"):
-            size = mean_of(outcome.estimate(f"peak_{name.removesuffix('_gb')}_bytes"))
-            ours = size / 1e9 if size else None
-        else:
-            ours = outcome.estimate(name)  # type: ignore[assignment]
-        theirs = "" if name not in paper else "OOM" if paper[name] is None else text(paper[name])
-        return [Cell("–" if ours is None else text(ours)), Cell(theirs)]
 
     # -- charts and the whole -----------------------------------------------------------------------------------------
 

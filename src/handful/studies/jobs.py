@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,13 @@ class Outcome:
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """Mean and 95% CI of a measure over the seeds, of bytes the largest; ``None`` for a job that failed."""
+        """Mean and 95% CI of a measure over the seeds, of bytes the largest, NaN where none were taken.
+
+        ``None`` for a job that failed.
+        """
         values = self.seeds(measure)
         if measure == "memory" or measure.endswith("_bytes"):
-            return {"mean": max(values)} if values else None
+            return {"mean": max(values) or nan} if values else None
         return mean_ci95(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
@@ -83,12 +87,11 @@ def run_jobs(
     Raises:
         RunError: a folder in ``out`` belongs to another experiment, or to other data.
     """
-    folders = {name: out / name for name in jobs}
+    progress = progress or (lambda name, epochs, word: None)
     for name, job in jobs.items():
-        write_config(folders[name] / "config.json", job.to_json())
-    done = [name for name in jobs if (folders[name] / SUMMARY).exists()]
-    _check_data({name: jobs[name] for name in done}, out)
-    waiting = [name for name in jobs if name not in done]
+        write_config(out / name / "config.json", job.to_json())
+    waiting = [name for name in jobs if not (out / name / SUMMARY).exists()]
+    _check_data({name: job for name, job in jobs.items() if name not in waiting}, out)
     total = len(waiting)
     running: dict[str, Job] = {}
     errors: dict[str, str] = {}
@@ -96,22 +99,20 @@ def run_jobs(
         while waiting or running:
             while waiting and len(running) < executor.workers:
                 name = waiting.pop(0)
-                running[name] = executor.submit(folders[name], total)
+                running[name] = executor.submit(out / name, total)
             for name, process in list(running.items()):
-                if progress is not None:
-                    progress(name, *_epochs_done(jobs[name], folders[name]))
+                progress(name, *_epochs_done(jobs[name], out / name))
                 if (code := process.poll()) is not None:
                     del running[name]
                     if code != 0:
-                        errors[name] = last_words(folders[name], code)
-                        _set_free(folders[name])
+                        errors[name] = last_words(out / name, code)
+                        _set_free(out / name)
             time.sleep(POLL_SECONDS)
     finally:
         stop(running.values())
     for name, job in jobs.items():
-        if progress is not None:
-            progress(name, job.epochs, "done")
-    return [_outcome(name, job, folders[name], errors.get(name)) for name, job in jobs.items()]
+        progress(name, job.epochs, "done")
+    return [_outcome(name, job, out / name, errors.get(name)) for name, job in jobs.items()]
 
 
 def _check_data(done: Mapping[str, Experiment], out: Path) -> None:
@@ -158,11 +159,9 @@ def _set_free(folder: Path) -> None:
 def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
     done, word = 0, "starting; compiling is not timed"
     for seed, run in _runs(job, folder).items():
-        lines: list[dict[str, Any]] = []
-        with suppress(RunError):  # what is wrong, the job itself will say
-            lines = run.lines()
-        if lines:
-            done, val = done + int(lines[-1]["epoch"]), lines[-1]["val"]
+        with suppress(RunError, IndexError):  # what is wrong, the job itself will say; or nothing is evaluated yet
+            last = run.lines()[-1]
+            done, val = done + int(last["epoch"]), last["val"]
             word = f"seed {seed}" if val is None else f"seed {seed}, val {val:.4g}"
     return done, word
 

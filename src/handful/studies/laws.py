@@ -13,7 +13,7 @@ import numpy as np
 
 from handful.datasets import load
 from handful.errors import HandfulError
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, text_table
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, lines, points, text_table
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers import RandomNodes, make_sampler
@@ -55,27 +55,25 @@ def backward(request: Request) -> Finding:
     losses, w = smooth_losses(batches, hidden=6, classes=3, seed=seed)
     steps = STEPS[::2] if request.budget == "smoke" else STEPS
     request.report(0, 1, "integrating")
-    found = backward_error(losses, w, steps)
+    error = backward_error(losses, w, steps)
     request.report(1, 1, "done")
     shown = (0, len(steps) // 2, -1)
-    holds = min(found.slopes, key=lambda name: abs(found.slopes[name] - 3))
-    title = f"distance after an epoch of {PARTS} batches ∝ αᵖ"
-    rows = [
-        [Cell(FLOWS[name]), Cell(f"{p:.2f}", int(name == holds)), *(Cell(f"{errors[i]:.1e}") for i in shown)]
-        for (name, p), errors in zip(found.slopes.items(), found.errors.values(), strict=True)
-    ]
-    lines = [
-        Series(f"{flow}: slope {found.slopes[name]:.2f}", list(found.steps), list(found.errors[name]), color=i)
-        for i, (name, flow) in enumerate(FLOWS.items())
-    ]
-    view = View("error", "line", Axis("step size α", log=True), Axis("distance after one epoch", log=True), lines)
+    holds = min(error.slopes, key=lambda name: abs(error.slopes[name] - 3))
+    heading = f"distance after an epoch of {PARTS} batches ∝ αᵖ"
+    rows, curves = [], {}
+    for name, flow in FLOWS.items():
+        p, far = f"{error.slopes[name]:.2f}", error.errors[name]
+        rows.append([Cell(flow), Cell(p, int(name == holds)), *(Cell(f"{far[i]:.1e}") for i in shown)])
+        curves[f"{flow}: slope {p}"] = far
+    x, y = Axis("step size α", log=True), Axis("distance after one epoch", log=True)
+    view = View("error", "line", x, y, lines(steps, curves))
     return Finding(
         "backward-error",
-        title,
-        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {found.slopes[holds]:.1f}.",
-        [Table(title, ["flow of", "p", *(f"α = {found.steps[i]:.2g}" for i in shown)], rows)],
+        heading,
+        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {error.slopes[holds]:.1f}.",
+        [Table(heading, ["flow of", "p", *(f"α = {steps[i]:.2g}" for i in shown)], rows)],
         [Chart("backward-error", "Mean SGD against three gradient flows", [view])],
-        {"slopes": found.slopes, "steps": list(found.steps), "errors": found.errors, "parts": PARTS},
+        {"slopes": error.slopes, "steps": list(steps), "errors": error.errors, "parts": PARTS},
     )
 
 
@@ -90,27 +88,18 @@ def bound(request: Request) -> Finding:
     graph = what.load(seed).to(request.device)
     model = what.make_model(graph, seed).to(request.device)
     bounds = [b for m in request.each(VALUES, "m = {}".format) for b in bias_bound(model, graph, [m], epochs, seed)]
-    splits = {
-        name: asdict(bias_split(model, graph, make_sampler(name), 5 * epochs, seed)) for name in request.each(SAMPLERS)
-    }
+    splits = {name: bias_split(model, graph, make_sampler(name), 5 * epochs, seed) for name in request.each(SAMPLERS)}
     rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]
-    terms = "; ".join(
-        f"{title(name)} {s['node_subsampling']['mean']:+.2g} ± {s['node_subsampling']['ci95']:.1g} and "
-        f"{s['edge_removal']['mean']:+.2g} ± {s['edge_removal']['ci95']:.1g}"
-        for name, s in splits.items()
-    )
+    terms = [f"{title(n)} {_signed(s['node_subsampling'])} and {_signed(s['edge_removal'])}" for n, s in splits.items()]
     drawn = [b for b in bounds if b.m > 1]
     values: list[float] = [b.m for b in drawn]
-    lines = [
-        Series(label, values, [getattr(b, side) for b in drawn], color=i)
-        for i, (side, label) in enumerate(SIDES.items())
-    ]
-    view = View("bound", "line", Axis(LABEL, log=True, ticks=values), Axis("loss", log=True), lines)
+    sides = lines(values, {label: [getattr(b, side) for b in drawn] for side, label in SIDES.items()})
+    view = View("bound", "line", Axis(LABEL, log=True, ticks=values), Axis("loss", log=True), sides)
     heading = f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m"
     return Finding(
         "bias-bound",
         heading,
-        f"Bias by node subsampling (I) and by edge removal (II): {terms}.",
+        f"Bias by node subsampling (I) and by edge removal (II): {'; '.join(terms)}.",
         [text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows)],
         [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
         {
@@ -121,6 +110,10 @@ def bound(request: Request) -> Finding:
     )
 
 
+def _signed(value: dict[str, float]) -> str:
+    return f"{value['mean']:+.2g} ± {value['ci95']:.1g}"
+
+
 def degrees(request: Request) -> Finding:
     """The degrees of a random part: the exact law against what is sampled, and its exponent against the graph's.
 
@@ -129,7 +122,7 @@ def degrees(request: Request) -> Finding:
     seed = request.seeds[0]
     graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
     epochs = {"smoke": 1, "laptop": 10, "paper": 100}[request.budget]
-    rows, payload, tails = [], [], []
+    payload, tails = [], []
     for i, m in enumerate(request.each(VALUES, "m = {}".format)):
         law = thinned_degree_law(graph.in_degree.cpu().numpy(), m)
         counts, edges, alphas = np.zeros(len(law)), [], []
@@ -144,25 +137,20 @@ def degrees(request: Request) -> Finding:
         sampled = counts / counts.sum()
         tails += tail_lines(m, law, sampled, i)
         gap = float(np.abs(np.cumsum(sampled) - np.cumsum(law)).max())
-        alpha = float(np.nanmean(alphas))
-        survival = edge_survival(graph.num_nodes, m)
-        payload.append(
-            {"m": m, "alpha": alpha, "survival": survival, "survival_sampled": float(np.mean(edges)), "distance": gap}
-        )
-        rows.append([str(m), f"{survival:.4f}", f"{np.mean(edges):.4f}", f"{gap:.1e}", f"{alpha:.2f}"])
+        row = {"m": m, "alpha": float(np.nanmean(alphas)), "survival": edge_survival(graph.num_nodes, m)}
+        payload.append({**row, "survival_sampled": float(np.mean(edges)), "distance": gap})
+    columns = {key: [row[key] for row in payload] for key in payload[0]}
+    forms = {"m": "{}", "survival": "{:.4f}", "survival_sampled": "{:.4f}", "distance": "{:.1e}", "alpha": "{:.2f}"}
+    rows = [[form.format(row[key]) for key, form in forms.items()] for row in payload]
     full = payload[0]["alpha"]
-    off = max(abs(row["alpha"] - full) for row in payload)
-    m_values: list[float] = list(VALUES)
-    x = Axis(LABEL, log=True, ticks=m_values)
-    survival_lines = [
-        Series(title, m_values, [row[key] for row in payload], color=i)
-        for i, (key, title) in enumerate({"survival": "exact", "survival_sampled": "sampled"}.items())
-    ]
+    off = max(abs(alpha - full) for alpha in columns["alpha"])
+    x = Axis(LABEL, log=True, ticks=columns["m"])
     share = Axis("share of nodes with degree ≥ k; line: law, dots: sample", log=True)
+    survival = lines(VALUES, {"exact": columns["survival"], "sampled": columns["survival_sampled"]})
     views = [
         View("degrees", "line", Axis("degree k", log=True), share, tails),
-        View("edges", "line", x, Axis("share of edges that survive", log=True), survival_lines),
-        View("exponent", "line", x, Axis("α of a part"), [Series("α", m_values, [row["alpha"] for row in payload])]),
+        View("edges", "line", x, Axis("share of edges that survive", log=True), survival),
+        View("exponent", "line", x, Axis("α of a part"), lines(VALUES, {"α": columns["alpha"]})),
     ]
     heading = f"{graph.name} · {epochs} partitions for each m"
     return Finding(

@@ -64,9 +64,8 @@ def compare_with_paper(name: str, measured: dict[str, Any]) -> list[dict[str, An
         note = "the paper counts each edge once here" if once else ""
         if column == "homophily" and value not in paper and measured.get("unbiased_homophily", np.nan) in paper:
             note = "the paper has the unbiased homophily here"
-        found.append(
-            {"column": column, "paper": PAPER[name][column], "measured": value, "agrees": value in paper, "note": note}
-        )
+        beside = {"column": column, "paper": PAPER[name][column], "measured": value}
+        found.append({**beside, "agrees": value in paper, "note": note})
     return found
 
 
@@ -92,16 +91,10 @@ def _within(row: dict[str, str]) -> list[str]:
     found = []
     if not per_node.over(nodes).meets(density):
         found.append(f"{row['edges']} edges on {row['nodes']} nodes do not make density {row['density']}")
-    if per_node.meets(degree):
-        return found
-    if per_node.over(Printed(0.5, 0.5)).meets(degree):
+    if not per_node.meets(degree):
+        once = per_node.over(Printed(0.5, 0.5)).meets(degree)
+        how = "count each edge once, against the caption" if once else "fit it neither counted once nor twice"
         found.append(
-            f"{row['edges']} edges and density {row['density']} count each edge once, against the caption; average "
-            f"degree {row['average_degree']} counts it twice"
-        )
-    else:
-        found.append(
-            f"{row['edges']} edges and density {row['density']} fit average degree {row['average_degree']} neither "
-            "counted once nor twice"
+            f"for average degree {row['average_degree']} {row['edges']} edges and density {row['density']} {how}"
         )
     return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import networkx
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
@@ -47,10 +47,8 @@ def small_graph(graph: Graph, seed: int) -> Graph:
     nodes = np.arange(graph.num_nodes) if graph.num_nodes <= LIMIT else nearby(graph, seed)
     layer = induced_adjacency(graph.to("cpu"), nodes)
     n = len(nodes)
-    if graph.train_mask is not None and bool(graph.train_mask.cpu()[nodes].any()):
-        train = graph.train_mask.cpu()[nodes]
-    else:
-        train = torch.zeros(n, dtype=torch.bool)
+    train = torch.zeros(n, dtype=torch.bool) if graph.train_mask is None else graph.train_mask.cpu()[nodes]
+    if not train.any():
         train[generator(seed).permutation(n)[: max(1, n // 2)]] = True
     x, y = torch.zeros(n, 1), torch.zeros(n, dtype=torch.int64)  # samplers look at neither
     small = Graph(layer.indptr, layer.indices, x=x, y=y, num_classes=2, train_mask=train, name=graph.name)
@@ -79,14 +77,18 @@ def nearby(graph: Graph, seed: int) -> np.ndarray:
 
 
 def stress_layout(graph: Graph) -> np.ndarray:
-    """``(N, 2)`` places in the unit square whose distances follow the hops between nodes, by Kamada and Kawai."""
+    """``(N, 2)`` places in the unit square whose distances follow the hops between nodes: least stress, by SMACOF."""
     n = graph.num_nodes
     indptr, indices = graph.topology
     hops = shortest_path(csr_matrix((np.ones(len(indices)), indices, indptr), (n, n)), directed=False, unweighted=True)
-    apart = hops[np.isfinite(hops)].max() / 2 + 1.5  # between components
-    distance = {v: dict(enumerate(np.where(np.isfinite(row), row, apart))) for v, row in enumerate(hops)}
-    place = np.stack(list(networkx.kamada_kawai_layout(networkx.empty_graph(n), distance).values()))
-    place -= place.mean(0)
+    hops[np.isinf(hops)] = hops[np.isfinite(hops)].max() / 2 + 1.5  # between components
+    weight = 1 / (hops + np.eye(n)) ** 2 - np.eye(n)
+    solve = np.linalg.pinv(np.diag(weight.sum(1)) - weight)
+    angle = 2 * np.pi * np.arange(n) / n
+    place = np.stack([np.cos(angle), np.sin(angle)], 1)
+    for _ in range(300):
+        pull = weight * hops / (np.linalg.norm(place[:, None] - place, axis=2) + np.eye(n))
+        place = solve @ (np.diag(pull.sum(1)) - pull) @ place
     place = place @ np.linalg.svd(place, full_matrices=False)[2].T if n > 2 else place  # the long side across
     low, high = place.min(0), place.max(0)
     return _apart((place - low) / np.maximum(high - low, 1e-9))
@@ -173,23 +175,14 @@ def _for_the_same_targets(graph: Graph, seed: int) -> list[Panel]:
         return len(own - common) + min(len(common), 3 * TARGETS)
 
     batch, layers = max(pairs, key=telling)
+    own = _panel("Neighbour sampling", f"{TARGETS} targets, 2 neighbours of each node, 2 hops", neighbors, batch)
     met = [batch.nodes[batch.targets], *(layer.nodes for layer in layers)]
     ends = [
         np.stack([layer.nodes[layer.indices.long()].numpy(), above.repeat_interleave(layer.indptr.diff()).numpy()])
         for above, layer in zip(met, layers, strict=False)
     ]
     new = [np.setdiff1d(nodes, np.concatenate(met[:i])) for i, nodes in enumerate(met) if i]
-    return [
-        _panel("Neighbour sampling", f"{TARGETS} targets, 2 neighbours of each node, 2 hops", neighbors, batch),
-        Panel(
-            "LADIES",
-            f"{TARGETS} targets, 2 layers of {TARGETS} nodes for all together",
-            np.unique(np.concatenate(met)),
-            met[0].numpy(),
-            _distinct(np.concatenate(ends, axis=1)),
-            directed=True,
-            method=ladies.name,
-            options=ladies.options(),
-            groups=[nodes for nodes in new if len(nodes)],
-        ),
-    ]
+    subtitle = f"{TARGETS} targets, 2 layers of {TARGETS} nodes for all together"
+    common = _panel("LADIES", subtitle, ladies, batch, groups=[nodes for nodes in new if len(nodes)])
+    edges = _distinct(np.concatenate(ends, axis=1))
+    return [own, replace(common, nodes=np.unique(np.concatenate(met)), edges=edges)]

@@ -46,9 +46,8 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
     """What the paper does not tell of these models, as tunedGNN's code has it."""
-    options: dict[str, Any] = {**read_table("architectures", "tunedGNN", dataset)}
-    options |= read_table("architectures", "tunedGNN models", model)
-    return options
+    of_model = read_table("architectures", "tunedGNN models", model)
+    return {**read_table("architectures", "tunedGNN", dataset), **of_model}
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
@@ -73,8 +72,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment | None:
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
         return None
-    length = epochs(dataset, regime)
-    made = _experiment(dataset, model, architecture(dataset, model), regime, cell, epochs=length)
+    made = _experiment(dataset, model, architecture(dataset, model), regime, cell, epochs=epochs(dataset, regime))
     return made.with_(sampler=sampling(dataset, regime).sampler)
 
 
@@ -136,11 +134,6 @@ def training_space() -> dict[str, list[float]]:
     """Learning rates, dropouts and weight decays among which every configuration chose."""
     table = read_table("protocol", "subsec:hpo_protocol")
     return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
-
-
-def protocol(*label: str) -> Any:
-    """How a figure or a part of the paper was made, by its label, such as ``fig:implicit_reg_all_metrics``."""
-    return read_table("protocol", *label)
 
 
 # -- results ----------------------------------------------------------------------------------------------------------

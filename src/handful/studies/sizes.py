@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -106,12 +107,9 @@ def sized(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
     if name == "cluster":
         clusters = min(CLUSTERS, graph.num_nodes)
         return make_sampler(name, clusters=clusters, per_batch=max(1, round(clusters / steps)))
-    low, high = 1, graph.num_nodes
-    while low < high:  # the targets grow with the roots
-        roots = (low + high) // 2
-        few = targets(make_sampler(name, roots=roots), graph, seed) < wanted
-        low, high = (roots + 1, high) if few else (low, roots)
-    return make_sampler(name, roots=low)
+    several = range(1, graph.num_nodes)  # the targets grow with the roots
+    less = bisect_left(several, wanted, key=lambda roots: targets(make_sampler(name, roots=roots), graph, seed))
+    return make_sampler(name, roots=1 + less)
 
 
 def targets(sampler: Sampler, graph: Graph, seed: int, batches: int = 3) -> float:

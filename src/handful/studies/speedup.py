@@ -69,23 +69,14 @@ def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Cros
     return Crossing(float(epochs), float(seconds), float(seconds - lines[0]["seconds"]))
 
 
-@dataclass(frozen=True)
-class Speedup:
-    """S_epoch, S_epochs, S_time with and without start-up for one target.
+def speedup(
+    full: Sequence[Lines], rns: Sequence[Lines], target: float, higher_is_better: bool = True
+) -> dict[str, Any]:
+    """S = E_s[full-graph quantity] / E_s[RNS quantity], the mean of each over its seeds, one history a seed.
 
-    NaN where some seed of a method missed it; without start-up also where RNS has it at its first evaluation.
+    By the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. NaN where some seed of a method
+    missed the target; without start-up also where RNS has it at its first evaluation.
     """
-
-    target: float
-    epoch: float
-    epochs: float
-    start: float
-    nostart: float
-    reached: dict[str, int]
-
-
-def speedup(full: Sequence[Lines], rns: Sequence[Lines], target: float, higher_is_better: bool = True) -> Speedup:
-    """S = E_s[full-graph quantity] / E_s[RNS quantity], the mean of each over its seeds, one history a seed."""
     methods = {"full": full, "rns": rns}
     found = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
     reached = {name: sum(one is not None for one in all_) for name, all_ in found.items()}
@@ -95,7 +86,8 @@ def speedup(full: Sequence[Lines], rns: Sequence[Lines], target: float, higher_i
         return float(means[0] / means[1]) if means[1] != 0 else float("nan")
 
     tau = float(np.mean([epoch_time(lines) for lines in full]) / np.mean([epoch_time(lines) for lines in rns]))
-    return Speedup(target, tau, ratio("epochs"), ratio("start"), ratio("nostart"), reached)
+    ratios = {quantity: ratio(quantity) for quantity in ("epochs", "start", "nostart")}
+    return {"target": target, "epoch": tau, **ratios, "reached": reached}
 
 
 def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
@@ -128,23 +120,22 @@ def speedup_study(request: Request) -> Finding:
     metric = grid.metric
     own = reachable(full, rns, metric=metric)
     targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else own
-    found = [speedup(full, rns, target, metric.higher_is_better) for target in targets]
-    papers = [paper_number("tab:rns_speedup_decomposition", graph, f"{100 * s.target:.1f}") for s in found]
-    rows = []
-    for s, paper in zip(found, papers, strict=True):
-        reached = " and ".join(f"{s.reached[method]} of {len(request.seeds)}" for method in METHODS)
-        rows.append([metric.told(s.target), *(shown(getattr(s, key), TIMES) for key in SPEEDUPS), reached])
+    speedups, rows = [], []
+    for target in targets:
+        paper = paper_number("tab:rns_speedup_decomposition", graph, f"{100 * target:.1f}")
+        s = {**speedup(full, rns, target, metric.higher_is_better), "paper": paper}
+        speedups.append(s)
+        reached = " and ".join(f"{s['reached'][method]} of {len(request.seeds)}" for method in METHODS)
+        rows.append([metric.told(target), *(shown(s[key], TIMES) for key in SPEEDUPS), reached])
         if paper:
             rows.append(["in the paper", *(shown(paper.get(key), TIMES) for key in SPEEDUPS), ""])
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
     heading = f"{grid.graph} · RNS against full-graph training · {grid.setting}"
     table = text_table(heading, [*head, "seeds that reach it (full, RNS)"], rows)
-    payload = {
-        "epoch_seconds": {m: float(np.mean([epoch_time(one) for one in histories(grid, m)])) for m in METHODS},
-        "targets": [{**vars(s), "paper": paper} for s, paper in zip(found, papers, strict=True)],
-    }
-    chart = speedup_chart(found, papers, grid.graph, metric)
-    return grid.finding("speedup", conclude(found, metric), [table], [chart], payload=payload)
+    seconds = {m: float(np.mean([epoch_time(one) for one in runs])) for m, runs in (("full", full), ("rns", rns))}
+    payload = {"epoch_seconds": seconds, "targets": speedups}
+    chart = speedup_chart(speedups, grid.graph, metric)
+    return grid.finding("speedup", conclude(speedups, metric), [table], [chart], payload=payload)
 
 
 def curves(request: Request) -> Finding:
@@ -152,7 +143,7 @@ def curves(request: Request) -> Finding:
 
     Both are evaluated after every epoch; the paper shows 200.
     """
-    length = presets.protocol("fig:val_accuracy_training_dynamics") if request.budget == "paper" else {}
+    length = presets.read_table("protocol", "fig:val_accuracy_training_dynamics") if request.budget == "paper" else {}
     grid = train_pair(request, request.graph_or("ogbn-products"), CURVES_SCALE, **length)
     table = grid.listed(f"{grid.graph} · {grid.setting}", "Method", [replace(VALIDATION, ranked=True), SECONDS])
     full, rns = (grid.mean(method, measure="seconds") or nan for method in METHODS)
@@ -178,27 +169,24 @@ def histories(grid: Grid, method: str) -> list[Lines]:
     return [] if summary is None else [run.history for run in summary.runs]
 
 
-def speedup_chart(
-    found: Sequence[Speedup], papers: Sequence[dict[str, Any] | None], graph: str, metric: Metric
-) -> Chart:
+def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric) -> Chart:
     """The four speedups at every target, beside the paper's."""
-    targets, series = [metric.told(s.target) for s in found], []
+    targets, series = [metric.told(s["target"]) for s in speedups], []
     for color, (key, label) in enumerate(SPEEDUPS.items()):
-        series.append(Series(label, targets, [getattr(s, key) for s in found], color=color))
-        if any(papers):
-            theirs = [(paper or {}).get(key) for paper in papers]
+        series.append(Series(label, targets, [s[key] for s in speedups], color=color))
+        if any(s["paper"] for s in speedups):
+            theirs = [(s["paper"] or {}).get(key) for s in speedups]
             series.append(Series(f"{label}, paper", targets, theirs, color=color, paper=True))
     x = Axis(f"target, validation {spaced(metric.name)}", of=targets)
     view = View("speedup", "bar", x, Axis("full graph / RNS (×)"), series)
     return Chart("speedup", f"{graph}: where the speed of RNS comes from", [view])
 
 
-def conclude(found: Sequence[Speedup], metric: Metric) -> str:
+def conclude(speedups: Sequence[dict[str, Any]], metric: Metric) -> str:
     """The speedup to the hardest target that both methods always reached."""
-    sure = [s for s in found if s.start == s.start]
+    sure = [s for s in speedups if s["start"] == s["start"]]
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."
-    last = sure[-1]
-    start, epoch, epochs = (shown(value, TIMES) for value in (last.start, last.epoch, last.epochs))
-    target = metric.told(last.target)
+    start, epoch, epochs = (shown(sure[-1][key], TIMES) for key in ("start", "epoch", "epochs"))
+    target = metric.told(sure[-1]["target"])
     return f"To {target} RNS is {start} as fast as the full graph: {epoch} by cheaper epochs, {epochs} by fewer."

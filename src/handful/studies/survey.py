@@ -15,7 +15,7 @@ import numpy as np
 from handful.datasets import load
 from handful.errors import DatasetError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, points, text_table
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
@@ -193,8 +193,7 @@ def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
     if ranks is not None:
         mean = [ranks.mean[method] for method in grid.names("column")]
-        marks = best_two(mean, highest=False)
-        rows.append([Cell("mean rank"), *(Cell(f"{r:.2f}", k) for r, k in zip(mean, marks, strict=True))])
+        rows.append([Cell("mean rank"), *ranked([f"{rank:.2f}" for rank in mean], mean, highest=False)])
     return replace(table, rows=rows)
 
 
@@ -244,8 +243,7 @@ def difference_chart(grid: Grid) -> Chart:
         gaps: list[dict[str, float] | None] = []
         for graph, rns in plain.items():
             seeds = grid.outcome(graph, method).seeds("test")
-            off = rns.metric.scale * np.subtract(seeds, rns.seeds("test")) if seeds else np.empty(0)
-            gaps.append(mean_ci95(off.tolist()) if seeds else None)
+            gaps.append(mean_ci95(rns.metric.scale * np.subtract(seeds, rns.seeds("test"))) if seeds else None)
         series.append(points(title(method), list(plain), gaps, hue))
     units = sorted({"points" if rns.metric.percent else spaced(rns.metric.name) for rns in plain.values()})
     view = View("points", "dot", Axis("", of=list(plain)), Axis(f"{' or '.join(units)} above RNS"), series)

@@ -15,7 +15,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
@@ -84,7 +84,7 @@ def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
         if sampler not in ("full", "rns"):
             raise HandfulError(f"on GraphLand the paper has full and rns alone, not {sampler}")
         preset = presets.graphland(experiment.graph, experiment.split or "rh", sampler)
-        parts = presets.protocol("app:graphland", "protocol", "parts")
+        parts = presets.read_table("protocol", "app:graphland", "protocol", "parts")
         space = [{"parts": k} for k in parts] if sampler == "rns" else [{}]
     else:
         preset = presets.sampling(experiment.graph, sampler)
@@ -121,43 +121,40 @@ def tune_samplers(
     graph = experiments[0].load(experiments[0].seeds[0])
     metric, payload = METRICS[graph.metric], {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
-    found = [search(one, storage, trials, prune, report, executor, out / "trials") for one in experiments]
+    searches = [search(one, storage, trials, prune, report, executor, out / "trials") for one in experiments]
     head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
-    ranks = best_two([one.val for one in found], metric.higher_is_better)
+    ranks = best_two([one.val for one in searches], metric.higher_is_better)
     rows = [
         [*one.cells(), Cell(metric.text(one.val), rank), Cell(str(one.trials))]
-        for one, rank in zip(found, ranks, strict=True)
+        for one, rank in zip(searches, ranks, strict=True)
     ]
     tables = [Table("Best trials", [*head, "trials"], rows)]
-    first = found[ranks.index(1)]
+    first = searches[ranks.index(1)]
     best: dict[str, Best] = {}
-    for one in found:
+    for one in searches:
         sampler = one.experiment.sampler.name
         if sampler not in best or metric.better(one.val, than=best[sampler].val):
             best[sampler] = one
-    outcomes = []
+    ends: dict[str, dict[str, Any]] = {}
     if final:
         jobs = {sampler: one.experiment for sampler, one in best.items()}
-        outcomes = run_jobs(jobs, out / "final", executor or Local(), progress)
-        for outcome in outcomes:
+        for outcome in run_jobs(jobs, out / "final", executor or Local(), progress):
             if outcome.summary is None:
                 raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
-        ends = {outcome.name: [outcome.estimate(key) or {} for key in ("val", "test")] for outcome in outcomes}
-        rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in both)] for name, both in ends.items()]
+            ends[outcome.name] = {key: outcome.estimate(key) for key in ("val", "test")}
+        rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in own.values())] for name, own in ends.items()]
         tables.append(Table("The best of each sampler over the seeds", [*head, metric.label("test")], rows))
+    found = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
     return Finding(
         "tune",
         f"{payload['graph']} · tuning",
-        f"The best validation {spaced(metric.name)} is {metric.told(first.val)}, by {first.experiment.sampler} with "
-        + ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
-        + ".",
+        f"The best validation {spaced(metric.name)} is {metric.told(first.val)}, by {first.experiment.sampler} "
+        f"with {found}.",
         tables,
         payload={
             **payload,
-            "searches": [one.to_json() for one in found],
-            "final": [
-                {**best[o.name].to_json(), "val": o.estimate("val"), "test": o.estimate("test")} for o in outcomes
-            ],
+            "searches": [one.to_json() for one in searches],
+            "final": [{**best[name].to_json(), **own} for name, own in ends.items()],
         },
     )
 
@@ -313,11 +310,11 @@ def open_study(experiment: Experiment, data: Graph, storage: str) -> Any:
             raise RunError(f"storage {storage} cannot be opened: {reason}") from None
         direction = "maximize" if METRICS[data.metric].higher_is_better else "minimize"
         study = optuna.create_study(study_name=name, storage=store, direction=direction, load_if_exists=True)
+        asked = {"experiment": comparable(experiment), "data": data.identity()}
         if "experiment" not in study.user_attrs:
-            study.set_user_attr("experiment", comparable(experiment))
-            study.set_user_attr("data", data.identity())
-    asked = {"experiment": comparable(experiment), "data": data.identity()}
-    for what, (was, now) in differences({name: study.user_attrs.get(name, {}) for name in asked}, asked).items():
+            for key, value in asked.items():
+                study.set_user_attr(key, value)
+    for what, (was, now) in differences({key: study.user_attrs.get(key, {}) for key in asked}, asked).items():
         raise RunError(f"{storage} holds study '{name}' with {what} {was}, not {now}: use another storage or folder")
     return study
 
@@ -328,16 +325,13 @@ def comparable(experiment: Experiment) -> dict[str, Any]:
     return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
 
 
-@contextmanager
-def _alone(storage: str) -> Iterator[None]:
+def _alone(storage: str) -> AbstractContextManager[Any]:
     """Two processes that make the tables of one SQLite file at once would each find the other's half made."""
     if not storage.startswith("sqlite:///"):
-        yield
-        return
+        return nullcontext()
     file = Path(storage.removeprefix("sqlite:///"))
     file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f".{file.name}.lock")):
-        yield
+    return FileLock(file.with_name(f".{file.name}.lock"))
 
 
 def _finished(study: Any) -> list[Any]:

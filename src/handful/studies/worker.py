@@ -60,9 +60,8 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
     So the kernels of ``experiment`` are compiled, or loaded from numba's cache, before anything is timed.
     """
     sampler, width = experiment.sampler, graph.num_features
-    kind = (
-        {torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(graph.x.dtype, "") if graph.x is not None else ""
-    )
+    dtype = None if graph.x is None else graph.x.dtype
+    kind = {None: "", torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(dtype, "")
     few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}{kind}").replace(undirected=graph.undirected)
     if graph.edge_weight is not None:
         few = few.replace(edge_weight=torch.ones(few.num_edges))

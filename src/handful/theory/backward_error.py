@@ -39,7 +39,7 @@ class BackwardError:
     """How far an epoch of SGD ends from three gradient flows, for every step size; ``slopes`` are in log–log."""
 
     steps: tuple[float, ...]
-    errors: dict[str, tuple[float, ...]]
+    errors: dict[str, list[float]]
     slopes: dict[str, float]
 
 
@@ -187,11 +187,7 @@ def backward_error(losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = S
             for name, c in coefficients(m, step).items():
                 flowed = flow(partial(modified_field, losses, coefficient=c), w, m * step) - w
                 errors.setdefault(name, []).append(float((walked - flowed).norm()))
-    return BackwardError(
-        tuple(steps),
-        {name: tuple(values) for name, values in errors.items()},
-        {name: slope(steps, values) for name, values in errors.items()},
-    )
+    return BackwardError(tuple(steps), errors, {name: slope(steps, values) for name, values in errors.items()})
 
 
 def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int) -> tuple[list[Loss], Tensor]:

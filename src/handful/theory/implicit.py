@@ -282,13 +282,10 @@ class ImplicitWatch(Callback):
         self.history: list[tuple[int, ImplicitTerms]] = []
 
     def on_start(self, loop: Loop) -> None:
-        """Measure before the first epoch."""
-        self._measure(loop, loop.epoch)
+        """Measure, before the first epoch or wherever training is."""
+        seed = derived_seed(self.seed, loop.epoch)
+        self.history.append((loop.epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))
 
     def on_epoch(self, loop: Loop) -> None:
         if loop.epoch % self.every == 0:
-            self._measure(loop, loop.epoch)
-
-    def _measure(self, loop: Loop, epoch: int) -> None:
-        seed = derived_seed(self.seed, epoch)
-        self.history.append((epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))
+            self.on_start(loop)

@@ -41,7 +41,7 @@ def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     """
     if not 0 <= degree < nodes:
         raise ValueError(f"a node of a simple graph of {nodes} nodes cannot have degree {degree}")
-    k = np.arange(degree + 1)
+    k = np.arange(degree + 1)  # scipy.stats.hypergeom takes hundreds of times as long
     others, drawn = nodes - 1, block - 1
     possible = (k <= drawn) & (drawn - k <= others - degree)
     out = np.zeros(degree + 1)
