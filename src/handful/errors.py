@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 
 class HandfulError(Exception):
@@ -54,6 +55,18 @@ def first_line(error: BaseException) -> str:
     ('one', 'KeyError')
     """
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+def require_kind(name: str, value: object, kind: Any, words: str) -> None:
+    """Refuse a value of another kind than the option ``name`` takes, which ``words`` say.
+
+    >>> require_kind("model", "sage", int, "a number")
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: model takes a number, got 'sage'
+    """
+    if not isinstance(value, kind):
+        raise HandfulError(f"{name} takes {words}, got {value!r}")
 
 
 MANY = 20

@@ -9,14 +9,14 @@ from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from handful import ranks
 from handful.convert import from_pyg
-from handful.errors import HandfulError, RankError, SamplerError
+from handful.errors import HandfulError, RankError, SamplerError, require_kind
 from handful.files import plain, seal, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
@@ -40,7 +40,7 @@ from handful.training.checkpoint import begin_alike, plain_part, restore_checkpo
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.loop import Loop, batch_loss, train
-from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
+from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
 from handful.training.record import (
@@ -132,11 +132,10 @@ def fit(
     >>> hf.fit(model, graph, hf.RandomNodes(parts=4), epochs=2).model is model
     True
     """
-    given = {"optimizer": optimizer, "scheduler": scheduler, "class_weight": class_weight, "metric": metric}
-    by_name = {name: value for name, value in given.items() if isinstance(value, str)}
-    own: dict[str, Any] = {k: v for k, v in {**given, "loss": loss}.items() if v is not None and k not in by_name}
-    if settings is not None and not isinstance(settings, Settings):
-        raise HandfulError(f"settings takes a Settings, got {settings!r}")
+    require_kind("settings", settings, Settings | None, "a Settings")
+    either = {"optimizer": optimizer, "scheduler": scheduler, "class_weight": class_weight, "metric": metric}
+    by_name = {name: value for name, value in either.items() if isinstance(value, str)}
+    own: dict[str, Any] = {k: v for k, v in {**either, "loss": loss}.items() if v is not None and k not in by_name}
     how = vary_settings(settings or Settings(), {**fields, **by_name})
     if progress and ranks.rank() == 0:
         callbacks = [*callbacks, Progress()]
@@ -224,16 +223,6 @@ def seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any])
         return make_model(name, graph.num_features, graph.num_outputs, **options)
 
 
-class Own(TypedDict, total=False):
-    """What a user may give ``fit`` in place of a name."""
-
-    optimizer: MakeOptimizer
-    scheduler: MakeScheduler
-    loss: NodeLosses
-    class_weight: Sequence[float] | Tensor
-    metric: Metric | Callable[[Tensor, Tensor], Any]
-
-
 def begin(
     model: nn.Module,
     graph: Graph,
@@ -245,10 +234,21 @@ def begin(
     *,
     graph_on: GraphOn = "device",
     memory: int | str | None = None,
-    **own: Unpack[Own],
+    **own: Any,
 ) -> Loop:
-    """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made."""
-    _check_kinds(model, sampler, seed, callbacks, own.get("loss"))
+    """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made.
+
+    ``own`` are the optimizer, scheduler, loss, class_weight and metric that a user gives ``fit`` in place of a name.
+    """
+    require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
+    require_kind("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)")
+    require_kind(
+        "loss", own.get("loss", node_losses), Callable, "a function of (outputs, y) that gives every node's loss"
+    )
+    for callback in callbacks:
+        require_kind("callbacks", callback, Callback, "instances of Callback")
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
     graph, sampler = resolve(model, graph, sampler, settings, own)
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
@@ -264,24 +264,9 @@ def begin(
     return Loop(*what, scheduler, losses, weights, metric, callbacks, execution)
 
 
-def _check_kinds(
-    model: nn.Module, sampler: Sampler, seed: int, callbacks: Sequence[Callback], loss: NodeLosses | None
-) -> None:
-    """Refuse arguments of the wrong kind."""
-    if not isinstance(model, nn.Module):
-        raise HandfulError(f"model takes a module; `handful.make_model` makes one by name, got {model!r}")
-    if not isinstance(sampler, Sampler):
-        raise HandfulError(f"sampler takes a sampler, such as RandomNodes(parts=4), got {sampler!r}")
-    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
-        raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
-            raise HandfulError(f"callbacks takes instances of Callback, got {callback!r}")
-    if loss is not None and not callable(loss):
-        raise HandfulError(f"loss takes a function of (outputs, y) that gives every node's loss, got {loss!r}")
-
-
-def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, own: Own) -> tuple[Graph, Sampler]:
+def resolve(
+    model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, own: Mapping[str, Any]
+) -> tuple[Graph, Sampler]:
     """The graph with its task, and the sampler as it trains ``model``.
 
     Raises:

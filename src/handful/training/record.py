@@ -12,7 +12,6 @@ import json
 import math
 import os
 import platform
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -27,7 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError
-from handful.files import plain, read_bytes, seal, unseal, write_aside, write_json, write_text
+from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
 from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
@@ -332,11 +331,11 @@ def read_json(path: Path) -> dict[str, Any]:
         raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any] | None = None) -> None:
+def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Tensors and a small JSON ``state`` in one safetensors file, with a checksum of both."""
     kept = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    told = {**(state or {}), "crc32": _checksum(kept, state or {})}
-    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(told)}))
+    sealed = {**state, "crc32": _checksum(kept, state)}
+    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(sealed)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -364,8 +363,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
     names = sorted(tensors)
-    told = json.dumps([names, fingerprint(*(tensors[name] for name in names)), state], sort_keys=True)
-    return f"{zlib.crc32(told.encode()):08x}"
+    return text_fingerprint([names, fingerprint(*(tensors[name] for name in names)), state])
 
 
 # -- models -----------------------------------------------------------------------------------------------------------

@@ -233,29 +233,22 @@ class OnDisk(Chunks):
                 if hi <= one["done"] and one["shape"] is not None:
                     continue
                 rows = make(lo, hi).contiguous()
-                if one["shape"] is None:
-                    one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
-                    size = one["count"] * rows[:1].nbytes
-                    if size and hasattr(os, "posix_fallocate"):  # all that the pass needs, before its work begins
-                        with self._telling(size):
+                size = one["count"] * rows[:1].nbytes
+                try:
+                    if one["shape"] is None:
+                        one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
+                        if size and hasattr(os, "posix_fallocate"):  # all that the pass needs, before its work begins
                             os.posix_fallocate(file.fileno(), 0, size)
-                with self._telling(rows.nbytes):
                     file.seek(lo * rows[:1].nbytes)
                     file.write(rows.reshape(-1).view(torch.uint8).numpy().data if rows.numel() else b"")
+                except OSError as error:
+                    what = f"{show_size(size)} of a layer's output could not be written to {self.folder}"
+                    raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
                 one["done"] = hi
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
                     self._record(file)
             self._record(file)
-
-    @contextmanager
-    def _telling(self, size: int) -> Iterator[None]:
-        """Inside, an error of the system is told as one that says what to do."""
-        try:
-            yield
-        except OSError as error:
-            what = f"{show_size(size)} of a layer's output could not be written to {self.folder}"
-            raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
 
     def _record(self, file: BinaryIO) -> None:
         file.flush()
