@@ -110,7 +110,7 @@ def blaming(where: object) -> Iterator[None]:
 
 
 @contextmanager
-def readable(what: object, advice: str) -> Iterator[None]:
+def readable(what: object, advice: str, kind: type[HandfulError] = DatasetError) -> Iterator[None]:
     """Inside, whatever a library raises of a broken file is one line with ``advice``: it may be of many kinds.
 
     >>> with readable("a.zip", "fetch it again"):
@@ -124,5 +124,5 @@ def readable(what: object, advice: str) -> Iterator[None]:
     except HandfulError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DatasetError(f"{what} cannot be read ({said}): {advice}") from None
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise kind(f"{what} cannot be read ({why}): {advice}") from None

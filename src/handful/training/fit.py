@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -177,9 +176,7 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 def _check_alike(config: dict[str, Any]) -> None:
     """Refuse ranks that would train something else than rank 0, such as another graph under the same name."""
-    if ranks.size() == 1:
-        return
-    here = json.loads(json.dumps(plain(config)))
+    here = plain(config)
     first = ranks.broadcast(here)
     with ranks.agreed():
         for name, (theirs, ours) in differences(first, here).items():
@@ -249,7 +246,7 @@ def begin(
         require_kind("callbacks", callback, Callback, "instances of Callback")
     if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
         raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
-    graph, sampler = resolve(model, graph, sampler, settings, own)
+    graph, sampler = resolve(model, graph, sampler, settings)
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
     devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]
@@ -264,9 +261,7 @@ def begin(
     return Loop(*what, scheduler, losses, weights, metric, callbacks, execution)
 
 
-def resolve(
-    model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, own: Mapping[str, Any]
-) -> tuple[Graph, Sampler]:
+def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings) -> tuple[Graph, Sampler]:
     """The graph with its task, and the sampler as it trains ``model``.
 
     Raises:
@@ -286,8 +281,6 @@ def resolve(
         )
     if graph.kind != "binary" and settings.threshold != "half":
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
-    if exactly and ("class_weight" in own or settings.class_weight != "none"):
-        raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
     if isinstance(graph, ShardedGraph):
         check_model(model)
         sampler.deal(graph, 0, 0)  # refuses what is no partition
@@ -319,14 +312,18 @@ def place(
     return graph, InMemory(devices[0] if stays else None)
 
 
-def _class_weights(graph: Graph, settings: Settings, given: Sequence[float] | Tensor | None) -> Tensor | None:
+def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tensor | None) -> Tensor | None:
     """A weight for every class, on the CPU; ``None`` where all count alike."""
-    if given is None:
-        return balanced_weights(graph).cpu() if settings.class_weight == "balanced" else None
+    if own is None and settings.class_weight == "none":
+        return None
+    if graph.kind in ("regression", "multilabel"):
+        raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
+    if own is None:
+        return balanced_weights(graph).cpu()
     try:
-        weights = torch.as_tensor(given, dtype=torch.float32, device="cpu")
+        weights = torch.as_tensor(own, dtype=torch.float32, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        raise HandfulError(f"class_weight takes a number for every class, got {given!r}") from None
+        raise HandfulError(f"class_weight takes a number for every class, got {own!r}") from None
     if weights.shape != (graph.num_classes,):
         raise HandfulError(f"class_weight has shape {tuple(weights.shape)} for {graph.num_classes} classes")
     if not bool((weights >= 0).all() & weights.isfinite().all() & (weights > 0).any()):
@@ -373,15 +370,15 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
         "seeds": [loop.seed],
         "device": ",".join(map(str, device_names(device))),
     }
-    given: dict[str, Any] = {
+    objects: dict[str, Any] = {
         name: named(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
     }
     # A function may make anything: what it made tells.
     if "optimizer" in own:
-        given["made optimizer"] = {"class": named(loop.optimizer), **plain_part(loop.optimizer.defaults)}
+        objects["made optimizer"] = {"class": named(loop.optimizer), **plain_part(loop.optimizer.defaults)}
     if "scheduler" in own and loop.scheduler is not None:
-        given["made scheduler"] = {"class": named(loop.scheduler), **plain_part(loop.scheduler.state_dict())}
-    return {**(record or seen), **({"own": given} if own else {}), "data": loop.graph.identity()}
+        objects["made scheduler"] = {"class": named(loop.scheduler), **plain_part(loop.scheduler.state_dict())}
+    return {**(record or seen), **({"own": objects} if own else {}), "data": loop.graph.identity()}
 
 
 def _read_ended(loop: Loop, folder: RunFolder) -> Run:
@@ -408,21 +405,18 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         epochs=loop.epoch,
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
+        threshold=0.5 if loop.graph.kind == "binary" else None,
         dir=None if folder is None else str(folder.path),
     )
     if folder is not None:
         save_checkpoint(loop, folder)
     loop.model.load_state_dict(loop.best_weights)
-    if loop.graph.kind == "binary":
-        run.threshold = 0.5 if loop.settings.threshold == "half" else _best_threshold(loop)
+    if loop.settings.threshold == "f1":
+        assert loop.graph.val_mask is not None
+        nodes, outputs = loop.execution.outputs(loop)
+        run.threshold = best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)
     if folder is not None:
         with folder.written("the result"):
             save_model(loop.model, folder.model)
             write_json(folder.result, seal(run.to_json()))
     return run
-
-
-def _best_threshold(loop: Loop) -> float:
-    assert loop.graph.val_mask is not None
-    nodes, outputs = loop.execution.outputs(loop)
-    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)

@@ -102,7 +102,7 @@ class Statistics:
         self._clear()
 
     def collect(self, places: int) -> Tensor:
-        """``(places, 1 + width)``: a one and what this rank has found at each place; zeros where it computed nothing."""
+        """``(places, 1 + width)``: a one and what this rank found at each place; zeros where it computed nothing."""
         learnt = torch.zeros(places, 1 + sum(self.sizes), dtype=torch.float64)
         for place, found in self.found.items():
             learnt[place] = found

@@ -21,7 +21,8 @@ from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
 from handful.training.module import average_edges, in_units, logits_of, takes_batch
-from handful.training.streamed import Progress, infer_within, job_folder, least_room
+from handful.training.record import hold
+from handful.training.streamed import Progress, infer_within, job_name, least_room
 
 CHUNK_ROWS = 65_536
 
@@ -100,7 +101,7 @@ def infer(
         space = room(memory, least_room(model, graph), f"inference on {graph.name}")
         place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
         if scratch is not None:
-            place = job_folder(scratch, model, graph)
+            place = hold(scratch / job_name(model, graph))
         with evaluating(model), place as folder:  # a mapped file lives on until it is let go
             outputs = infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
             return in_units(model, outputs.float())
