@@ -42,17 +42,7 @@ from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
-from handful.training.record import (
-    Run,
-    RunFolder,
-    describe,
-    differences,
-    hold_config,
-    load_weights,
-    refuse_run,
-    save_model,
-    write_encoding,
-)
+from handful.training.record import Run, RunFolder, describe, differences, load_weights, save_model, write_encoding
 from handful.vocabulary import title
 
 if TYPE_CHECKING:
@@ -161,10 +151,7 @@ def fit(
 
 def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[str, Any], resume: bool) -> Run | None:
     """Hold the folder until ``stack`` ends, and put ``loop`` where its checkpoint is; the run, if it has ended."""
-    if not resume:
-        refuse_run(folder.path)
-    stack.enter_context(folder.held())
-    stack.enter_context(hold_config(folder.path, config))
+    stack.enter_context(folder.opened(config, resume))
     write_encoding(folder, loop.graph)
     if folder.result.exists():
         return _read_ended(loop, folder)

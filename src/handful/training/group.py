@@ -69,7 +69,8 @@ class Group:
                 by_kind[parameter.device, parameter.dtype].append(parameter)
         for alike in by_kind.values():
             flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
-            for parameter, summed in zip(alike, ranks.total(flat).split([p.numel() for p in alike]), strict=True):
+            pieces = torch.split(ranks.total(flat), [p.numel() for p in alike])
+            for parameter, summed in zip(alike, pieces, strict=True):
                 parameter.grad = summed.view_as(parameter)
         return count
 
@@ -114,7 +115,7 @@ class Statistics:
         momenta = [float(norm.momentum or 0.0) for norm in self.norms for _ in range(2)]
         for row in learnt[learnt[:, 0] > 0]:
             self.batches += 1
-            for kept, momentum, added in zip(self.kept, momenta, row[1:].split(self.sizes), strict=True):
+            for kept, momentum, added in zip(self.kept, momenta, torch.split(row[1:], self.sizes), strict=True):
                 kept.mul_(1 - momentum).add_(added.view_as(kept))
 
     def close(self) -> None:

@@ -140,6 +140,29 @@ class RunFolder:
                 left.unlink(missing_ok=True)
             yield
 
+    @contextmanager
+    def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
+        """Hold the folder for the run of this configuration: a new one, unless it is to ``resume``.
+
+        A mistake before the first evaluation takes a new configuration away again, so that the folder is free for the
+        corrected run.
+        """
+        if not resume:
+            refuse_run(self.path)
+        with self.held():
+            fresh = not self.config.exists()
+            write_config(self.config, config)
+            try:
+                yield
+            except HandfulError:
+                if fresh and not any(self.path.rglob("metrics.jsonl")):
+                    self.config.unlink()
+                    with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
+                        for name in ("lock.pid", "lock"):
+                            (self.path / name).unlink(missing_ok=True)
+                        self.path.rmdir()
+                raise
+
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""
         with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
@@ -236,25 +259,6 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
     ]
     if changed:
         raise RunError(f"{path.parent} cannot be resumed: {'; '.join(changed[:3])}. Use another folder")
-
-
-@contextmanager
-def hold_config(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
-    """Inside, ``folder`` has this configuration. A mistake before the first evaluation takes a new one away again, so
-    that the folder is free for the corrected run."""
-    path = folder / "config.json"
-    fresh = not path.exists()
-    write_config(path, config)
-    try:
-        yield
-    except HandfulError:
-        if fresh and not any(folder.rglob("metrics.jsonl")):
-            path.unlink()
-            with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
-                for name in ("lock.pid", "lock"):
-                    (folder / name).unlink(missing_ok=True)
-                folder.rmdir()
-        raise
 
 
 def read_config(path: Path) -> dict[str, Any]:
