@@ -198,8 +198,6 @@ def talk(folder: Path) -> dict[str, Any]:
     whole, ranks.PIECE = ranks.PIECE, 3
     sent = [torch.arange(2 * (me + to), dtype=torch.int32).view(-1, 2) + 100 * me for to in range(size)]
     half = torch.full((2, 3), float(me)).bfloat16()
-    with ranks.alone():
-        by_itself = (ranks.rank(), ranks.size(), ranks.gather(me))
     found = {
         "told": ranks.broadcast({"rank": me, "none": None}),
         "tensors": ranks.broadcast_tensors({"half": half, "empty": torch.zeros(0, 2), "one": torch.tensor(me)}),
@@ -207,7 +205,6 @@ def talk(folder: Path) -> dict[str, Any]:
         "summed": ranks.add_up(1.0, me),
         "largest": ranks.largest(me, -me),
         "exchanged": ranks.exchange(sent),
-        "alone": by_itself,
     }
     ranks.PIECE = whole
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 
 class HandfulError(Exception):
@@ -56,6 +57,18 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
+def require_kind(name: str, value: object, kind: Any, words: str) -> None:
+    """Refuse a value of another kind than the option ``name`` takes, which ``words`` say.
+
+    >>> require_kind("model", "sage", int, "a number")
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: model takes a number, got 'sage'
+    """
+    if not isinstance(value, kind):
+        raise HandfulError(f"{name} takes {words}, got {value!r}")
+
+
 MANY = 20
 """More names than this are not listed."""
 
@@ -97,7 +110,7 @@ def blaming(where: object) -> Iterator[None]:
 
 
 @contextmanager
-def readable(what: object, advice: str) -> Iterator[None]:
+def readable(what: object, advice: str, kind: type[HandfulError] = DatasetError) -> Iterator[None]:
     """Inside, whatever a library raises of a broken file is one line with ``advice``: it may be of many kinds.
 
     >>> with readable("a.zip", "fetch it again"):
@@ -111,5 +124,5 @@ def readable(what: object, advice: str) -> Iterator[None]:
     except HandfulError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DatasetError(f"{what} cannot be read ({said}): {advice}") from None
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise kind(f"{what} cannot be read ({why}): {advice}") from None

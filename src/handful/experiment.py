@@ -33,7 +33,7 @@ from handful.training.fit import adapt_sampler, seeded_model, with_task
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.loop import Loop
-from handful.training.record import Run, RunFolder, hold_config, refuse_run
+from handful.training.record import Run, RunFolder
 from handful.vocabulary import PAPER_SEEDS
 
 SUMMARY = "summary.json"
@@ -285,10 +285,7 @@ class Experiment:
         with ExitStack() as stack:
             with ranks.agreed():
                 if folder is not None:
-                    if not resume:
-                        refuse_run(folder)
-                    stack.enter_context(RunFolder(folder).held())
-                    stack.enter_context(hold_config(folder, self.to_json()))
+                    stack.enter_context(RunFolder(folder).opened(self.to_json(), resume))
             for seed in self.seeds:
                 with ranks.agreed():
                     data = self.load(seed) if graph is None else with_task(graph.require_training(), self.settings)

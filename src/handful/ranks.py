@@ -37,36 +37,18 @@ PIECE = 1 << 28
 """The bytes of one message between two ranks."""
 
 
-_alone = False
-
-
-def _several() -> bool:
-    return not _alone and dist.is_available() and dist.is_initialized()
-
-
 def rank() -> int:
     """Which rank this process is.
 
     >>> rank(), size()
     (0, 1)
     """
-    return dist.get_rank() if _several() else 0
+    return dist.get_rank() if dist.is_initialized() else 0
 
 
 def size() -> int:
     """How many ranks there are."""
-    return dist.get_world_size() if _several() else 1
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Inside, this rank works by itself, as if there were no others: they wait, or do the same."""
-    global _alone
-    before, _alone = _alone, True
-    try:
-        yield
-    finally:
-        _alone = before
+    return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def launched() -> int:
@@ -137,8 +119,8 @@ def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
         store.wait(names, timedelta(seconds=wait))
     except RuntimeError:
         missing = [str(other) for other, name in enumerate(names) if not store.check([name])]
-        told = f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(missing)} of {ranks}"
-        raise RankError(f"{told} did not come up in {wait:g} s: {_MISSING}") from None
+        who = f"{'ranks' if len(missing) > 1 else 'rank'} {', '.join(missing)} of {ranks}"
+        raise RankError(f"{who} did not come up in {wait:g} s: {_MISSING}") from None
 
 
 def _share_cores() -> None:
@@ -167,17 +149,13 @@ def agreed() -> Iterator[None]:
     try:
         yield
     except (HandfulError, OSError) as error:
-        if size() == 1:
-            raise
         mine = error
-    if size() == 1:
-        return
-    told = gather(None if mine is None or isinstance(mine, ToldElsewhere) else str(mine))
-    failed = [other for other, words in enumerate(told) if words is not None]
+    messages = gather(None if mine is None or isinstance(mine, ToldElsewhere) else str(mine))
+    failed = [other for other, message in enumerate(messages) if message is not None]
     if mine is not None and (failed[0] == rank() or isinstance(mine, ToldElsewhere)):
         raise mine
     if failed:
-        raise ToldElsewhere(f"rank {failed[0]}: {told[failed[0]]}") from None
+        raise ToldElsewhere(f"rank {failed[0]}: {messages[failed[0]]}")
 
 
 # -- telling ----------------------------------------------------------------------------------------------------------
@@ -196,12 +174,8 @@ def _talking() -> Iterator[None]:
         ) from None
 
 
-def total(values: Tensor) -> Tensor:
+def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
     """``values``, which become their sum over all ranks, in place."""
-    return _reduce(values, dist.ReduceOp.SUM)
-
-
-def _reduce(values: Tensor, how: Any) -> Tensor:
     if size() > 1 and values.numel():
         with _talking():
             dist.all_reduce(values, how)
@@ -210,14 +184,12 @@ def _reduce(values: Tensor, how: Any) -> Tensor:
 
 def add_up(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
+    return total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    if size() == 1:
-        return list(values)
-    return _reduce(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
+    return total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 
 def broadcast(value: Any) -> Any:
@@ -227,8 +199,6 @@ def broadcast(value: Any) -> Any:
 
 def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of rank 0, on the CPU."""
-    if size() == 1:
-        return dict(tensors)
     kinds = broadcast([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
     out = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, kind, shape in kinds}
     for name, one in out.items():
@@ -291,10 +261,9 @@ def share(count: int, of: int | None = None) -> tuple[int, int]:
 
 def fill(rows: Tensor) -> Tensor:
     """``rows``, of which every rank has computed its ``share``, with those of the others in their places."""
-    if size() > 1:
-        for other in range(size()):
-            lo, hi = share(len(rows), other)
-            _send(rows[lo:hi], other)
+    for other in range(size()):
+        lo, hi = share(len(rows), other)
+        _send(rows[lo:hi], other)
     return rows
 
 
@@ -302,7 +271,7 @@ def _send(tensor: Tensor, source: int) -> None:
     """Let all ranks have this contiguous tensor of rank ``source``, in place and in pieces."""
     data = _bytes(tensor)
     with _talking():
-        for lo in range(0, len(data), PIECE):
+        for lo in range(0, len(data) if size() > 1 else 0, PIECE):
             dist.broadcast(data[lo : lo + PIECE], source)
 
 

@@ -437,7 +437,7 @@ class TwoOutputs(nn.Module):
         ({"scheduler": lambda optimizer: None}, "scheduler .*must give a torch scheduler, got None"),
         ({"scheduler": StepLR}, "scheduler .*must take the optimiser alone"),
         ({"optimizer": torch.optim.SGD([torch.zeros(1)], lr=1)}, "optimizer takes a name or a class"),
-        ({"optimizer": lambda parameters, **_: 3}, "must give a torch optimiser, got 3"),
+        ({"optimizer": lambda parameters, **_: 3}, "must give a torch optimizer, got 3"),
         ({"graph": 3}, "graph takes a Graph or a PyG Data"),
         ({"settings": 3}, "settings takes a Settings"),
         ({"model": TwoOutputs(), "options": {}}, "options are for a model that is given by name"),

@@ -252,6 +252,7 @@ import sys, time, torch
 from pathlib import Path
 import handful as hf
 from handful.training import streamed
+from handful.training.record import hold
 streamed.RECORD_SECONDS = 0.0
 graph = hf.load("synthetic?nodes=3000&degree=6&features=16")
 torch.manual_seed(0)
@@ -262,7 +263,7 @@ def told(which, done, count):
     if sys.argv[2] == "slow":
         print(which, done, flush=True)
         time.sleep(0.02)
-with torch.no_grad(), streamed.job_folder(Path(sys.argv[1]), model, graph) as folder:
+with torch.no_grad(), hold(Path(sys.argv[1]) / streamed.job_name(model, graph)) as folder:
     found = streamed.infer_within(model, graph, 300_000, folder, True, told)
 torch.save(found.clone(), sys.argv[3])
 print(len(chunks))

@@ -127,8 +127,8 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
         return block
 
     for p in range(codes.m):  # of the types that they have, should there be no rows
-        for name, none in (("degree", np.empty(0, np.uint8)), ("source", indices[:0]), ("weight", _none(weight))):
-            scratch.append(name, p, none)
+        for name, dtype in (("degree", np.uint8), ("source", indices.dtype), ("weight", np.float32)):
+            scratch.append(name, p, np.empty(0, dtype))
     budget.make_room(needed, scratch, "a block of edges")
     for lo, hi in run_ahead((partial(prepare, block) for block in row_blocks(indptr, size)), READERS, READERS):
         piece = cut(lo, indptr[lo : hi + 1], indices, codes, weight)
@@ -139,10 +139,6 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
         del piece
         budget.make_room(needed, scratch, "a block of edges")
         say("reading edges", hi / graph.num_nodes)
-
-
-def _none(weight: np.ndarray | None) -> np.ndarray:
-    return np.empty(0, np.float32) if weight is None else weight[:0]
 
 
 def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int:

@@ -9,6 +9,7 @@ process. The owner trims it, and asks for the rows of features that are left. In
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from handful.nn.backbone import Stack
 from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
 from handful.shuffle.epoch import sample_of
-from handful.shuffle.shards import ShardedGraph
+from handful.shuffle.shards import ShardedGraph, all_rows
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
 """``count``, ``source`` and ``value`` of a part, as ``Cut.of`` gives them."""
@@ -64,7 +65,7 @@ def shard_batches(
 
 def send(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> list[Survivors]:
     """One pass over this rank's edges; the survivors of its own parts, from all ranks. ``parts`` are those of each."""
-    indptr, indices = graph.local
+    indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
     cuts = [cut(graph.begin + lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
     kinds: tuple[Any, ...] = (np.int32, indices.dtype, np.float32)
@@ -131,43 +132,31 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     check_model(model)
     assert isinstance(model, Stack)
     assert graph.x is not None
-    degree = own_rows(graph, 0, len(graph.x)).own_degree_with_loops
+    edges = graph.indptr, graph.indices, graph.num_nodes, graph.edge_weight
+    own = Adjacency(*edges, has_loops=graph.has_loops, offset=graph.begin)
+    own = replace(own, source_degree=all_rows(own.own_degree_with_loops))
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
     h = chunks.map_rows(model.embed, graph.x)
     for i in range(model.depth):
         out: list[Tensor] = []
         for k in range(rounds):
             lo, hi = (min(end * chunks.rows, len(h)) for end in (k, k + 1))
-            nodes, adjacency = around(graph, lo, hi)
-            below, degrees = fetch(h, graph.cuts, nodes), fetch(degree, graph.cuts, nodes)
+            nodes, chunk = renumber(own.rows(lo, hi))
+            below = fetch(h, graph.cuts, nodes)
             if hi > lo:
-                out.append(model.layer(i, adjacency(degrees), below))
+                out.append(model.layer(i, chunk, below))
         h = torch.cat(out)
     return chunks.map_rows(model.head, h)
 
 
-def around(graph: ShardedGraph, lo: int, hi: int) -> tuple[Tensor, Callable[[Tensor], Adjacency]]:
-    """The rank's rows ``lo`` to ``hi`` and their sources, rows first; and their edges, once all degrees are known."""
-    first, last = graph.begin + lo, graph.begin + hi
-    rows = own_rows(graph, lo, hi)
-    sources = rows.indices.numpy()
-    inside = (sources >= first) & (sources < last)
+def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:
+    """The nodes of some rows, and after them the other sources; the same edges with these nodes as their sources."""
+    assert rows.source_degree is not None
+    first, count, sources = rows.offset, rows.num_targets, rows.indices.numpy()
+    inside = (sources >= first) & (sources < first + count)
     others = np.unique(sources[~inside])
-    number = np.where(inside, sources - first, (hi - lo) + np.searchsorted(others, sources)).astype(np.int32)
-    nodes = torch.cat([torch.arange(first, last), torch.from_numpy(others.astype(np.int64))])
-
-    def adjacency(degrees: Tensor) -> Adjacency:
-        numbered = torch.from_numpy(number)
-        return Adjacency(
-            rows.indptr, numbered, len(nodes), rows.weight, has_loops=graph.has_loops, source_degree=degrees
-        )
-
-    return nodes, adjacency
-
-
-def own_rows(graph: ShardedGraph, lo: int, hi: int) -> Adjacency:
-    """The rank's rows ``lo`` to ``hi`` over all nodes."""
-    begin, end = int(graph.indptr[lo]), int(graph.indptr[hi])
-    weight = None if graph.edge_weight is None else graph.edge_weight[begin:end]
-    edges = graph.indptr[lo : hi + 1] - begin, graph.indices[begin:end]
-    return Adjacency(*edges, graph.num_nodes, weight, has_loops=graph.has_loops, offset=graph.begin + lo)
+    number = np.where(inside, sources - first, count + np.searchsorted(others, sources)).astype(np.int32)
+    nodes = torch.cat([torch.arange(first, first + count), torch.from_numpy(others.astype(np.int64))])
+    degree = rows.source_degree[nodes]
+    edges = replace(rows, indices=torch.from_numpy(number), num_sources=len(nodes), source_degree=degree, offset=0)
+    return nodes, edges

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from types import TracebackType
 from typing import IO, NamedTuple, Self
 
 import numpy as np
@@ -66,7 +65,7 @@ class Scratch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._pieces.clear()
         for file in self._files.values():
             file.close()
@@ -217,14 +216,10 @@ class Budget:
         """The error that says what would do; what a part needs falls about as its nodes do."""
         held = self.memory - self.memory // SLACK - free
         enough = (held + needed) * SLACK / (SLACK - 1)
+        unit = 2**30 if enough >= 2**30 else 2**20
+        rounded_up = math.ceil(enough * 10 / unit) * unit / 10
         parts = f"at least {math.ceil(self.parts * needed / free)} parts, or " if free > 0 else ""
         return HandfulError(
             f"{what} of {self.parts} takes {show_size(needed)} beside the {show_size(held)} that this process holds, "
-            f"and memory is {show_size(self.memory)}: use {parts}memory {_rounded_up(enough)}"
+            f"and memory is {show_size(self.memory)}: use {parts}memory {show_size(rounded_up)}"
         )
-
-
-def _rounded_up(count: float) -> str:
-    """A size for people that is not below ``count``."""
-    unit = 2**30 if count >= 2**30 else 2**20
-    return show_size(math.ceil(count * 10 / unit) * unit / 10)

@@ -43,27 +43,19 @@ class ShardedGraph(Graph):
 
     cuts: tuple[int, ...] = ()
     """Where the nodes of every rank begin, and N."""
-    edges_in_all: int = 0
+    num_edges: int = 0
+    has_loops: bool = True
     whole: Mapping[str, Any] = field(default_factory=dict)
     """``identity()`` of the whole graph."""
-    loops: bool = True
 
     @property
     def num_nodes(self) -> int:
         return self.cuts[-1]
 
     @property
-    def num_edges(self) -> int:
-        return self.edges_in_all
-
-    @property
     def begin(self) -> int:
         """The first of this rank's nodes."""
         return self.cuts[ranks.rank()]
-
-    @cached_property
-    def has_loops(self) -> bool:
-        return self.loops
 
     @cached_property
     def checksum(self) -> str:
@@ -75,11 +67,6 @@ class ShardedGraph(Graph):
 
     def in_degrees(self, begin: int, end: int) -> np.ndarray:
         return self.in_degree[begin:end].numpy()
-
-    @property
-    def local(self) -> tuple[np.ndarray, np.ndarray]:
-        """``indptr`` and ``indices`` of the rank's own rows."""
-        return self.indptr.numpy(), self.indices.numpy()
 
     def _refuse_edges(self) -> NoReturn:
         self._refuse("all edges in one place")
@@ -222,9 +209,9 @@ def open_shards(path: str | Path) -> ShardedGraph:
         **{**own, **everyones, **read_fields(header)},
         checked=True,
         cuts=tuple(header["cuts"]),
-        edges_in_all=header["edges"],
+        num_edges=header["edges"],
+        has_loops=header["loops"],
         whole=header["identity"],
-        loops=header["loops"],
     )
 
 

@@ -16,17 +16,7 @@ from handful.graph import MASKS, METRICS_OF, Graph, Kind
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.inference import infer
-from handful.training.metrics import (
-    METRICS,
-    average_precision,
-    by_label,
-    class_scores,
-    confusion,
-    f1,
-    probabilities,
-    roc_auc,
-    turned,
-)
+from handful.training.metrics import METRICS, by_label, class_scores, confusion, probabilities, turned
 
 BINS = 10
 MISTAKES = 20
@@ -242,7 +232,7 @@ def _of_labels(outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: T
     assert graph.y is not None
     chosen, y = turned(outputs[nodes], graph.y[nodes], graph)
     counts = {split: (graph.y[mask] == 1).sum(0) for split, mask in masks.items()}
-    scores = {function.__name__: by_label(function, chosen, y) for function in (f1, average_precision, roc_auc)}
+    scores = {name: by_label(METRICS[name].function, chosen, y) for name in ("f1", "average_precision", "roc_auc")}
     return _rows(_names(graph), counts, scores)
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from handful import ranks
 from handful.convert import from_pyg
-from handful.errors import HandfulError, RankError, SamplerError
+from handful.errors import HandfulError, RankError, SamplerError, require_kind
 from handful.files import plain, seal, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
@@ -40,20 +39,10 @@ from handful.training.checkpoint import begin_alike, plain_part, restore_checkpo
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.loop import Loop, batch_loss, train
-from handful.training.loss import NodeLosses, balanced_weights, losses_of, units_of
+from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
-from handful.training.record import (
-    Run,
-    RunFolder,
-    describe,
-    differences,
-    hold_config,
-    load_weights,
-    refuse_run,
-    save_model,
-    write_encoding,
-)
+from handful.training.record import Run, RunFolder, describe, differences, load_weights, save_model, write_encoding
 from handful.vocabulary import title
 
 if TYPE_CHECKING:
@@ -132,11 +121,10 @@ def fit(
     >>> hf.fit(model, graph, hf.RandomNodes(parts=4), epochs=2).model is model
     True
     """
-    given = {"optimizer": optimizer, "scheduler": scheduler, "class_weight": class_weight, "metric": metric}
-    by_name = {name: value for name, value in given.items() if isinstance(value, str)}
-    own: dict[str, Any] = {k: v for k, v in {**given, "loss": loss}.items() if v is not None and k not in by_name}
-    if settings is not None and not isinstance(settings, Settings):
-        raise HandfulError(f"settings takes a Settings, got {settings!r}")
+    require_kind("settings", settings, Settings | None, "a Settings")
+    either = {"optimizer": optimizer, "scheduler": scheduler, "class_weight": class_weight, "metric": metric}
+    by_name = {name: value for name, value in either.items() if isinstance(value, str)}
+    own: dict[str, Any] = {k: v for k, v in {**either, "loss": loss}.items() if v is not None and k not in by_name}
     how = vary_settings(settings or Settings(), {**fields, **by_name})
     if progress and ranks.rank() == 0:
         callbacks = [*callbacks, Progress()]
@@ -163,10 +151,7 @@ def fit(
 
 def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[str, Any], resume: bool) -> Run | None:
     """Hold the folder until ``stack`` ends, and put ``loop`` where its checkpoint is; the run, if it has ended."""
-    if not resume:
-        refuse_run(folder.path)
-    stack.enter_context(folder.held())
-    stack.enter_context(hold_config(folder.path, config))
+    stack.enter_context(folder.opened(config, resume))
     write_encoding(folder, loop.graph)
     if folder.result.exists():
         return _read_ended(loop, folder)
@@ -178,9 +163,7 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 def _check_alike(config: dict[str, Any]) -> None:
     """Refuse ranks that would train something else than rank 0, such as another graph under the same name."""
-    if ranks.size() == 1:
-        return
-    here = json.loads(json.dumps(plain(config)))
+    here = plain(config)
     first = ranks.broadcast(here)
     with ranks.agreed():
         for name, (theirs, ours) in differences(first, here).items():
@@ -224,16 +207,6 @@ def seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any])
         return make_model(name, graph.num_features, graph.num_outputs, **options)
 
 
-class Own(TypedDict, total=False):
-    """What a user may give ``fit`` in place of a name."""
-
-    optimizer: MakeOptimizer
-    scheduler: MakeScheduler
-    loss: NodeLosses
-    class_weight: Sequence[float] | Tensor
-    metric: Metric | Callable[[Tensor, Tensor], Any]
-
-
 def begin(
     model: nn.Module,
     graph: Graph,
@@ -245,11 +218,22 @@ def begin(
     *,
     graph_on: GraphOn = "device",
     memory: int | str | None = None,
-    **own: Unpack[Own],
+    **own: Any,
 ) -> Loop:
-    """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made."""
-    _check_kinds(model, sampler, seed, callbacks, own.get("loss"))
-    graph, sampler = resolve(model, graph, sampler, settings, own)
+    """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made.
+
+    ``own`` are the optimizer, scheduler, loss, class_weight and metric that a user gives ``fit`` in place of a name.
+    """
+    require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
+    require_kind("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)")
+    require_kind(
+        "loss", own.get("loss", node_losses), Callable, "a function of (outputs, y) that gives every node's loss"
+    )
+    for callback in callbacks:
+        require_kind("callbacks", callback, Callback, "instances of Callback")
+    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
+    graph, sampler = resolve(model, graph, sampler, settings)
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
     devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]
@@ -264,24 +248,7 @@ def begin(
     return Loop(*what, scheduler, losses, weights, metric, callbacks, execution)
 
 
-def _check_kinds(
-    model: nn.Module, sampler: Sampler, seed: int, callbacks: Sequence[Callback], loss: NodeLosses | None
-) -> None:
-    """Refuse arguments of the wrong kind."""
-    if not isinstance(model, nn.Module):
-        raise HandfulError(f"model takes a module; `handful.make_model` makes one by name, got {model!r}")
-    if not isinstance(sampler, Sampler):
-        raise HandfulError(f"sampler takes a sampler, such as RandomNodes(parts=4), got {sampler!r}")
-    if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
-        raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
-            raise HandfulError(f"callbacks takes instances of Callback, got {callback!r}")
-    if loss is not None and not callable(loss):
-        raise HandfulError(f"loss takes a function of (outputs, y) that gives every node's loss, got {loss!r}")
-
-
-def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, own: Own) -> tuple[Graph, Sampler]:
+def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings) -> tuple[Graph, Sampler]:
     """The graph with its task, and the sampler as it trains ``model``.
 
     Raises:
@@ -301,8 +268,6 @@ def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings
         )
     if graph.kind != "binary" and settings.threshold != "half":
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
-    if exactly and ("class_weight" in own or settings.class_weight != "none"):
-        raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
     if isinstance(graph, ShardedGraph):
         check_model(model)
         sampler.deal(graph, 0, 0)  # refuses what is no partition
@@ -334,14 +299,18 @@ def place(
     return graph, InMemory(devices[0] if stays else None)
 
 
-def _class_weights(graph: Graph, settings: Settings, given: Sequence[float] | Tensor | None) -> Tensor | None:
+def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tensor | None) -> Tensor | None:
     """A weight for every class, on the CPU; ``None`` where all count alike."""
-    if given is None:
-        return balanced_weights(graph).cpu() if settings.class_weight == "balanced" else None
+    if own is None and settings.class_weight == "none":
+        return None
+    if graph.kind in ("regression", "multilabel"):
+        raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
+    if own is None:
+        return balanced_weights(graph).cpu()
     try:
-        weights = torch.as_tensor(given, dtype=torch.float32, device="cpu")
+        weights = torch.as_tensor(own, dtype=torch.float32, device="cpu")
     except (TypeError, ValueError, RuntimeError):
-        raise HandfulError(f"class_weight takes a number for every class, got {given!r}") from None
+        raise HandfulError(f"class_weight takes a number for every class, got {own!r}") from None
     if weights.shape != (graph.num_classes,):
         raise HandfulError(f"class_weight has shape {tuple(weights.shape)} for {graph.num_classes} classes")
     if not bool((weights >= 0).all() & weights.isfinite().all() & (weights > 0).any()):
@@ -388,15 +357,15 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
         "seeds": [loop.seed],
         "device": ",".join(map(str, device_names(device))),
     }
-    given: dict[str, Any] = {
+    objects: dict[str, Any] = {
         name: named(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
     }
     # A function may make anything: what it made tells.
     if "optimizer" in own:
-        given["made optimizer"] = {"class": named(loop.optimizer), **plain_part(loop.optimizer.defaults)}
+        objects["made optimizer"] = {"class": named(loop.optimizer), **plain_part(loop.optimizer.defaults)}
     if "scheduler" in own and loop.scheduler is not None:
-        given["made scheduler"] = {"class": named(loop.scheduler), **plain_part(loop.scheduler.state_dict())}
-    return {**(record or seen), **({"own": given} if own else {}), "data": loop.graph.identity()}
+        objects["made scheduler"] = {"class": named(loop.scheduler), **plain_part(loop.scheduler.state_dict())}
+    return {**(record or seen), **({"own": objects} if own else {}), "data": loop.graph.identity()}
 
 
 def _read_ended(loop: Loop, folder: RunFolder) -> Run:
@@ -423,21 +392,18 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         epochs=loop.epoch,
         peak_ram_bytes=peak_ram(),
         peak_gpu_bytes=sum(peaks) if peaks else None,
+        threshold=0.5 if loop.graph.kind == "binary" else None,
         dir=None if folder is None else str(folder.path),
     )
     if folder is not None:
         save_checkpoint(loop, folder)
     loop.model.load_state_dict(loop.best_weights)
-    if loop.graph.kind == "binary":
-        run.threshold = 0.5 if loop.settings.threshold == "half" else _best_threshold(loop)
+    if loop.settings.threshold == "f1":
+        assert loop.graph.val_mask is not None
+        nodes, outputs = loop.execution.outputs(loop)
+        run.threshold = best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)
     if folder is not None:
         with folder.written("the result"):
             save_model(loop.model, folder.model)
             write_json(folder.result, seal(run.to_json()))
     return run
-
-
-def _best_threshold(loop: Loop) -> float:
-    assert loop.graph.val_mask is not None
-    nodes, outputs = loop.execution.outputs(loop)
-    return best_threshold(outputs[loop.graph.val_mask[nodes]], loop.graph)

@@ -56,22 +56,21 @@ class Group:
             self.statistics.close()
 
     def _sum_over_ranks(self, count: int, places: int) -> int:
-        found, learnt = self.statistics.collect(places)
-        has = [float(parameter.grad is not None) for parameter in self.parameters]
-        told = ranks.total(torch.cat([torch.tensor([count, *has], dtype=torch.float64), found, learnt.view(-1)]))
-        count = int(told[0])
+        has = torch.tensor([count, *(p.grad is not None for p in self.parameters)], dtype=torch.float64)
+        learnt = self.statistics.collect(places)
+        sums = ranks.total(torch.cat([has, learnt.view(-1)]))
+        count, *reached = sums[: len(has)].int().tolist()
         if count == 0:
             return 0
-        self.statistics.learn(told[1 + len(has) :].view(-1), places)
-        # A parameter that no batch has reached keeps no gradient: a zero would let it decay.
-        reached = [p for p, times in zip(self.parameters, told[1:].tolist(), strict=False) if times > 0]
+        self.statistics.learn(sums[len(has) :].view_as(learnt))
         by_kind: dict[Any, list[nn.Parameter]] = defaultdict(list)
-        for parameter in reached:
-            by_kind[parameter.device, parameter.dtype].append(parameter)
+        for parameter, times in zip(self.parameters, reached, strict=True):
+            if times:  # a parameter that no batch has reached keeps no gradient: a zero would let it decay
+                by_kind[parameter.device, parameter.dtype].append(parameter)
         for alike in by_kind.values():
             flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
-            sums = torch.split(ranks.total(flat), [p.numel() for p in alike])
-            for parameter, summed in zip(alike, sums, strict=True):
+            pieces = torch.split(ranks.total(flat), [p.numel() for p in alike])
+            for parameter, summed in zip(alike, pieces, strict=True):
                 parameter.grad = summed.view_as(parameter)
         return count
 
@@ -88,7 +87,7 @@ class Statistics:
         self.buffers = [b for norm in self.norms for b in (norm.running_mean, norm.running_var) if b is not None]
         self.kept = [b.detach().to("cpu", torch.float64) for b in self.buffers]
         self.tracked = [None if n.num_batches_tracked is None else int(n.num_batches_tracked) for n in self.norms]
-        self.width = sum(b.numel() for b in self.buffers)
+        self.sizes = [b.numel() for b in self.buffers]
         self.found: dict[int, Tensor] = {}
         self.batches = 0
         self._clear()
@@ -99,28 +98,24 @@ class Statistics:
 
     def take(self, place: int) -> None:
         """Keep what the batch at ``place`` has added."""
-        if self.buffers:
-            self.found[place] = torch.cat([b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers])
-            self._clear()
-        else:
-            self.found[place] = torch.empty(0, dtype=torch.float64)
+        values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
+        self.found[place] = torch.cat([torch.ones(1, dtype=torch.float64), *values])
+        self._clear()
 
-    def collect(self, places: int) -> tuple[Tensor, Tensor]:
-        """Which places this rank has computed, ``(places,)``, and what it has found there, ``(places, width)``."""
-        here, learnt = torch.zeros(places, dtype=torch.float64), torch.zeros(places, self.width, dtype=torch.float64)
+    def collect(self, places: int) -> Tensor:
+        """``(places, 1 + width)``: a one and what this rank found at each place; zeros where it computed nothing."""
+        learnt = torch.zeros(places, 1 + sum(self.sizes), dtype=torch.float64)
         for place, found in self.found.items():
-            here[place], learnt[place] = 1.0, found
+            learnt[place] = found
         self.found = {}
-        return here, learnt
+        return learnt
 
-    def learn(self, told: Tensor, places: int) -> None:
-        """Add what all ranks have found: the sum of what each has ``told``, as one vector."""
-        here, learnt = told[:places].tolist(), told[places:].view(places, self.width)
-        self.batches += int(sum(here))
+    def learn(self, learnt: Tensor) -> None:
+        """Add what all ranks have found: the sum of what each has collected."""
         momenta = [float(norm.momentum or 0.0) for norm in self.norms for _ in range(2)]
-        for place in (place for place, computed in enumerate(here) if computed):
-            sizes = [kept.numel() for kept in self.kept]
-            for kept, momentum, added in zip(self.kept, momenta, torch.split(learnt[place], sizes), strict=True):
+        for row in learnt[learnt[:, 0] > 0]:
+            self.batches += 1
+            for kept, momentum, added in zip(self.kept, momenta, torch.split(row[1:], self.sizes), strict=True):
                 kept.mul_(1 - momentum).add_(added.view_as(kept))
 
     def close(self) -> None:

@@ -21,7 +21,8 @@ from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
 from handful.training.module import average_edges, in_units, logits_of, takes_batch
-from handful.training.streamed import Progress, infer_within, job_folder, least_room
+from handful.training.record import hold
+from handful.training.streamed import Progress, infer_within, job_name, least_room
 
 CHUNK_ROWS = 65_536
 
@@ -91,7 +92,19 @@ def infer(
         HandfulError: it cannot be done within ``memory``, or there is no room for the files.
     """
     if memory is not None:
-        return _infer_within(model, graph, sampler, memory, scratch, progress)
+        if not isinstance(model, Network):
+            raise HandfulError(f"the layers of a {type(model).__name__} cannot be seen: infer it without memory")
+        if type(sampler).operator is not Sampler.operator:
+            raise HandfulError(f"the operator of sampler '{sampler.name}' is made in memory: infer without memory")
+        if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
+            raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
+        space = room(memory, least_room(model, graph), f"inference on {graph.name}")
+        place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
+        if scratch is not None:
+            place = hold(scratch / job_name(model, graph))
+        with evaluating(model), place as folder:  # a mapped file lives on until it is let go
+            outputs = infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
+            return in_units(model, outputs.float())
     chunks = SharedChunks(chunk) if shared else Chunks(chunk)
     with evaluating(model):
         if isinstance(graph, ShardedGraph):
@@ -103,29 +116,6 @@ def infer(
         if getattr(sampler, "normalize", False) and not takes_batch(model):
             batch = average_edges(batch)
         return in_units(model, logits_of(model, batch).float())
-
-
-def _infer_within(
-    model: nn.Module,
-    graph: Graph,
-    sampler: Sampler,
-    memory: int | str,
-    scratch: Path | None,
-    progress: Progress | None,
-) -> Tensor:
-    if not isinstance(model, Network):
-        raise HandfulError(f"the layers of a {type(model).__name__} cannot be seen: infer it without memory")
-    if type(sampler).operator is not Sampler.operator:
-        raise HandfulError(f"the operator of sampler '{sampler.name}' is made in memory: infer without memory")
-    if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
-        raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
-    space = room(memory, least_room(model, graph), f"inference on {graph.name}")
-    place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
-    if scratch is not None:
-        place = job_folder(scratch, model, graph)
-    with evaluating(model), place as folder:  # a mapped file lives on until it is let go
-        outputs = infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
-        return in_units(model, outputs.float())
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import HandfulError, first_line
+from handful.errors import HandfulError, first_line, require_kind
 from handful.graph import Graph, Kind
 from handful.vocabulary import number, spaced
 
@@ -321,10 +321,7 @@ def own_metric(given: Any) -> Metric:
     """
     if isinstance(given, Metric):
         return given if given.name else Metric(given.function, given.higher_is_better, "own", given.percent)
-    if not callable(given):
-        raise HandfulError(
-            f"metric takes a name, a function of (prediction, y) or a torchmetrics metric, got {given!r}"
-        )
+    require_kind("metric", given, Callable, "a name, a function of (prediction, y) or a torchmetrics metric")
     name = getattr(given, "__name__", type(given).__name__)
     higher = getattr(given, "higher_is_better", True)
     if not isinstance(higher, bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from inspect import unwrap
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn, optim
@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler
 from handful.errors import HandfulError
 from handful.settings import Settings
 
+T = TypeVar("T")
 MakeOptimizer = Callable[..., optim.Optimizer]
 """``f(parameters, lr=…, weight_decay=…)``: a class of ``torch.optim``, or a function with the same arguments."""
 MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
@@ -39,23 +40,26 @@ def make_optimizer(
     0.9
     """
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-    given: Any = decayed_groups(parameters) if settings.decayed == "weights" else parameters
+    groups: Any = decayed_groups(parameters) if settings.decayed == "weights" else parameters
     if make is not None:
         if not callable(make):
             raise HandfulError(f"optimizer takes a name or a class such as torch.optim.AdamW, got a {named(make)}")
-        try:
-            made = make(given, **common)
-        except TypeError as error:
-            raise HandfulError(f"optimizer {named(make)} must take (parameters, lr, weight_decay): {error}") from None
-        if not isinstance(made, optim.Optimizer):
-            raise HandfulError(f"optimizer {named(make)} must give a torch optimiser, got {made!r}")
-        return made
-    if settings.optimizer == "adam":
-        return _uncompiled(optim.Adam)(given, fused=True, **common)
-    if settings.optimizer == "adamw":
-        return _uncompiled(optim.AdamW)(given, fused=True, **common)
-    beta = settings.momentum if settings.optimizer == "sgdm" else 0.0
-    return _uncompiled(optim.SGD)(given, momentum=beta, fused=True, **common)
+        return _call("optimizer", make, optim.Optimizer, "(parameters, lr, weight_decay)", groups, **common)
+    kind = {"adam": optim.Adam, "adamw": optim.AdamW}.get(settings.optimizer, optim.SGD)
+    if kind is optim.SGD:
+        common["momentum"] = settings.momentum if settings.optimizer == "sgdm" else 0.0
+    return _uncompiled(kind)(groups, fused=True, **common)
+
+
+def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options: Any) -> T:
+    """What a function of the user's own makes; the error where it cannot be called so, or makes something else."""
+    try:
+        made = make(*args, **options)
+    except TypeError as error:
+        raise HandfulError(f"{what} {named(make)} must take {takes}: {error}") from None
+    if not isinstance(made, kind):
+        raise HandfulError(f"{what} {named(make)} must give a torch {what}, got {made!r}")
+    return made
 
 
 @cache
@@ -75,13 +79,7 @@ def make_scheduler(
     A learning rate η becomes η·(1 + cos(π·e/E))/2 (``cosine``) or η·(1 − e/E) (``linear``) after e of E epochs.
     """
     if make is not None:
-        try:
-            made = make(optimizer)
-        except TypeError as error:
-            raise HandfulError(f"scheduler {named(make)} must take the optimiser alone: {error}") from None
-        if not isinstance(made, LRScheduler):
-            raise HandfulError(f"scheduler {named(make)} must give a torch scheduler, got {made!r}")
-        return made
+        return _call("scheduler", make, LRScheduler, "the optimiser alone", optimizer)
     if settings.scheduler == "cosine":
         return CosineAnnealingLR(optimizer, settings.epochs)
     if settings.scheduler == "linear":
@@ -96,7 +94,7 @@ def named(thing: Any) -> str:
     'torch.optim.sgd.SGD(momentum=0.5)'
     """
     if isinstance(thing, partial):
-        given = [*map(repr, thing.args), *(f"{name}={value!r}" for name, value in thing.keywords.items())]
-        return f"{named(thing.func)}({', '.join(given)})"
+        arguments = [*map(repr, thing.args), *(f"{name}={value!r}" for name, value in thing.keywords.items())]
+        return f"{named(thing.func)}({', '.join(arguments)})"
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{kind.__module__}.{kind.__qualname__}"

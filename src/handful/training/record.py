@@ -12,7 +12,6 @@ import json
 import math
 import os
 import platform
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -26,8 +25,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from handful.errors import HandfulError, RunError
-from handful.files import plain, read_bytes, seal, unseal, write_aside, write_json, write_text
+from handful.errors import HandfulError, RunError, readable
+from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
 from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
@@ -105,8 +104,8 @@ class Run:
 
 
 @contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; the lock goes with the process, however it ends."""
+def hold(folder: Path) -> Iterator[Path]:
+    """Hold ``folder`` for this process; the lock goes with the process, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
     try:
@@ -116,7 +115,7 @@ def hold(folder: Path) -> Iterator[None]:
         raise RunError(f"{folder} is in use by process {name}: wait for it, or use another folder") from None
     try:
         holder.write_text(str(os.getpid()))
-        yield
+        yield folder
     finally:
         lock.release()
 
@@ -141,6 +140,29 @@ class RunFolder:
                 left.unlink(missing_ok=True)
             yield
 
+    @contextmanager
+    def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
+        """Hold the folder for the run of this configuration: a new one, unless it is to ``resume``.
+
+        A mistake before the first evaluation takes a new configuration away again, so that the folder is free for the
+        corrected run.
+        """
+        if not resume:
+            refuse_run(self.path)
+        with self.held():
+            fresh = not self.config.exists()
+            write_config(self.config, config)
+            try:
+                yield
+            except HandfulError:
+                if fresh and not any(self.path.rglob("metrics.jsonl")):
+                    self.config.unlink()
+                    with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
+                        for name in ("lock.pid", "lock"):
+                            (self.path / name).unlink(missing_ok=True)
+                        self.path.rmdir()
+                raise
+
     def append(self, line: dict[str, Any]) -> None:
         """Add one evaluation to ``metrics.jsonl`` and flush it."""
         with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
@@ -154,14 +176,12 @@ class RunFolder:
         """
         if not self.metrics.exists():
             return []
-        try:
+        with readable(self.metrics, "train again in another folder", RunError):
             *whole, _ = read_bytes(self.metrics).decode("utf-8").split("\n")
             lines = [json.loads(text) for text in whole]
             if len({"crc32" in line for line in lines}) > 1:
                 raise ValueError("a line has lost its checksum")
             return [unseal(line) for line in lines]
-        except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-            raise RunError(f"{self.metrics} cannot be read ({error}): train again in another folder") from None
 
     def rewind(self, history: list[dict[str, Any]]) -> None:
         """Let ``metrics.jsonl`` hold ``history`` alone: what the checkpoint knows that the run goes on from."""
@@ -241,25 +261,6 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
         raise RunError(f"{path.parent} cannot be resumed: {'; '.join(changed[:3])}. Use another folder")
 
 
-@contextmanager
-def hold_config(folder: Path, config: Mapping[str, Any]) -> Iterator[None]:
-    """Inside, ``folder`` has this configuration. A mistake before the first evaluation takes a new one away again, so
-    that the folder is free for the corrected run."""
-    path = folder / "config.json"
-    fresh = not path.exists()
-    write_config(path, config)
-    try:
-        yield
-    except HandfulError:
-        if fresh and not any(folder.rglob("metrics.jsonl")):
-            path.unlink()
-            with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
-                for name in ("lock.pid", "lock"):
-                    (folder / name).unlink(missing_ok=True)
-                folder.rmdir()
-        raise
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """What ``write_config`` wrote, without format and environment.
 
@@ -267,13 +268,13 @@ def read_config(path: Path) -> dict[str, Any]:
         RunError: it cannot be read, or an older version of handful wrote it.
     """
     config = read_json(path)
-    found = config.pop("format", 1)
-    if found == 1 and not {"sampler", "settings"} <= set(config):
+    version_of_format = config.pop("format", 1)
+    if version_of_format == 1 and not {"sampler", "settings"} <= set(config):
         raise RunError(f"{path} is not the configuration of a run")
-    if found != FORMAT:
-        made = "handful 0.1" if found == 1 else "a newer handful"
+    if version_of_format != FORMAT:
+        made = "handful 0.1" if version_of_format == 1 else "a newer handful"
         raise RunError(
-            f"{path.parent} was made by {made} (format {found}); this version reads format {FORMAT}: "
+            f"{path.parent} was made by {made} (format {version_of_format}); this version reads format {FORMAT}: "
             "train it again in another folder, or use the version that made it"
         )
     config.pop("environment", None)
@@ -286,7 +287,7 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
     >>> differences({"options": {"dropout": 0.5}, "seeds": [1]}, {"options": {"dropout": 0.3}, "seeds": [1]})
     {'dropout': (0.5, 0.3)}
     """
-    found: dict[str, tuple[Any, Any]] = {}
+    changed: dict[str, tuple[Any, Any]] = {}
     for name in [*was, *(name for name in now if name not in was)]:
         old, new = was.get(name), now.get(name)
         if old == new:
@@ -294,10 +295,10 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
         if isinstance(old, dict) and isinstance(new, dict):
             inner = differences(old, new)
             # Another sampler has other options: its name says enough.
-            found |= {name: inner["name"]} if "name" in inner else inner
+            changed |= {name: inner["name"]} if "name" in inner else inner
         else:
-            found[name] = (old, new)
-    return found
+            changed[name] = (old, new)
+    return changed
 
 
 def _short(value: Any) -> str:
@@ -322,21 +323,18 @@ def environment() -> dict[str, str]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file of a run."""
-    what_next = "delete the run folder, or use another one"
-    try:
+    with readable(path, "delete the run folder, or use another one", RunError):
         value = json.loads(read_bytes(path).decode("utf-8"))
         if not isinstance(value, dict):
-            raise RunError(f"{path} does not hold a JSON object: {what_next}")
+            raise ValueError("it does not hold a JSON object")
         return unseal(value)
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any] | None = None) -> None:
+def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     """Tensors and a small JSON ``state`` in one safetensors file, with a checksum of both."""
     kept = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
-    told = {**(state or {}), "crc32": _checksum(kept, state or {})}
-    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(told)}))
+    sealed = {**state, "crc32": _checksum(kept, state)}
+    write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(sealed)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -345,8 +343,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     Raises:
         RunError: there is nothing, or it is not what was saved.
     """
-    what_next = "delete it, and resume its run" if path.exists() else "resume its run, which makes it again"
-    try:
+    advice = "delete it, and resume its run" if path.exists() else "resume its run, which makes it again"
+    with readable(path, advice, RunError):
         if not path.is_file():
             raise OSError("it is not a plain file" if path.exists() else "there is no such file")
         with safe_open(path, framework="pt") as file:
@@ -358,14 +356,11 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if state.pop("crc32", None) != _checksum(tensors, state):
             raise ValueError("it has changed since it was written: its checksum differs")
         return tensors, state
-    except (OSError, SafetensorError, ValueError, TypeError, RecursionError) as error:
-        raise RunError(f"{path} cannot be read ({error}): {what_next}") from None
 
 
 def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
     names = sorted(tensors)
-    told = json.dumps([names, fingerprint(*(tensors[name] for name in names)), state], sort_keys=True)
-    return f"{zlib.crc32(told.encode()):08x}"
+    return text_fingerprint([names, fingerprint(*(tensors[name] for name in names)), state])
 
 
 # -- models -----------------------------------------------------------------------------------------------------------
@@ -443,16 +438,12 @@ def read_encoding(folder: RunFolder) -> dict[str, Any]:
     """What ``write_encoding`` wrote; nothing where the run is older than it."""
     if not folder.encoding.exists():
         return {}
-    found = read_json(folder.encoding)
-    names = found.get("class_names")
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: its class names are no texts")
-    kind, positive = found.get("kind", "binary"), found.get("positive")
-    if kind not in get_args(Kind) or not (positive is None or (type(positive) is int and positive in (0, 1))):
-        raise RunError(
-            f"{folder.encoding} does not hold the encoding of a graph: its kind or positive class is unknown"
-        )
-    return found
+    encoding = read_json(folder.encoding)
+    names, kind, positive = encoding.get("class_names"), encoding.get("kind", "binary"), encoding.get("positive")
+    named = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
+    if not named or kind not in get_args(Kind) or repr(positive) not in ("None", "0", "1"):
+        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: its kind or its classes are unknown")
+    return encoding
 
 
 def _model_file(path: str | Path) -> Path:

@@ -13,7 +13,7 @@ import time
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import pairwise
@@ -26,14 +26,13 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency, inverse_root
 from handful.budget import show_size
-from handful.errors import HandfulError
+from handful.errors import HandfulError, readable
 from handful.files import private_map, read_bytes, seal, text_fingerprint, unseal, write_json
 from handful.graph import Graph, fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
 from handful.nn.network import Chunks, Network
 from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
-from handful.training.record import hold
 
 Progress = Callable[[int, int, int], None]
 """Called with the number of a pass over the nodes, how many rows of it are done, and how many there are."""
@@ -172,14 +171,16 @@ class OnDisk(Chunks):
         width: int,
         edge_bytes: int,
         safe: bool = False,
-        progress: Progress = lambda which, done, count: None,
+        progress: Progress | None = None,
     ) -> None:
-        self.folder, self.edge_bytes, self.safe, self.progress = folder, edge_bytes, safe, progress
+        self.folder, self.edge_bytes, self.safe = folder, edge_bytes, safe
+        self.progress = progress or (lambda which, done, count: None)
         self._passes: list[dict[str, Any]] = []
         self._calls, self._recorded, self._spent = 0, time.monotonic(), set[int]()
-        kept = self._read_state()
-        if kept is not None and kept["room"] <= room:  # the chunks that were begun with
-            room = kept["room"]
+        if (path := folder / STATE).exists():
+            with readable(path, f"remove {folder}, and begin again", HandfulError):
+                state = unseal(json.loads(read_bytes(path)))
+                self._passes, room = state["passes"], min(room, state["room"])  # the chunks that were begun with
         self.room = room
         # Of a chunk: its sums, its own rows, and a few outputs; two blocks of sources beside it.
         self.row_bytes = 4 * 6 * width + 64
@@ -233,29 +234,22 @@ class OnDisk(Chunks):
                 if hi <= one["done"] and one["shape"] is not None:
                     continue
                 rows = make(lo, hi).contiguous()
-                if one["shape"] is None:
-                    one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
-                    size = one["count"] * rows[:1].nbytes
-                    if size and hasattr(os, "posix_fallocate"):  # all that the pass needs, before its work begins
-                        with self._telling(size):
+                size = one["count"] * rows[:1].nbytes
+                try:
+                    if one["shape"] is None:
+                        one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
+                        if size and hasattr(os, "posix_fallocate"):  # all that the pass needs, before its work begins
                             os.posix_fallocate(file.fileno(), 0, size)
-                with self._telling(rows.nbytes):
                     file.seek(lo * rows[:1].nbytes)
                     file.write(rows.reshape(-1).view(torch.uint8).numpy().data if rows.numel() else b"")
+                except OSError as error:
+                    what = f"{show_size(size)} of a layer's output could not be written to {self.folder}"
+                    raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
                 one["done"] = hi
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
                     self._record(file)
             self._record(file)
-
-    @contextmanager
-    def _telling(self, size: int) -> Iterator[None]:
-        """Inside, an error of the system is told as one that says what to do."""
-        try:
-            yield
-        except OSError as error:
-            what = f"{show_size(size)} of a layer's output could not be written to {self.folder}"
-            raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
 
     def _record(self, file: BinaryIO) -> None:
         file.flush()
@@ -263,17 +257,6 @@ class OnDisk(Chunks):
             os.fsync(file.fileno())
         write_json(self.folder / STATE, seal({"room": self.room, "passes": self._passes}))
         self._recorded = time.monotonic()
-
-    def _read_state(self) -> dict[str, Any] | None:
-        path = self.folder / STATE
-        if not path.exists():
-            return None
-        try:
-            state = unseal(json.loads(read_bytes(path)))
-            self._passes = state["passes"]
-            return state
-        except (OSError, ValueError, TypeError, LookupError) as error:
-            raise HandfulError(f"{path} cannot be read ({error}): remove {self.folder}, and begin again") from None
 
     def _mapped(self, which: int) -> Tensor:
         one = self._passes[which]
@@ -319,9 +302,8 @@ def infer_within(
     edge_bytes = 8 + (0 if graph.edge_weight is None else 8 + dtype.itemsize)
     if graph.has_loops or graph.edge_weight is not None:
         edge_bytes += 24  # its ends as int64, to find loops and to add up weights
-    told = {} if progress is None else {"progress": progress}
     scale = 4 * graph.num_nodes  # of GCN's degrees
-    chunks = OnDisk(folder, room - scale, _width(model), edge_bytes, safe, **told)
+    chunks = OnDisk(folder, room - scale, _width(model), edge_bytes, safe, progress)
     full = full_adjacency(graph)
     adj = Blocked(**{one.name: getattr(full, one.name) for one in fields(full)}, dtype=dtype, shift=chunks.shift)
     out = model.infer(graph.x, adj, chunks)
@@ -333,17 +315,9 @@ def job_name(model: Network, graph: Graph) -> str:
     """A name that belongs to these weights and this graph: what was computed under it is of them."""
     assert graph.x is not None
     weights = [p.detach() for _, p in sorted(model.state_dict().items())]
-    told = {"model": type(model).__name__, "options": model.options, "graph": graph.checksum}
+    names = {"model": type(model).__name__, "options": model.options, "graph": graph.checksum}
     edges = [] if graph.edge_weight is None else [graph.edge_weight]
-    return f"{fingerprint(*weights)}-{fingerprint(graph.x, *edges)}-{text_fingerprint(told)}"
-
-
-@contextmanager
-def job_folder(scratch: Path, model: Network, graph: Graph) -> Iterator[Path]:
-    """The folder of a job in ``scratch``, held for this process."""
-    folder = scratch / job_name(model, graph)
-    with hold(folder):
-        yield folder
+    return f"{fingerprint(*weights)}-{fingerprint(graph.x, *edges)}-{text_fingerprint(names)}"
 
 
 def forget(scratch: Path) -> None:

@@ -59,7 +59,6 @@ class Tracker(Callback):
 
     def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
         """Begin a run, or go on with one after ``epoch``."""
-        raise NotImplementedError
 
     def kept_id(self, name: str, epoch: int) -> str | None:
         """The tracker's id of the run that goes on after ``epoch``; ``None`` for one that begins."""
@@ -72,11 +71,9 @@ class Tracker(Callback):
 
     def log(self, values: dict[str, float], epoch: int) -> None:
         """Keep numbers of an epoch."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """End the run."""
-        raise NotImplementedError
 
 
 class TensorBoard(Tracker):
