@@ -533,7 +533,7 @@ def make_sampler_words(rng: Random, files: Files) -> Made:
 
 
 def open_sampler(folder: Path, words: list[str]) -> None:
-    from handful.cli.options import parse_options
+    from handful.cli.params import parse_options
 
     sampler = hf.make_sampler(words[0], **parse_options(words[1:]))
     json.dumps(sampler.options(), allow_nan=False)
