@@ -11,14 +11,8 @@ import pytest
 
 from cli.run import handful
 from handful import Experiment, RandomNodes, Settings
-from handful.cli.options import (
-    choose_folder,
-    list_options,
-    make_answer,
-    make_comparison,
-    make_experiment,
-    read_defaults,
-)
+from handful.cli.options import list_options
+from handful.cli.params import choose_folder, make_answer, make_comparison, make_experiment, read_defaults
 from handful.errors import HandfulError
 from handful.nn import MODELS, model_defaults
 from handful.report.page import read_findings

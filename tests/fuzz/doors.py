@@ -533,7 +533,7 @@ def make_sampler_words(rng: Random, files: Files) -> Made:
 
 
 def open_sampler(folder: Path, words: list[str]) -> None:
-    from handful.cli.options import parse_options
+    from handful.cli.params import parse_options
 
     sampler = hf.make_sampler(words[0], **parse_options(words[1:]))
     json.dumps(sampler.options(), allow_nan=False)
@@ -678,7 +678,6 @@ DEAR = {
     "bench epoch": ["bench", "epoch", "--graph={here}/graph.npz", "--rounds=1", "--hidden=4"],
     "bench loader": ["bench", "loader", "--nodes=100", "--edges=300", "--parts=2", "--rounds=1"],
     "bench memory": ["bench", "memory", "--graph={here}/graph.npz", "--ways=none-of-these"],
-    "bench samplers": ["bench", "samplers", "--nodes=1000", "--edges=3000", "--seeds=10", "--limit=1", "--hidden=4"],
 }
 
 

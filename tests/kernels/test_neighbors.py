@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, sample, sizes, spans, until
+from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, sample, spans, until
 
 
 def star(leaves: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ def test_all_edges_are_taken_in_order_where_none_are_left_out() -> None:
     for count, replace in ((-1, False), (-1, True), (3, False)):
         first, edges = pick(start, stop, count, replace, None, key=0)
         assert (first.tolist(), edges.tolist()) == ([0, 3, 3, 4], [4, 5, 6, 7])
-    assert sizes(start, stop, 2, True).tolist() == [0, 2, 2, 4]
+    assert pick(start, stop, 2, True, None, 0)[0].tolist() == [0, 2, 2, 4]
 
 
 def test_draws_do_not_depend_on_threads() -> None:

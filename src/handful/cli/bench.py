@@ -9,11 +9,9 @@ import typer
 
 from handful.cli import params as p
 from handful.cli.app import Answer, bench, console
-from handful.errors import HandfulError
 
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
-ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
@@ -21,9 +19,8 @@ SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
     """A training epoch against PyG's and against its matrix products alone: seconds, ratios, where the time goes."""
     from handful.bench.epoch import bench_epoch, epoch_table
-    from handful.cli.options import make_experiment
 
-    asked = make_experiment(graph or "debian", given, seeds=(seed,))
+    asked = p.make_experiment(graph or "debian", given, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update)
     return Answer(result, [epoch_table(result)])
@@ -36,12 +33,11 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
     Without --graph, on a made-up one with 12M edges; on a toy where there is no GPU.
     """
     from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
-    from handful.cli.options import make_experiment
     from handful.report.tables import markdown
 
     place = device_for_bench(given.get("device"))
     usual, made_up = (TOY_OPTIONS, TOY) if place == "cpu" else ({}, GRAPH)
-    asked = make_experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
+    asked = p.make_experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update, gpu=True)
     table = epoch_table(result)
@@ -78,10 +74,9 @@ def memory(
     Else of GraphSAGE with 5 layers, LayerNorm and dropout 0.3, with 10 parts of a made-up graph of 12M edges.
     """
     from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
-    from handful.cli.options import make_experiment
 
     usual = {"parts": 10, "layers": 5, "norm": "ln", "dropout": 0.3}
-    asked = make_experiment(graph or GRAPH, given, usual, seeds=(seed,))
+    asked = p.make_experiment(graph or GRAPH, given, usual, seeds=(seed,))
     chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
     with console.status("starting…") as status:
         result = bench_memory(asked, chosen, pyg_steps, status.update)
@@ -105,20 +100,11 @@ def scale(
     """
     from handful.bench.scale import bench_scale, scale_tables
     from handful.budget import as_bytes
-    from handful.cli.options import make_experiment
 
     made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
     usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
     sizes = p.parse_integers(nodes, "--nodes")
-    asked = [make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
+    asked = [p.make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
     with console.status("starting…") as status:
         result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
     return Answer(result, scale_tables(result))
-
-
-@bench.command("ranks", hidden=True, context_settings=ANYTHING)
-@bench.command("samplers", hidden=True, context_settings=ANYTHING)
-def moved(here: typer.Context) -> None:
-    """A bench that is a script of the repository keeps its name, and says how it is run."""
-    name = here.info_name
-    raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")

@@ -17,24 +17,23 @@ ALL = ",".join(METHODS)
 @p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out")
 def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answer:
     """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
-    from handful.cli.options import choose_folder, make_answer, make_comparison, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_samplers, compare_samplers, trainable
     from handful.studies.executors import make_executor
 
-    asked, options = make_comparison(graph, given, samplers, read_defaults("compare"))
+    asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("compare"))
     names, depth = list(options), asked.options["layers"]
     choose_samplers(names, options, depth)  # a mistake in them shows before anything is loaded
-    asked = with_split(asked)
+    asked = p.with_split(asked)
     chosen, left_out = trainable(asked, choose_samplers(names, options, depth, asked.load(asked.seeds[0])))
     for why in left_out:
         note(f"left out: {why}")
-    folder = choose_folder(given.get("out"), f"compare-{graph}")
+    folder = p.choose_folder(given.get("out"), f"compare-{graph}")
     with Bar("epochs", asked.epochs * len(chosen)) as bar:
         executor = make_executor(given.get("executor", "local"), given.get("jobs"))
         found = compare_samplers(asked, chosen, folder, executor, bar.job)
     pictures = [f"picture: {folder / 'curves.svg'}"] if found.charts else []
-    return make_answer(found, folder, f"table: {folder / 'table.md'}", *pictures)
+    return p.make_answer(found, folder, f"table: {folder / 'table.md'}", *pictures)
 
 
 @p.command(*p.OF_EXPERIMENT, "memory", "out")
@@ -48,16 +47,15 @@ def parts(
     With --memory, an m whose training holds more (of a GPU, if it runs there) is not taken.
     """
     from handful.budget import as_bytes
-    from handful.cli.options import make_answer, make_experiment, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.parts import choose_parts
 
-    asked = with_split(make_experiment(graph, given, read_defaults("parts")))
+    asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("parts")))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
         found = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
-    return make_answer(found, folder, f"runs: {folder}")
+    return p.make_answer(found, folder, f"runs: {folder}")
 
 
 @p.command("split", "root", *p.OF_MODEL, "task", "set", "device", "threads", "out")
@@ -73,7 +71,6 @@ def diagnose(
     seed: p.Seed = 42,
 ) -> Answer:
     """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
-    from handful.cli.options import make_answer, make_comparison, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_samplers
     from handful.studies.diagnose import diagnose_samplers, read_saved_model
@@ -82,8 +79,8 @@ def diagnose(
     shape = [name for name in p.OF_MODEL if name in given]
     if weights is not None and shape:
         raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
-    asked, options = make_comparison(graph, given, samplers, read_defaults("diagnose"), seeds=(seed,))
-    asked = with_split(asked)
+    asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("diagnose"), seeds=(seed,))
+    asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
     chosen = choose_samplers(list(options), options, depth)
     with Bar("repeats", repeats * len(chosen)) as bar:
@@ -91,4 +88,4 @@ def diagnose(
             asked, chosen, batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
         )
     rows = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in found.payload["samplers"]]
-    return make_answer(found, given.get("out"))._replace(payload={"graph": found.payload["graph"], "samplers": rows})
+    return p.make_answer(found, given.get("out"))._replace(payload={"graph": found.payload["graph"], "samplers": rows})

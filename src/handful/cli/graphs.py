@@ -64,7 +64,6 @@ def structure(
     seed: p.Seed = 42,
 ) -> Answer:
     """What sampling does to the graph as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
-    from handful.cli.options import make_answer
     from handful.cli.progress import Bar
     from handful.studies.laws import measure_structure
     from handful.vocabulary import STRUCTURE
@@ -75,7 +74,7 @@ def structure(
         found = measure_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
     told = [name for name in STRUCTURE if name != "homophily"]
     rows = [{"m": row["m"], **{name: row[name] for name in told}} for row in found.payload["parts"]]
-    return make_answer(found, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
+    return p.make_answer(found, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
 
 
 @p.command("split", "root")

@@ -27,11 +27,10 @@ def plan(
     ogbn-papers100M.
     """
     from handful.budget import as_bytes
-    from handful.cli.options import make_experiment
     from handful.plan import ARITHMETIC
     from handful.plan import plan as planned
 
-    asked = make_experiment(graph, given)
+    asked = p.make_experiment(graph, given)
     if asked.sampler.options().get("parts") == 1:
         asked = asked.with_(sampler="full")
     found = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)

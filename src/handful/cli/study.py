@@ -25,7 +25,6 @@ def study(
     name: Annotated[str | None, typer.Argument(help="Which study; without a name, all are listed.")] = None,
 ) -> Answer:
     """One of the experiments, as a table, a sentence and pictures; asked again, it goes on where it was."""
-    from handful.cli.options import make_answer, with_split
     from handful.cli.progress import Bar
     from handful.studies import Request, run_study, study_folder, study_names
 
@@ -37,10 +36,10 @@ def study(
     graph, budget = given.get("graph"), given.get("budget", Request.budget)
     folder = asked.setdefault("out", study_folder(name, graph, budget))
     if graph is not None and "split" not in given:
-        asked["split"] = with_split(hf.Experiment(graph, root=given.get("root"))).split
+        asked["split"] = p.with_split(hf.Experiment(graph, root=given.get("root"))).split
     with Bar("done", word=name) as bar:
         found = run_study(name, Request(**asked, report=bar.at))
-    return make_answer(found, folder)
+    return p.make_answer(found, folder)
 
 
 # -- tuning -----------------------------------------------------------------------------------------------------------
@@ -66,7 +65,6 @@ def tune(
     Several of these commands may share one --storage, also from other machines; give all but one --no-final.
     `optuna-dashboard` opens it.
     """
-    from handful.cli.options import make_answer, make_experiment, read_defaults, with_split
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.executors import make_executor
@@ -80,7 +78,7 @@ def tune(
         name = pair.partition("=")[0]
         if name in SEARCHED or "=" not in pair or " " in name:
             raise HandfulError(f"--set {pair}: {', '.join(SEARCHED)} are searched; samplers are given by --sampling")
-    asked = with_split(make_experiment(graph, given, read_defaults("tune")))
+    asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("tune")))
     space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
@@ -88,23 +86,22 @@ def tune(
     runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
     with Bar("trials", trials * len(space)) as bar:
         found = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
-    return make_answer(found, folder, f"storage: {where}")
+    return p.make_answer(found, folder, f"storage: {where}")
 
 
 def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
     """The experiments that one ``--sampling`` stands for."""
-    from handful.cli.options import EVALUATIONS, sort_options
     from handful.studies.tuning import paper_space, sampling_space
 
     if not text.strip():
         raise HandfulError("--sampling takes a sampler, such as rns or 'rns parts=4'")
     name, *pairs = text.split()
     if given.get("paper"):
-        how, _ = sort_options(given, [], {})
+        how, _ = p.sort_options(given, [], {})
         own = []
         for one in paper_space(asked, name):
             epochs = how.get("epochs", one.settings.epochs)
-            every = how.get("evaluate_every", max(1, epochs // EVALUATIONS))
+            every = how.get("evaluate_every", max(1, epochs // p.EVALUATIONS))
             own.append(one.with_(epochs=epochs, evaluate_every=every))
     else:
         own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]

@@ -31,7 +31,6 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     `--parts auto` chooses m as `handful parts` does, or takes the smallest that fits into --memory.
     """
     from handful import ranks
-    from handful.cli.options import choose_folder, make_experiment, with_split
     from handful.training.record import refuse_run
     from handful.training.trackers import make_tracker
 
@@ -41,7 +40,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         raise HandfulError("--resume needs --out, the folder of the runs to go on with")
     if choose:
         given = {name: value for name, value in given.items() if name != "parts"}
-    asked = make_experiment(graph, given)
+    asked = p.make_experiment(graph, given)
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out is None:
@@ -50,8 +49,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         leading, resume = ranks.rank() == 0, resume or ranks.restarted()
         console.quiet = not leading
         with ranks.agreed():
-            asked = with_split(asked)
-            folder = choose_folder(out, f"{graph}-{asked.model}-{asked.sampler.name}")
+            asked = p.with_split(asked)
+            folder = p.choose_folder(out, f"{graph}-{asked.model}-{asked.sampler.name}")
             if leading and not resume:
                 refuse_run(folder)
             trackers = [make_tracker(name, folder / name) for name in given.get("tracker", []) if leading]
@@ -86,7 +85,6 @@ def run(
 ) -> Answer | None:
     """Train, and put the finding into ``folder``; of several ranks the first alone has an answer."""
     from handful import ranks
-    from handful.cli.options import make_answer
     from handful.cli.progress import EpochProgress
     from handful.studies.assessed import summary_finding
     from handful.training.callbacks import Checksums
@@ -101,7 +99,7 @@ def run(
     if given.get("checksums"):
         found.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
-    shown = make_answer(found, folder, *batches, f"records: {folder}")
+    shown = p.make_answer(found, folder, *batches, f"records: {folder}")
     again = f"handful compare {quote(asked.graph)}" + (f" --split {quote(given['split'])}" if "split" in given else "")
     then = [
         "next:",

@@ -45,11 +45,8 @@ def batch_norm_act(
     ops = loops("activation", x.device)
     p = p if training else 0.0
     if ops is None:
-
-        def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-            return batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
-
-        return _plain(norm, x, weight, bias, p, seed)
+        norm = partial(batch_norm, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
+        return _plain(partial(norm, training=training), x, weight, bias, p, seed)
     if training:
         stats = ops.moments(x)
         if running_mean is not None and running_var is not None:
@@ -70,7 +67,7 @@ def layer_norm_act(
     _check(x, p)
     p = p if training else 0.0
     if loops("activation", x.device) is None:
-        return _plain(partial(_layer_norm, eps=eps), x, weight, bias, p, seed)
+        return _plain(partial(layer_norm, normalized_shape=x.shape[1:], eps=eps), x, weight, bias, p, seed)
     return _LayerNormAct.apply(x, weight, bias, eps, p, seed)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -104,12 +101,8 @@ def _check(x: Tensor, p: float) -> None:
 
 def _plain(norm: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor, p: float, seed: int) -> Tensor:
     wide = wide_dtype(x)
-    normed = norm(x.to(wide), weight.to(wide), bias.to(wide))
+    normed = norm(x.to(wide), weight=weight.to(wide), bias=bias.to(wide))
     return _dropped(normed.relu(), p, seed).to(x.dtype)
-
-
-def _layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    return layer_norm(x, x.shape[1:], weight, bias, eps)
 
 
 def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
@@ -140,11 +133,8 @@ class _BatchNormAct(torch.autograd.Function):
         x, weight, bias, out, stats = ctx.saved_tensors
         wide, (mean, var) = wide_dtype(x), stats
         if torch.is_grad_enabled():
-            known, spread = (None, None) if ctx.training else stats.to(wide)
-
-            def norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-                return batch_norm(x, known, spread, weight, bias, ctx.training, 0.0, ctx.eps)
-
+            mean, var = (None, None) if ctx.training else stats.to(wide)
+            norm = partial(batch_norm, running_mean=mean, running_var=var, training=ctx.training, eps=ctx.eps)
             plain = partial(_plain, norm, p=ctx.p, seed=ctx.seed)
             return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 5
         ops, n, grad = loops("activation", x.device), len(x), grads[0].contiguous()
@@ -173,7 +163,8 @@ class _LayerNormAct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, out, moments = ctx.saved_tensors
         if torch.is_grad_enabled():
-            plain = partial(_plain, partial(_layer_norm, eps=ctx.eps), p=ctx.p, seed=ctx.seed)
+            norm = partial(layer_norm, normalized_shape=x.shape[1:], eps=ctx.eps)
+            plain = partial(_plain, norm, p=ctx.p, seed=ctx.seed)
             return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 3
         ops, grad = loops("activation", x.device), grads[0].contiguous()
         grad_x, sums = ops.rows_backward(x, out, grad, weight.to(moments.dtype), moments, ctx.p)

@@ -13,7 +13,8 @@ again. The loops are in ``attention_numba`` and ``attention_triton``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,25 +23,11 @@ from torch.nn.functional import leaky_relu
 from handful.kernels.bfloat16 import wide_dtype
 from handful.kernels.dispatch import loops, twin_gradients
 
-
-class LayerEdges(Protocol):
-    """What attention needs of the edges of a layer; ``handful.adjacency.Adjacency`` has all of it."""
-
-    @property
-    def indptr(self) -> Tensor: ...
-    @property
-    def indices(self) -> Tensor: ...
-    @property
-    def num_sources(self) -> int: ...
-    @property
-    def num_targets(self) -> int: ...
-    @property
-    def edge_index(self) -> Tensor: ...
-    @property
-    def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]: ...
+if TYPE_CHECKING:
+    from handful.adjacency import Adjacency
 
 
-def attention(adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0) -> Tensor:
+def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0) -> Tensor:
     """Attention by the fastest way on the device of ``x``; differentiable in ``x``, ``a_src`` and ``a_dst``.
 
     Args:
@@ -61,7 +48,7 @@ def attention(adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: f
 
 
 def attention_torch(
-    adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0
+    adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0
 ) -> Tensor:
     """The same in plain torch, for any device and to be differentiated twice; memory is O(E·F)."""
     wide = wide_dtype(x)
@@ -78,7 +65,7 @@ def attention_torch(
     return out.index_add(0, targets, alpha[..., None] * x.to(wide)[sources]).to(x.dtype)
 
 
-def _check(adj: LayerEdges, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int) -> None:
+def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int) -> None:
     if slope < 0:
         raise ValueError(f"slope must not be negative, got {slope}")
     if x.ndim != 3 or len(x) != adj.num_sources:
@@ -104,7 +91,7 @@ class Scores(NamedTuple):
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: LayerEdges, slope: float, first: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: Adjacency, slope: float, first: int) -> Tensor:
         keep = any(ctx.needs_input_grad[:3])
         ops = loops("attention", x.device)
         out, positive, rows = ops.forward(adj.indptr, adj.indices, Scores(x, a_src, a_dst, slope, first), keep)
@@ -118,10 +105,7 @@ class _Attention(torch.autograd.Function):
         x, a_src, a_dst, out, positive, rows = ctx.saved_tensors
         adj, slope, first = ctx.adj, ctx.slope, ctx.first
         if torch.is_grad_enabled():  # create_graph=True: the function in plain torch can be differentiated again
-
-            def plain(x: Tensor, a_src: Tensor, a_dst: Tensor) -> Tensor:
-                return attention_torch(adj, x, a_src, a_dst, slope, first)
-
+            plain = partial(attention_torch, adj, slope=slope, first=first)
             return *twin_gradients(plain, (x, a_src, a_dst), grads[0]), None, None, None
         ops, grad = loops("attention", x.device), grads[0].contiguous()
         inner, grad_dst = ops.backward_targets(grad, out, positive, rows, slope)

@@ -26,18 +26,6 @@ def narrow(value: Any, like: Any) -> Any:
     raise NotImplementedError
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _same_as(value: Any, like: Any) -> Any:
-    return value
-
-
-def _from_bits(value: Any) -> Any:
-    return np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
-
-
 def _extend(typing_context: Any, bits: Any) -> Any:
     """float16 to float32 by the CPU's own instruction."""
 
@@ -50,10 +38,6 @@ def _extend(typing_context: Any, bits: Any) -> Any:
 _extended: Any = intrinsic(_extend)
 
 
-def _from_half(value: Any) -> Any:
-    return _extended(value)
-
-
 def _to_bits(value: Any, like: Any) -> Any:
     bits = np.float32(value).view(np.uint32)
     if value != value:  # rounding the bits of a NaN up could give a number
@@ -62,16 +46,18 @@ def _to_bits(value: Any, like: Any) -> Any:
     return np.uint16(np.uint32(bits + half) >> np.uint32(16))
 
 
-@overload(widen, inline="always")
+@overload(widen, inline="always", strict=False)
 def _widen(value: Any) -> Any:
-    return _from_half if value == types.int16 else _from_bits if value == types.uint16 else _same
+    if value == types.uint16:
+        return lambda value: np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
+    return (lambda value: _extended(value)) if value == types.int16 else (lambda value: value)
 
 
-@overload(narrow, inline="always")
+@overload(narrow, inline="always", strict=False)
 def _narrow(value: Any, like: Any) -> Any:
     if like.dtype == types.int16:
         return None  # no kernel makes float16
-    return _to_bits if like.dtype == types.uint16 else _same_as
+    return _to_bits if like.dtype == types.uint16 else lambda value, like: value
 
 
 def array(tensor: Tensor) -> np.ndarray:

@@ -43,9 +43,7 @@ class Known:
     def _reserve(self, more: int) -> None:
         need = self.count + more
         if len(self.keys) < need:
-            grown = np.empty(max(need, 2 * len(self.keys)), np.int64)
-            grown[: self.count] = self.keys[: self.count]
-            self.keys = grown
+            self.keys = np.resize(self.keys, max(need, 2 * len(self.keys)))
         if len(self.table) < 2 * need or not len(self.table):
             size = 16 << max(0, math.ceil(math.log2(max(1, need) / 8)))
             self.table = np.full(size, -1, np.int32 if size <= 2**31 else np.int64)
@@ -55,13 +53,13 @@ class Known:
         """int64, the number of each of ``keys``; new ones get the next numbers."""
         self._reserve(len(keys))
         numbers = np.empty(len(keys), np.int64)
-        self.count = int(_meet(keys, self.keys, self.table, self.count, numbers))
+        self.count = int(_number(keys, self.keys, self.table, self.count, True, numbers))
         return numbers
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """int64, the number of each of ``keys``; -1 where it is not known."""
         numbers = np.empty(len(keys), np.int64)
-        _find(keys, self.keys, self.table, numbers)
+        _number(keys, self.keys, self.table, self.count, False, numbers)
         return numbers
 
 
@@ -84,21 +82,16 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 
 @kernel
-def _meet(keys: Any, known: Any, table: Any, count: int, numbers: Any) -> int:
+def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
+    """Look up the number of each key, and ``add`` those that have none; how many have one then."""
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
-        if table[at] < 0:
+        if add and table[at] < 0:
             table[at] = count
             known[count] = keys[e]
             count += 1
         numbers[e] = table[at]
     return count
-
-
-@kernel
-def _find(keys: Any, known: Any, table: Any, numbers: Any) -> None:
-    for e in range(keys.shape[0]):
-        numbers[e] = table[_slot(table, known, keys[e])]
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -173,18 +166,6 @@ def until(
 
 
 # -- picks -------------------------------------------------------------------------------------------------------------
-
-
-def sizes(start: np.ndarray, stop: np.ndarray, count: int, replace: bool) -> np.ndarray:
-    """int64 ``(rows + 1,)``: before which place of all picks those of each row begin.
-
-    >>> sizes(np.array([0, 2, 2]), np.array([2, 2, 9]), 3, False).tolist()
-    [0, 2, 2, 5]
-    """
-    degree = stop - start
-    if count >= 0:
-        degree = np.where(degree > 0, count, 0) if replace else np.minimum(degree, count)
-    return starts(degree)
 
 
 @kernel
@@ -265,7 +246,6 @@ def _pick(
     lo: int, hi: int, start: Any, stop: Any, first: Any, whole: bool, replace: bool, weight: Any, key: int, names: Any,
     out: Any,
 ) -> int:  # fmt: skip
-    weighted = weight.shape[0] > 0
     for i in range(lo, hi):
         begin, end = start[i], stop[i]
         own = out[first[i] : first[i + 1]]
@@ -276,8 +256,8 @@ def _pick(
             for k in range(take):
                 own[k] = begin + k
             continue
-        own_key = mix(key, names[i] if names.shape[0] > 0 else i)
-        if weighted:
+        own_key = mix(key, i if names is None else names[i])
+        if weight is not None:
             for e in range(begin, end):
                 if not (weight[e] >= 0 and weight[e] < np.inf):
                     return i
@@ -310,11 +290,12 @@ def pick(
     Raises:
         ValueError: a weight is negative or not finite, or all weights of a row are 0 and ``replace``.
     """
-    first = sizes(start, stop, count, replace)
+    degree = stop - start
+    if count >= 0:
+        degree = np.where(degree > 0, count, 0) if replace else np.minimum(degree, count)
+    first = starts(degree)
     edges = np.empty(int(first[-1]), np.int64)
-    weights = np.empty(0, np.float32) if weight is None else weight
-    named = np.empty(0, np.int64) if names is None else names
-    bad = _over(_pick, len(start), threads, start, stop, first, count < 0, replace, weights, key, named, edges)
+    bad = _over(_pick, len(start), threads, start, stop, first, count < 0, replace, weight, key, names, edges)
     if bad >= 0:
         raise ValueError(f"row {bad} has a negative or infinite edge weight, or no edge with a positive one")
     return first, edges
@@ -325,14 +306,13 @@ def _heads(
     lo: int, hi: int, keys: Any, first: Any, edges: Any, col: Any, bound: int, limit: Any, time: Any, of_nodes: bool,
     out: Any,
 ) -> int:  # fmt: skip
-    timed = limit.shape[0] > 0
     for i in range(lo, hi):
         tree = (keys[i] >> TREE) << TREE
         for k in range(first[i], first[i + 1]):
             u = np.int64(col[edges[k]])
             if u < 0 or u >= bound:
                 return k
-            if timed and time[u if of_nodes else edges[k]] > limit[i]:
+            if limit is not None and time[u if of_nodes else edges[k]] > limit[i]:
                 return k
             out[k] = tree | u
     return -1
@@ -351,9 +331,7 @@ def heads(
         limit, time, of_nodes: as of ``until``; a pick that is later than its limit is refused.
     """
     out = np.empty(len(edges), np.int64)
-    none = np.empty(0, np.int64)
-    timed = (none, none) if limit is None or time is None else (limit, time)
-    bad = _over(_heads, len(keys), threads, keys, first, edges, col, bound, *timed, of_nodes, out)
+    bad = _over(_heads, len(keys), threads, keys, first, edges, col, bound, limit, time, of_nodes, out)
     if bad >= 0:
         u = int(col[edges[bad]])
         if not 0 <= u < bound:

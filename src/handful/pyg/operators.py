@@ -192,15 +192,13 @@ def hetero_neighbor_sample(
     times = _seed_times(seeds, seed_time_dict, node_time_dict)
     how = {"replace": replace, "disjoint": disjoint, "strategy": temporal_strategy, "seed_time": times}
     sampled: Sampled = _checked(sample, node_types, relations, seeds, key=_key(), **how)
-    per_edge = {name: edges.per_hop for name, edges in sampled.edges.items()}
-    found = {name: edges.joined() for name, edges in sampled.edges.items()}
+    edges = sampled.edges
+    per_edge = {name: [len(place) for *_, place in hops] if directed else [] for name, hops in edges.items()}
     if not directed:
-        per_edge = {name: [] for name in relations}
-        found = {
-            name: _checked(induced, r, sampled.known[r.rows], sampled.known[r.cols]) for name, r in relations.items()
-        }
+        known = sampled.known
+        edges = {name: [_checked(induced, r, known[r.rows], known[r.cols])] for name, r in relations.items()}
     nodes = {kind: _nodes(sampled, kind, disjoint, dtype) for kind in node_types}
-    rows, cols, places = _edges(found, csc, dtype)
+    rows, cols, places = _edges(edges, csc, dtype)
     return rows, cols, nodes, places if return_edge_id else None, sampled.nodes_per_hop, per_edge
 
 
@@ -254,9 +252,11 @@ def _seed_times(
     return np.concatenate(found)
 
 
-def _edges(found: Mapping[str, tuple[np.ndarray, ...]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
-    """Rows, columns and places by relation; of a CSC the rows are what is met."""
-    row, col, place = ({name: _tensor(part[k], dtype) for name, part in found.items()} for k in range(3))
+def _edges(edges: Mapping[str, list[Any]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
+    """Rows, columns and places of all hops by relation; of a CSC the rows are what is met."""
+    none = np.empty((3, 0), np.int64)
+    joined = {name: [*map(np.concatenate, zip(none, *hops, strict=True))] for name, hops in edges.items()}
+    row, col, place = ({name: _tensor(arrays[k], dtype) for name, arrays in joined.items()} for k in range(3))
     return (col, row, place) if csc else (row, col, place)
 
 
@@ -373,7 +373,7 @@ def hgt_sample(
             raise OperatorError(f"'num_samples' has fewer than {num_hops} entries for the node type {kind!r}")
     seeds = _seeds_of(kinds, relations, input_node_dict)
     sampled: Sampled = _checked(layered, kinds, relations, seeds, num_samples_dict, num_hops, key=_key())
-    rows, cols, places = _edges({name: edges.joined() for name, edges in sampled.edges.items()}, True, dtype)
+    rows, cols, places = _edges(sampled.edges, True, dtype)
     return {kind: _nodes(sampled, kind, False, dtype) for kind in kinds}, rows, cols, places
 
 

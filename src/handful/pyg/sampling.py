@@ -7,7 +7,7 @@ key, the hop and the relation alone, not on threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,29 +36,13 @@ class Relation:
     """Of every node of type ``cols``; ascending in each row."""
 
 
-@dataclass(eq=False)
-class Edges:
-    """The edges of a relation in a sample: numbers of their rows and columns, and their places in ``col``."""
-
-    hops: list[tuple[np.ndarray, ...]] = field(default_factory=list)
-
-    @property
-    def per_hop(self) -> list[int]:
-        """How many edges each hop has."""
-        return [len(place) for _, _, place in self.hops]
-
-    def joined(self) -> tuple[np.ndarray, ...]:
-        """Row, column and place of all edges."""
-        none = (np.empty(0, np.int64),) * 3
-        return tuple(map(np.concatenate, zip(none, *self.hops, strict=True)))
-
-
 class Sampled(NamedTuple):
-    """Nodes by type, in the order in which they were met, and edges by relation."""
+    """Nodes by type, in the order in which they were met, and edges by relation and hop."""
 
     known: dict[str, Known]
     nodes_per_hop: dict[str, list[int]]
-    edges: dict[str, Edges]
+    edges: dict[str, list[tuple[np.ndarray, ...]]]
+    """The numbers of their rows and columns, and their places in ``col``."""
 
     def nodes(self, kind: str) -> np.ndarray:
         """The ids of the nodes of this type."""
@@ -95,13 +79,13 @@ def sample(
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])
     >>> sampled = sample([""], {"": to_itself}, {"": np.array([0])}, key=0)
-    >>> sampled.nodes(""), sampled.nodes_per_hop[""], sampled.edges[""].joined()[1]
+    >>> sampled.nodes(""), sampled.nodes_per_hop[""], sampled.edges[""][0][1]
     (array([0, 1, 2]), [1, 2], array([1, 2]))
     """
     known = _seeded(kinds, seeds, disjoint)
     per_hop = {kind: [known[kind].count] for kind in kinds}
     bounds = {relation.rows: len(relation.rowptr) - 1 for relation in relations.values()}
-    edges = {name: Edges() for name in relations}
+    edges: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in relations}
     first = dict.fromkeys(kinds, 0)
     for hop in range(max((len(r.fanout) for r in relations.values()), default=0)):
         end = {kind: known[kind].count for kind in kinds}
@@ -122,7 +106,7 @@ def sample(
             bound = bounds.get(relation.cols, NODE)
             met = heads(keys, ptr, picked, relation.col, bound, limit, time, of_nodes, threads)
             rows = np.repeat(np.arange(begin, end[relation.rows]), np.diff(ptr))
-            edges[name].hops.append((rows, known[relation.cols].meet(met), picked))
+            edges[name].append((rows, known[relation.cols].meet(met), picked))
         for kind in kinds:
             first[kind] = end[kind]
             per_hop[kind].append(known[kind].count - end[kind])
@@ -191,7 +175,7 @@ def layered(
             known[kind].meet(near[kind].keys[chosen])
             budget[kind][chosen] = 0.0
             per_hop[kind].append(len(chosen))
-    edges = {name: Edges([induced(r, known[r.rows], known[r.cols], threads)]) for name, r in relations.items()}
+    edges = {name: [induced(r, known[r.rows], known[r.cols], threads)] for name, r in relations.items()}
     return Sampled(known, per_hop, edges)
 
 

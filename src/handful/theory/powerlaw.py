@@ -54,8 +54,8 @@ def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50)
     if x_min is not None and values[0] > x_min:
         # The law starts at x_min whether or not the data hold it.
         values, counts = np.insert(values, 0, float(x_min)), np.insert(counts, 0, 0)
-    best, alpha, distance, tail = fit_tail(values, np.log(values), counts, candidates, min_tail)
-    return PowerLaw(float(alpha), int(values[best]), float(distance), int(tail))
+    best, alpha, distance, tail = fit_tail(values, counts, candidates, min_tail)
+    return PowerLaw(alpha, int(values[best]), distance, tail)
 
 
 def degrees(graph: Graph | Sample) -> np.ndarray:
