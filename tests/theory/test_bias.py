@@ -103,12 +103,12 @@ def test_term_I_has_no_expectation_and_a_known_variance_with_hubs_too(
     graph = tiny()
     model = model_of(graph)
     split = bias_split(model, graph, EveryPartition(hubs), batches=M * PARTITIONS)
-    assert split["node_subsampling"]["mean"] == pytest.approx(0, abs=1e-6)
-    assert split["edge_removal"]["mean"] == pytest.approx(split["total"]["mean"], abs=1e-6)
-    assert abs(split["edge_removal"]["mean"]) > 1e-4
+    assert split.node_subsampling["mean"] == pytest.approx(0, abs=1e-6)
+    assert split.edge_removal["mean"] == pytest.approx(split.total["mean"], abs=1e-6)
+    assert abs(split.edge_removal["mean"]) > 1e-4
     if not hubs:
         expected, _, full = by_definition
-        assert split["total"]["mean"] == pytest.approx(expected - full, abs=1e-6)
+        assert split.total["mean"] == pytest.approx(expected - full, abs=1e-6)
     losses = node_losses(full_logits(model, graph)[graph.train_nodes], graph.y[graph.train_nodes])
     by_t: dict[int, list[float]] = {}
     for epoch in range(PARTITIONS):
@@ -170,8 +170,8 @@ def test_term_one_is_zero_for_random_nodes_and_not_for_clusters(
     monkeypatch.setenv("HANDFUL_HOME", str(tmp_path))
     graph = ordered_graph()
     model = model_of(graph)
-    ours = bias_split(model, graph, RandomNodes(12), batches=360)["node_subsampling"]
-    theirs = bias_split(model, graph, Clusters(clusters=12, per_batch=1), batches=360)["node_subsampling"]
+    ours = bias_split(model, graph, RandomNodes(12), batches=360).node_subsampling
+    theirs = bias_split(model, graph, Clusters(clusters=12, per_batch=1), batches=360).node_subsampling
     assert abs(ours["mean"]) < 3 * ours["ci95"]
     assert abs(theirs["mean"]) > 3 * theirs["ci95"]
     assert abs(theirs["mean"]) > 10 * abs(ours["mean"])

@@ -114,7 +114,7 @@ def test_numbers_are_measured_by_their_squared_errors_and_labels_by_theirs() -> 
         assert found.mean_loss == pytest.approx(np.mean(losses), rel=1e-5)
         assert pytest.approx(float((stacked - stacked.mean(0)).square().sum(1).mean()), rel=1e-4) == found.R
         split = bias_split(model, graph, RandomNodes(3), batches=6, seed=3)
-        assert split["total"]["mean"] == pytest.approx(np.mean(losses) - full_loss(model, graph), abs=1e-5)
+        assert split.total["mean"] == pytest.approx(np.mean(losses) - full_loss(model, graph), abs=1e-5)
 
 
 def test_the_model_is_left_as_it_was() -> None:

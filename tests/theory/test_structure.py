@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.graph import Graph
-from handful.theory.structure import COLUMNS, homophilies, part_structure, statistics, structure
+from handful.theory.structure import COLUMNS, MEASURES, homophilies, part_structure, statistics, structure
 from handful.theory.thinning import edge_survival
-from handful.vocabulary import STRUCTURE
 
 
 def graph_of(edges: np.ndarray, n: int, **fields: object) -> Graph:
@@ -47,7 +46,7 @@ def test_against_networkx_with_every_node_as_a_source(n: int, m: int, seed: int)
     twin.add_edges_from(graph.edge_index.T.tolist())
     found = part_structure(*graph.topology, rng, sources=n)
     for name, value in exact(twin).items():
-        assert found[name] == pytest.approx(value, nan_ok=True), name
+        assert getattr(found, name) == pytest.approx(value, nan_ok=True), name
 
 
 def test_few_sources_estimate_without_bias() -> None:
@@ -58,25 +57,25 @@ def test_few_sources_estimate_without_bias() -> None:
     graph = graph_of(edges, n)
     truth = part_structure(*graph.topology, rng, sources=n)
     estimates = [part_structure(*graph.topology, rng, sources=4) for _ in range(1500)]
-    values = [part["average_distance"] for part in estimates]
+    values = [part.average_distance for part in estimates]
     error = np.std(values) / np.sqrt(len(values))
-    assert abs(np.mean(values) - truth["average_distance"]) < 4 * error
-    assert error < 0.02 * truth["average_distance"]
-    assert all(part["diameter_lower_bound"] <= truth["diameter_lower_bound"] for part in estimates)
+    assert abs(np.mean(values) - truth.average_distance) < 4 * error
+    assert error < 0.02 * truth.average_distance
+    assert all(part.diameter_lower_bound <= truth.diameter_lower_bound for part in estimates)
 
 
 def test_sweeps_find_the_diameter_of_a_tree() -> None:
     tree = nx.random_labeled_tree(400, seed=3)
     graph = graph_of(np.array(tree.edges), 400)
     found = part_structure(*graph.topology, np.random.default_rng(0), sources=1, sweeps=3)
-    assert found["diameter_lower_bound"] == nx.diameter(tree)
+    assert found.diameter_lower_bound == nx.diameter(tree)
 
 
 def test_homophily_by_hand() -> None:
     y = np.array([0, 0, 1, -1])
     graph = graph_of(np.array([[0, 1], [1, 2], [2, 3]]), 4)
-    assert part_structure(*graph.topology, np.random.default_rng(0), y)["homophily"] == pytest.approx(0.5)
-    assert math.isnan(part_structure(*graph.topology, np.random.default_rng(0))["homophily"])
+    assert part_structure(*graph.topology, np.random.default_rng(0), y).homophily == pytest.approx(0.5)
+    assert math.isnan(part_structure(*graph.topology, np.random.default_rng(0)).homophily)
 
 
 def test_structure_over_parts() -> None:
@@ -86,7 +85,7 @@ def test_structure_over_parts() -> None:
     graph = Graph.from_edge_index(rng.integers(0, n, (2, 3000)), n, y=y)
     rows = structure(graph, [1, 2, 6], epochs=4, seed=1)
     assert [row["m"] for row in rows] == [1, 2, 6]
-    assert all(set(row) == {"m", "nodes", *STRUCTURE} for row in rows)
+    assert all(set(row) == {"m", *MEASURES} for row in rows)
     simple = graph.to_undirected().without_loops()
     assert rows[0]["edges"] == {"mean": simple.num_edges, "sd": 0}
     for row in rows:
@@ -120,39 +119,39 @@ def test_row_of_a_random_graph_against_networkx(seed: int) -> None:
     found = statistics(from_networkx(nxg, y=y), sources=120)
     parts = [nxg.subgraph(c) for c in nx.connected_components(nxg)]
     pairs = sum(len(p) * (len(p) - 1) for p in parts)
-    assert found["nodes"] == 120
-    assert found["edges"] == 2 * nxg.number_of_edges()
-    assert found["density"] == pytest.approx(nx.density(nxg))
-    assert found["average_degree"] == pytest.approx(2 * nxg.number_of_edges() / 120)
-    assert found["isolated"] == nx.number_of_isolates(nxg)
-    assert found["components"] == len(parts)
-    assert found["homophily"] == pytest.approx(np.mean([bool(y[u] == y[v]) for u, v in nxg.edges]))
-    assert found["diameter"] == max(nx.diameter(p) for p in parts)
+    assert found.nodes == 120
+    assert found.edges == 2 * nxg.number_of_edges()
+    assert found.density == pytest.approx(nx.density(nxg))
+    assert found.average_degree == pytest.approx(2 * nxg.number_of_edges() / 120)
+    assert found.isolated == nx.number_of_isolates(nxg)
+    assert found.components == len(parts)
+    assert found.homophily == pytest.approx(np.mean([bool(y[u] == y[v]) for u, v in nxg.edges]))
+    assert found.diameter == max(nx.diameter(p) for p in parts)
     distances = sum(sum(row.values()) for p in parts for _, row in nx.all_pairs_shortest_path_length(p))
-    assert found["average_distance"] == pytest.approx(distances / pairs)
+    assert found.average_distance == pytest.approx(distances / pairs)
 
 
 def test_sampled_distances_are_close_and_a_lower_bound() -> None:
     nxg = nx.watts_strogatz_graph(800, 4, 0.05, seed=1)
     graph = from_networkx(nxg)
     sampled, exact = statistics(graph, sources=64), statistics(graph, sources=800)
-    assert sampled["average_distance"] == pytest.approx(exact["average_distance"], rel=0.05)
-    assert 0.8 * exact["diameter"] <= sampled["diameter"] <= exact["diameter"]
+    assert sampled.average_distance == pytest.approx(exact.average_distance, rel=0.05)
+    assert 0.8 * exact.diameter <= sampled.diameter <= exact.diameter
 
 
 def test_a_directed_graph_with_loops_is_measured_as_the_paper_does() -> None:
     graph = Graph.from_edge_index(np.array([[0, 1, 1, 2], [1, 0, 1, 3]]), 5)
     found = statistics(graph)
-    assert (found["edges"], found["isolated"], found["components"], found["undirected"]) == (4, 1, 3, False)
-    assert math.isnan(found["homophily"])
-    assert found["split"] is None
+    assert (found.edges, found.isolated, found.components, found.undirected) == (4, 1, 3, False)
+    assert math.isnan(found.homophily)
+    assert found.split is None
 
 
 def test_a_graph_without_edges_or_with_one_node() -> None:
     found = statistics(from_networkx(nx.empty_graph(3)))
-    assert (found["edges"], found["isolated"], found["diameter"]) == (0, 3, 0)
-    assert math.isnan(found["average_distance"])
-    assert math.isnan(statistics(from_networkx(nx.empty_graph(1)))["density"])
+    assert (found.edges, found.isolated, found.diameter) == (0, 3, 0)
+    assert math.isnan(found.average_distance)
+    assert math.isnan(statistics(from_networkx(nx.empty_graph(1))).density)
 
 
 def test_split_sizes() -> None:
@@ -160,12 +159,12 @@ def test_split_sizes() -> None:
     found = statistics(
         from_networkx(nx.path_graph(4), y=y, train_mask=torch.tensor([0, 1]), val_mask=torch.tensor([2]))
     )
-    assert found["split"] == {"train": 2, "val": 1, "test": 0}
-    assert found["classes"] == 2
+    assert found.split == {"train": 2, "val": 1, "test": 0}
+    assert found.classes == 2
 
 
 def test_the_columns_are_measured() -> None:
-    assert set(COLUMNS) <= set(statistics(from_networkx(nx.path_graph(3))))
+    assert set(COLUMNS) <= set(statistics(from_networkx(nx.path_graph(3))).as_dict())
 
 
 # -- homophily ---------------------------------------------------------------------------------------------------------
@@ -207,4 +206,4 @@ def test_homophilies_at_their_ends() -> None:
     for unlabelled in (np.full(9, -1), np.zeros(9, np.int64)):  # nothing known; one class
         assert math.isnan(of_graph(two, unlabelled)[2])
     found = statistics(from_networkx(two, y=torch.tensor([0] * 6 + [1] * 3)))
-    assert (found["homophily"], found["unbiased_homophily"]) == (1.0, pytest.approx(1.0))
+    assert (found.homophily, found.unbiased_homophily) == (1.0, pytest.approx(1.0))

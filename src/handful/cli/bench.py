@@ -9,9 +9,11 @@ import typer
 
 from handful.cli import params as p
 from handful.cli.app import Answer, bench, console
+from handful.errors import HandfulError
 
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
+ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
@@ -108,3 +110,11 @@ def scale(
     with console.status("starting…") as status:
         result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
     return Answer(result, scale_tables(result))
+
+
+@bench.command("ranks", hidden=True, context_settings=ANYTHING)
+@bench.command("samplers", hidden=True, context_settings=ANYTHING)
+def name_script(here: typer.Context) -> None:
+    """A bench that is a script of the repository keeps its name, and says how it is run."""
+    name = here.info_name
+    raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")

@@ -61,7 +61,7 @@ def check_paper(place: Path) -> dict[str, Any]:
         here = source.on_disk is None or source.on_disk(place)
         if here:
             note(f"measuring {name}…")
-            measured = statistics(load(name, root=place))
+            measured = statistics(load(name, root=place)).as_dict()
         else:
             size, edges = source.nodes, source.edges
             measured = {"nodes": size, "edges": edges}

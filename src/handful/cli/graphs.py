@@ -25,7 +25,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
     from handful.theory.structure import statistics
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
-    found = statistics(data, sources, sweeps, seed)
+    found = statistics(data, sources, sweeps, seed).as_dict()
     result = {"graph": data.name, **found, "metric": data.metric}
     return Answer(result, [make_info_table(result)])
 

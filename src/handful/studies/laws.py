@@ -90,7 +90,7 @@ def bound(request: Request) -> Finding:
     bounds = [b for m in request.each(VALUES, "m = {}".format) for b in bias_bound(model, graph, [m], epochs, seed)]
     splits = {name: bias_split(model, graph, make_sampler(name), 5 * epochs, seed) for name in request.each(SAMPLERS)}
     rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]
-    terms = [f"{title(n)} {_signed(s['node_subsampling'])} and {_signed(s['edge_removal'])}" for n, s in splits.items()]
+    terms = [f"{title(n)} {_signed(s.node_subsampling)} and {_signed(s.edge_removal)}" for n, s in splits.items()]
     drawn = [b for b in bounds if b.m > 1]
     values: list[float] = [b.m for b in drawn]
     sides = lines(values, {label: [getattr(b, side) for b in drawn] for side, label in SIDES.items()})
@@ -105,7 +105,7 @@ def bound(request: Request) -> Finding:
         {
             "graph": graph.name,
             "bounds": [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds],
-            "splits": splits,
+            "splits": {name: asdict(split) for name, split in splits.items()},
         },
     )
 

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -91,6 +90,15 @@ class BiasBound:
         return self.lipschitz * self.sigma_average
 
 
+@dataclass(frozen=True)
+class BiasSplit:
+    """E[L̂] − L_full and its two terms over batches, each as ``{"mean", "ci95"}``."""
+
+    total: dict[str, float]
+    node_subsampling: dict[str, float]
+    edge_removal: dict[str, float]
+
+
 def full_logits(model: nn.Module, graph: Graph) -> Tensor:
     """f(w, X, E): the logits ``(N, outputs)`` of every node on the full graph.
 
@@ -103,11 +111,8 @@ def full_logits(model: nn.Module, graph: Graph) -> Tensor:
         return logits_of(model, next(FullGraph().epoch(graph, 0, 0)))
 
 
-def bias_split(
-    model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 50, seed: int = 42
-) -> dict[str, dict[str, float]]:
-    """``total``, E[L̂] − L_full at the weights of ``model``, and its terms (I) ``node_subsampling`` and (II)
-    ``edge_removal``: signed means over batches, each as ``{"mean", "ci95"}``.
+def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 50, seed: int = 42) -> BiasSplit:
+    """The terms (I) and (II) of a sampler's bias at the weights of ``model``: signed means over batches.
 
     Args:
         model: left as it is.
@@ -119,7 +124,7 @@ def bias_split(
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> found = bias_split(hf.SAGE(3, 3, hidden=4, layers=1), ring, FullGraph(), batches=2)
-    >>> abs(found["total"]["mean"]) < 1e-6  # a batch is the whole graph
+    >>> abs(found.total["mean"]) < 1e-6  # a batch is the whole graph
     True
     """
     logits, losses = full_logits(model, graph), losses_of(graph)
@@ -137,8 +142,8 @@ def bias_split(
             share = torch.full_like(on_full, 1 / len(on_full)) if weight is None else weight.double()
             first.append(float((share * on_full).sum()) - whole)
             second.append(float((share * (sampled - on_full)).sum()))
-    terms = {"total": np.add(first, second), "node_subsampling": first, "edge_removal": second}
-    return {name: mean_ci95(values) for name, values in terms.items()}
+    total = [a + b for a, b in zip(first, second, strict=True)]
+    return BiasSplit(mean_ci95(total), mean_ci95(first), mean_ci95(second))
 
 
 def edge_removal_sensitivity(

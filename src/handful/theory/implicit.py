@@ -282,10 +282,13 @@ class ImplicitWatch(Callback):
         self.history: list[tuple[int, ImplicitTerms]] = []
 
     def on_start(self, loop: Loop) -> None:
-        """Measure, before the first epoch or wherever training is."""
-        seed = derived_seed(self.seed, loop.epoch)
-        self.history.append((loop.epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))
+        self.measure(loop)
 
     def on_epoch(self, loop: Loop) -> None:
         if loop.epoch % self.every == 0:
-            self.on_start(loop)
+            self.measure(loop)
+
+    def measure(self, loop: Loop) -> None:
+        """Append what the terms are now."""
+        seed = derived_seed(self.seed, loop.epoch)
+        self.history.append((loop.epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))

@@ -7,6 +7,7 @@ properties").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,64 @@ from handful.random import generator
 from handful.samplers.random_node import RandomNodes
 from handful.statistics import finite_mean
 
-COLUMNS = (
-    *("nodes", "edges", "density", "average_degree", "isolated"),
-    *("components", "homophily", "diameter", "average_distance"),
-)
+
+@dataclass(frozen=True)
+class PartStructure:
+    """One sampled graph.
+
+    ``edges`` counts as the graph does (an undirected edge twice), and ``average_degree`` is edges over nodes.
+    ``components`` counts isolated nodes too; ``largest_component`` is how many nodes it holds.
+    ``diameter_lower_bound`` is the largest distance that was met. ``average_distance`` is over ordered pairs of
+    distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
+    """
+
+    nodes: int
+    edges: int
+    average_degree: float
+    isolated: int
+    components: int
+    largest_component: int
+    diameter_lower_bound: int
+    average_distance: float
+    homophily: float
+
+
+MEASURES = tuple(field.name for field in fields(PartStructure))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A graph, measured with both directions of every edge and without loops; the paper's columns come first.
+
+    ``edges`` counts both directions; ``density`` is edges / (N·(N − 1)) and ``average_degree`` edges / N.
+    ``homophily`` is the share of edges whose ends have the same label; see ``homophilies`` for the other two.
+    ``diameter`` is the largest distance that the searches met, a lower bound; ``average_distance`` is over pairs in the
+    same component, estimated from the sources.
+    """
+
+    nodes: int
+    edges: int
+    density: float
+    average_degree: float
+    isolated: int
+    components: int
+    homophily: float
+    diameter: int
+    average_distance: float
+    adjusted_homophily: float
+    unbiased_homophily: float
+    classes: int | None
+    features: int
+    split: dict[str, int] | None
+    undirected: bool
+    """Whether the graph was so when it was loaded."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values by name."""
+        return asdict(self)
+
+
+COLUMNS = tuple(field.name for field in fields(Statistics))[:9]
 """The columns of the paper's table of data sets, in its order."""
 
 
@@ -67,13 +122,8 @@ def part_structure(
     y: np.ndarray | None = None,
     sources: int = 16,
     sweeps: int = 4,
-) -> dict[str, float]:
+) -> PartStructure:
     """Measure one graph, given as the CSR of both directions of its edges.
-
-    ``edges`` counts as the graph does (an undirected edge twice), and ``average_degree`` is edges over nodes.
-    ``components`` counts isolated nodes too; ``largest_component`` is how many nodes it holds.
-    ``diameter_lower_bound`` is the largest distance that was met. ``average_distance`` is over ordered pairs of
-    distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
 
     Distances are found by breadth-first searches. Some start at random nodes, a node of a component C with probability
     ∝ |C| − 1: then the mean over sources of their mean distance to the rest of C is an unbiased estimate of the average
@@ -90,7 +140,7 @@ def part_structure(
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)
     >>> found = part_structure(*path, np.random.default_rng(0))
-    >>> found["components"], found["diameter_lower_bound"], round(found["average_distance"], 3)
+    >>> found.components, found.diameter_lower_bound, round(found.average_distance, 3)
     (1, 3, 1.667)
     """
     n = len(indptr) - 1
@@ -113,52 +163,48 @@ def part_structure(
     for _ in range(sweeps if n else 0):
         step = sweep(indptr, indices, np.array([at]))
         at, bound = int(step.farthest[0]), max(bound, int(step.eccentricity[0]))
-    return {
-        "nodes": n,
-        "edges": len(indices),
-        "average_degree": len(indices) / n if n else float("nan"),
-        "isolated": int((degree == 0).sum()),
-        "components": count,
-        "largest_component": int(size.max()),
-        "diameter_lower_bound": bound,
-        "average_distance": distance,
-        "homophily": homophilies(indptr, indices, y)[0],
-    }
+    return PartStructure(
+        nodes=n,
+        edges=len(indices),
+        average_degree=len(indices) / n if n else float("nan"),
+        isolated=int((degree == 0).sum()),
+        components=count,
+        largest_component=int(size.max()),
+        diameter_lower_bound=bound,
+        average_distance=distance,
+        homophily=homophilies(indptr, indices, y)[0],
+    )
 
 
-def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) -> dict[str, Any]:
-    """Measure ``graph`` with both directions of every edge and without loops; the paper's ``COLUMNS`` come first.
-
-    ``edges`` counts both directions; ``density`` is edges / (N·(N − 1)) and ``average_degree`` edges / N.
-    ``homophily`` is the share of edges whose ends have the same label; see ``homophilies`` for the other two.
-    ``diameter`` is the largest distance that the searches met, a lower bound; ``average_distance`` is over pairs in the
-    same component, estimated from the sources. ``undirected`` is whether the graph was so when it was loaded.
+def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) -> Statistics:
+    """Measure ``graph``.
 
     Args:
-        graph: any.
+        graph: any; a directed one is measured with both directions of every edge.
         sources: how many breadth-first searches start at random nodes.
         sweeps: how many more start at a node that is farthest from the start of the one before.
         seed: of the random nodes.
 
     >>> found = statistics(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], num_nodes=5))
-    >>> found["edges"], found["isolated"], found["components"], found["diameter"]
+    >>> found.edges, found.isolated, found.components, found.diameter
     (6, 1, 2, 3)
     """
     both = graph.to_undirected().without_loops()
-    found = part_structure(*both.topology, generator(seed), None, sources, sweeps)
+    found = asdict(part_structure(*both.topology, generator(seed), None, sources, sweeps))
     found["homophily"], adjusted, unbiased = homophilies(*both.topology, _classes(graph))
-    n, found["diameter"] = found["nodes"], found["diameter_lower_bound"]
-    found["density"] = found["edges"] / (n * (n - 1)) if n > 1 else float("nan")
+    n, edges = found["nodes"], found["edges"]
     masks = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
-    return {
-        **{name: found[name] for name in COLUMNS},
-        "adjusted_homophily": adjusted,
-        "unbiased_homophily": unbiased,
-        "classes": graph.num_classes,
-        "features": graph.num_features,
-        "split": None if graph.train_mask is None else {name: int(mask.sum()) for name, mask in masks.items()},
-        "undirected": bool(graph.undirected),
-    }
+    return Statistics(
+        **{name: found[name] for name in COLUMNS if name in found},
+        density=edges / (n * (n - 1)) if n > 1 else float("nan"),
+        diameter=found["diameter_lower_bound"],
+        adjusted_homophily=adjusted,
+        unbiased_homophily=unbiased,
+        classes=graph.num_classes,
+        features=graph.num_features,
+        split=None if graph.train_mask is None else {name: int(mask.sum()) for name, mask in masks.items()},
+        undirected=bool(graph.undirected),
+    )
 
 
 def structure(
@@ -194,19 +240,19 @@ def structure(
     for m in parts:
         rows = []
         for epoch in range(epochs):
-            measured = []
+            found = []
             for index, (nodes, adjacency) in enumerate(RandomNodes(m).subgraphs(graph, seed, epoch)):
                 labels = None if y is None else y[nodes.cpu().numpy()]
                 topology = adjacency.indptr.cpu().numpy(), adjacency.indices.cpu().numpy()
                 rng = generator(seed, epoch, m, index)
-                measured.append(part_structure(*topology, rng, labels, sources, sweeps))
+                found.append(part_structure(*topology, rng, labels, sources, sweeps))
                 if report is not None:
                     report(m)
             # distances are not defined in parts without edges, which are left out
-            rows.append([finite_mean([part[name] for part in measured]) for name in measured[0]])
+            rows.append([finite_mean([getattr(part, name) for part in found]) for name in MEASURES])
         table = np.array(rows, float)
-        spread = table.std(0, ddof=1) if epochs > 1 else np.full(table.shape[1], np.nan)
-        summary = zip(measured[0], table.mean(0), spread, strict=True)
+        spread = table.std(0, ddof=1) if epochs > 1 else np.full(len(MEASURES), np.nan)
+        summary = zip(MEASURES, table.mean(0), spread, strict=True)
         out.append({"m": m, **{name: {"mean": float(mean), "sd": float(sd)} for name, mean, sd in summary}})
     return out
 
