@@ -36,6 +36,8 @@ STUDIES = {
     "survey": "survey.run",
 }
 """Where each study is: a module of this package, and a function."""
+REPLACED = {"structure": "handful structure GRAPH", "datasets": "handful datasets --check"}
+"""What used to be studies, and the commands that do the same."""
 TUNED = ("parts", "fanout")
 """Those that compare configurations of one sampler, each of which may be tuned apart."""
 
@@ -53,6 +55,8 @@ def run_study(name: str, request: Request) -> Finding:
     >>> run_study("backward-error", Request(budget="smoke")).name
     'backward-error'
     """
+    if name in REPLACED:
+        raise HandfulError(f"study '{name}' is a command of its own: `{REPLACED[name]}`")
     if name not in STUDIES:
         raise HandfulError(unknown("study", name, STUDIES))
     if request.tune_each and name not in TUNED:
