@@ -151,19 +151,17 @@ class Experiment:
         complete = model_options(model, {**(options or {}), **what})
         network = MODELS[model]
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler
-        values = {
-            "graph": str(graph),
-            "split": split,
-            "root": None if root is None else str(root),
-            "model": model,
-            "options": MappingProxyType(complete),
-            "sampler": adapt_sampler(source, network, network.hops(complete)),
-            "settings": vary_settings(settings, how),
-            "seeds": _seeds(seeds),
-            "device": device,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            graph=str(graph),
+            split=split,
+            root=None if root is None else str(root),
+            model=model,
+            options=MappingProxyType(complete),
+            sampler=adapt_sampler(source, network, network.hops(complete)),
+            settings=vary_settings(settings, how),
+            seeds=_seeds(seeds),
+            device=device,
+        )
 
     def __hash__(self) -> int:
         return hash((self.graph, self.model, tuple(self.options.items()), self.sampler.name, self.settings, self.seeds))

@@ -69,19 +69,10 @@ class Part:
     needed: float
     """The share of all nodes whose features an epoch reads."""
 
-    def training(self, shape: Shape) -> int:
-        """Beside process and graph: the parts of all nodes, the edges inside a part, and a step or the next part."""
-        survivors = shape.edges * shape.index_bytes // self.m if self.m > 1 else 0
-        return shape.nodes + survivors + max(self.step_bytes, self.cut_bytes)
-
     def budget(self, shape: Shape, base: int) -> int:
         """The least ``--memory`` that an epoch out of core can be made in."""
         held = base + max(self.lean_bytes, shape.nodes + self.cut_bytes)  # the deal is forgotten before the first step
         return held * SLACK // (SLACK - 1)
-
-    def lean(self, memory: int | None, base: int) -> bool:
-        """Whether steps must be lean to fit into ``memory``."""
-        return memory is not None and (base + self.step_bytes) * SLACK // (SLACK - 1) > memory
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
         """Bytes of scratch files: what waits for its step, and does not fit into ``memory``."""
@@ -128,7 +119,10 @@ class Plan:
 
     def ram(self, part: Part) -> int:
         """Memory of the process with the graph loaded; a saved graph's arrays are mapped, and count when read."""
-        return self.resident + self.shape.total_bytes + max(part.training(self.shape), self.evaluation_bytes)
+        shape = self.shape
+        inside = shape.edges * shape.index_bytes // part.m if part.m > 1 else 0  # the edges inside a part
+        training = shape.nodes + inside + max(part.step_bytes, part.cut_bytes)
+        return self.resident + shape.total_bytes + max(training, self.evaluation_bytes)
 
     def fits(self, part: Part) -> str:
         """Where training with this m fits: in memory, within the budget, or nowhere."""
@@ -310,7 +304,8 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
-    loop.model.lean = found.chosen.lean(found.memory, found.base)  # type: ignore[assignment]
+    least = (found.base + found.chosen.step_bytes) * SLACK // (SLACK - 1)
+    loop.model.lean = found.memory is not None and found.memory < least  # type: ignore[assignment]
     step = fastest(lambda: loop.loss_on(loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown

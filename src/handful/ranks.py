@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -227,22 +226,21 @@ def exchange(out: Sequence[Tensor]) -> list[Tensor]:
     if size() == 1:
         return [out[0]]
     width, kind = tuple(out[0].shape[1:]), out[0].dtype
-    step = max(1, math.prod(width) * kind.itemsize)
     sent = torch.tensor([len(one) for one in out])
     got = torch.empty_like(sent)
     with _talking():
         dist.all_to_all_single(got, sent)
     inbox = [torch.empty(int(length), *width, dtype=kind) for length in got]
     source, sink = [_bytes(one.contiguous()) for one in out], [_bytes(one) for one in inbox]
-    longest = int(largest(max(map(len, source), default=0))[0])
-    for lo in range(0, longest, max(step, PIECE // size())):
-        hi = lo + max(step, PIECE // size())
-        leaving, arriving = [one[lo:hi] for one in source], [one[lo:hi] for one in sink]
-        landed = torch.empty(sum(map(len, arriving)), dtype=torch.uint8)
+    longest, piece = int(largest(max(map(len, source), default=0))[0]), max(1, PIECE // size())
+    for lo in range(0, longest, piece):
+        leaving, arriving = [one[lo : lo + piece] for one in source], [one[lo : lo + piece] for one in sink]
+        lengths = [*map(len, arriving)]
+        landed = torch.empty(sum(lengths), dtype=torch.uint8)
         with _talking():
-            dist.all_to_all_single(landed, torch.cat(leaving), [*map(len, arriving)], [*map(len, leaving)])
-        for place, (a, b) in zip(arriving, pairwise(accumulate(map(len, arriving), initial=0)), strict=True):
-            place.copy_(landed[a:b])
+            dist.all_to_all_single(landed, torch.cat(leaving), lengths, [*map(len, leaving)])
+        for place, values in zip(arriving, torch.split(landed, lengths), strict=True):
+            place.copy_(values)
     return inbox
 
 

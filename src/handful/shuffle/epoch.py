@@ -165,6 +165,12 @@ def samples(
             say("cutting parts", (p + 1) / codes.m)
 
 
+def _forget_others(codes: Codes, p: int, own: np.ndarray, needed: np.ndarray) -> None:
+    """Take the nodes of part ``p`` that are not ``needed`` out of it; hubs keep their code."""
+    for nodes, code in ((own, codes.m), (needed, p)):
+        codes.code[nodes if codes.hub is None else nodes[codes.code[nodes] != codes.hub]] = code
+
+
 def sample_of(
     graph: Graph, codes: Codes, p: int, own: np.ndarray, edges: Iterable[np.ndarray], depth: int | None
 ) -> Sample:
@@ -181,13 +187,6 @@ def sample_of(
     nodes, *arrays = map(torch.from_numpy, part_csr(codes, p, own, *edges))
     sample = training_sample(graph, nodes, (part_adjacency(graph, *arrays),), own=len(own))
     return sample if depth is None else trim(sample, depth)
-
-
-def _forget_others(codes: Codes, p: int, own: np.ndarray, needed: np.ndarray) -> None:
-    """Take the nodes of part ``p`` that are not ``needed`` out of it; hubs keep their code."""
-    code, m, hub = codes.code, codes.m, codes.hub
-    for nodes, to in ((own, m), (needed, p)):
-        code[nodes if hub is None else nodes[code[nodes] != hub]] = to
 
 
 # -- what waits -------------------------------------------------------------------------------------------------------
@@ -222,17 +221,6 @@ def put(sample: Sample, p: int, codes: Codes, step_bytes: tuple[int, int], scrat
     )
     hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
     return Waiting(layers, lengths, hubs, step_bytes)
-
-
-def _take(waiting: Waiting, p: int, scratch: Scratch) -> Sample:
-    """What ``put`` was given."""
-    nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
-    arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
-    layers = tuple(
-        replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
-        for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
-    )
-    return Sample(nodes, layers, targets)
 
 
 # -- features and labels ----------------------------------------------------------------------------------------------
@@ -302,18 +290,22 @@ def _bits(x: Tensor) -> np.ndarray:
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
-    """The batch of part ``p``; nothing of it waits any more."""
+    """The batch of the sample that ``put`` was given, with its features; nothing of part ``p`` waits any more."""
     assert graph.x is not None
-    sample = _take(waiting, p, scratch)
-    places = np.argsort(sample.nodes.numpy(), kind="stable")
-    x, at = memory.empty((sample.num_nodes, graph.num_features), graph.x), 0
+    nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
+    arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
+    layers = tuple(
+        replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
+        for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
+    )
+    places = np.argsort(nodes.numpy(), kind="stable")
+    x, at = memory.empty((len(nodes), graph.num_features), graph.x), 0
     for piece in scratch.take("x", p):
         put_rows(piece, places[at : at + len(piece)], _bits(x))
         at += len(piece)
-    if at != sample.num_nodes:
-        raise AssertionError(f"part {p} has {at} rows of features for {sample.num_nodes} nodes")
-    y = torch.from_numpy(scratch.joined("y", p))
-    return Batch(sample.nodes, sample.layers, sample.targets, x=x, y=y)
+    if at != len(nodes):
+        raise AssertionError(f"part {p} has {at} rows of features for {len(nodes)} nodes")
+    return Batch(nodes, layers, targets, x=x, y=torch.from_numpy(scratch.joined("y", p)))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -289,12 +289,8 @@ def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 _SHARES = (accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc)
-METRICS: dict[str, Metric] = {function.__name__: Metric(function, name=function.__name__) for function in _SHARES}
-METRICS |= {
-    "r2": Metric(r2, name="r2", percent=False),
-    "mae": Metric(mae, higher_is_better=False, name="mae", percent=False),
-    "rmse": Metric(rmse, higher_is_better=False, name="rmse", percent=False),
-}
+METRICS = {function.__name__: Metric(function, name=function.__name__) for function in _SHARES}
+METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (r2, mae, rmse)}
 """By name; which of them a graph can be judged by is told by ``handful.graph.METRICS_OF``."""
 
 

@@ -45,6 +45,7 @@ class Tracker(Callback):
     def on_start(self, loop: Loop) -> None:
         """Open the seed's run."""
         sampler = {"sampler": loop.sampler.name, **loop.sampler.options()}
+        self.folder.mkdir(parents=True, exist_ok=True)
         config = {"graph": loop.graph.name, "model": type(loop.model).__name__, **sampler, **asdict(loop.settings)}
         self.open(f"seed-{loop.seed}", config, loop.epoch)
 
@@ -99,7 +100,6 @@ class WandB(Tracker):
     extra, module = "wandb", "wandb"
 
     def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         mode = os.environ.get("WANDB_MODE", "offline")
         project = os.environ.get("WANDB_PROJECT", "handful")
         kept = self.kept_id(name, epoch)
@@ -122,7 +122,6 @@ class MLflow(Tracker):
 
     def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
         if "MLFLOW_TRACKING_URI" not in os.environ:
-            self.folder.mkdir(parents=True, exist_ok=True)
             self.library.set_tracking_uri(f"sqlite:///{self.folder.resolve() / 'mlflow.db'}")
         self.library.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "handful"))
         run = self.library.start_run(self.kept_id(name, epoch), run_name=name)
