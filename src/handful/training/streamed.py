@@ -30,6 +30,7 @@ from handful.errors import HandfulError, readable
 from handful.files import private_map, read_bytes, seal, text_fingerprint, unseal, write_json
 from handful.graph import Graph, fingerprint
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
+from handful.kernels.memory import release
 from handful.nn.network import Chunks, Network
 from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
@@ -246,6 +247,8 @@ class OnDisk(Chunks):
                     what = f"{show_size(size)} of a layer's output could not be written to {self.folder}"
                     raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
                 one["done"] = hi
+                del rows
+                release()  # chunks differ in size, so what the C library keeps of one does not serve the next
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
                     self._record(file)
