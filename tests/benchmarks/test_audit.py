@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ import torch
 from graphs import make_graph
 from handful import RandomNodes, Settings, make_model
 from handful.kernels.dispatch import use
-from handful.nn.backbone import NORMS
+from handful.nn.backbone import Norm
 from handful.training.execution import gather
 from handful.training.fit import begin
 from handful.training.loop import train_epoch
@@ -23,7 +23,7 @@ SHAPE = Shape(nodes=5_000, edges=200_000, features=32, classes=7, targets=400)
 WIDTH = 64
 
 
-BACKBONES = [(name, {"norm": norm}) for name in ("sage", "gcn", "gat") for norm in NORMS]
+BACKBONES = [(name, {"norm": norm}) for name in ("sage", "gcn", "gat") for norm in get_args(Norm)]
 BACKBONES += [("sgformer", {}), ("graphland-sage", {})]
 """Every backbone with every norm that it takes."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 import handful as hf
 from graphs import make_graph
 from handful.adjacency import Adjacency
-from handful.nn.backbone import NORMS, Backbone, NormAct, Stack, multiply_first
+from handful.nn.backbone import Backbone, Norm, NormAct, Stack, multiply_first
 from handful.samplers.full import full_adjacency
 from handful.training.loop import batch_loss
 from small import dense_mean, full_batch
@@ -191,7 +191,7 @@ def twins(norm: Any, features: int = 6) -> tuple[NormAct, nn.Module]:
     return ours, theirs
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("norm", get_args(Norm))
 def test_it_is_torchs_norm_and_relu_in_training_and_after(norm: str) -> None:
     torch.manual_seed(0)
     ours, theirs = twins(norm)
@@ -212,7 +212,7 @@ def test_it_is_torchs_norm_and_relu_in_training_and_after(norm: str) -> None:
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("norm", get_args(Norm))
 def test_dropout_keeps_a_share_scaled_up_and_only_in_training(norm: Any) -> None:
     act, plain = NormAct(norm, 8, 0.25), NormAct(norm, 8, 0.0)
     h = torch.randn(5000, 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,6 @@ from handful.random import derived_seed
 from handful.settings import Rate
 
 Norm = Literal["bn", "ln", "none"]
-NORMS: tuple[Norm, ...] = get_args(Norm)
 
 
 class Stack(Network):

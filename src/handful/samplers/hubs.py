@@ -85,20 +85,12 @@ def hubs_by_degree(graph: Graph, count: int) -> np.ndarray:
     >>> hubs_by_degree(Graph.from_edge_index([[0, 1, 2, 3], [3, 3, 3, 2]]), count=3).tolist()
     [3, 2, 0]
     """
-    values, counts = degree_tally(graph)
-    at_least = np.cumsum(counts[::-1])[::-1]
-    last = max(0, int(np.searchsorted(-at_least, -count, side="right")) - 1)
-    least = values[last] if len(values) else 0
-    equals = count - int(at_least[last + 1 :].max(initial=0))  # of that very degree only the first are taken
-    chosen, degrees = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    n, first = graph.num_nodes, np.empty(0, np.int64)
     for begin, degree in _degrees(graph):
-        equal = np.flatnonzero(degree == least)[:equals]
-        equals -= len(equal)
-        here = np.concatenate([np.flatnonzero(degree > least), equal])
-        chosen.append(begin + here)
-        degrees.append(degree[here])
-    ids = np.concatenate(chosen)
-    return ids[np.lexsort((ids, -np.concatenate(degrees)))][:count]
+        # One number has both: the larger the degree, and then the smaller the id, the smaller it is.
+        first = np.concatenate([first, np.arange(begin, begin + len(degree)) - degree * n])
+        first = np.partition(first, count - 1)[:count] if len(first) > count else first
+    return np.sort(first) % max(1, n)
 
 
 def _count(graph: Graph, hubs: Hubs) -> int:
@@ -180,7 +172,7 @@ def _probability(degree: np.ndarray, factor: float) -> np.ndarray:
 _known: WeakKeyDictionary[Graph, dict[tuple[Hubs, int], Any]] = WeakKeyDictionary()
 
 
-def _found(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray | float:
+def _choose(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray | float:
     """The nodes that ``hubs`` chooses, ascending, or the factor by which it draws them; found once for a graph."""
     if hubs is None:
         return np.empty(0, np.int64)
@@ -206,12 +198,12 @@ def hub_nodes(graph: Graph, hubs: Hubs | None, parts: int, seed: int, epoch: int
     >>> [hub_nodes(star, hubs, 2, seed=0, epoch=0).tolist() for hubs in (None, 1, 0.4, "degree>=2", "drawn=0.4")]
     [[], [3], [2, 3], [2, 3], [2, 3]]
     """
-    found = _found(graph, hubs, parts)
-    if not isinstance(found, float):
-        return found
+    chosen = _choose(graph, hubs, parts)
+    if not isinstance(chosen, float):
+        return chosen
     rng, drawn = generator(seed, epoch, _STREAM), [np.empty(0, np.int64)]
     for begin, degree in _degrees(graph):
-        drawn.append(begin + np.flatnonzero(rng.random(len(degree)) < _probability(degree, found)))
+        drawn.append(begin + np.flatnonzero(rng.random(len(degree)) < _probability(degree, chosen)))
     return np.concatenate(drawn)
 
 
@@ -222,18 +214,18 @@ def inclusion(graph: Graph, hubs: Hubs | None, parts: int) -> np.ndarray:
     >>> [inclusion(star, hubs, parts=2).tolist() for hubs in (1, "drawn=0.25")]
     [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.25, 0.75]]
     """
-    found = _found(graph, hubs, parts)
-    if isinstance(found, float):
-        return np.concatenate([np.empty(0), *(_probability(degree, found) for _, degree in _degrees(graph))])
+    chosen = _choose(graph, hubs, parts)
+    if isinstance(chosen, float):
+        return np.concatenate([np.empty(0), *(_probability(degree, chosen) for _, degree in _degrees(graph))])
     out = np.zeros(graph.num_nodes)
-    out[found] = 1
+    out[chosen] = 1
     return out
 
 
 def expected_share(graph: Graph, hubs: Hubs | None, parts: int) -> float:
     """The share of the nodes that are helpers, in expectation where they are drawn."""
-    found = _found(graph, hubs, parts)
-    if isinstance(found, float):
+    chosen = _choose(graph, hubs, parts)
+    if isinstance(chosen, float):
         degree, count = degree_tally(graph)
-        return float(count @ _probability(degree, found)) / max(1, graph.num_nodes)
-    return len(found) / max(1, graph.num_nodes)
+        return float(count @ _probability(degree, chosen)) / max(1, graph.num_nodes)
+    return len(chosen) / max(1, graph.num_nodes)

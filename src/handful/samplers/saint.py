@@ -98,17 +98,12 @@ class Counts:
     edges: np.ndarray
 
 
-def pre_sampled(sampler: RandomWalks, graph: Graph, seed: int, k: int) -> np.ndarray:
-    """The nodes of the k-th pre-sampled subgraph; its keys are none of an epoch's."""
-    return sampler.visited(graph, seed, k, 0, 1)
-
-
 def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
     """Count nodes and edges in subgraphs until ``coverage`` · |V| visits have been seen."""
     node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
     seen = subgraphs = 0
     while seen < sampler.coverage * graph.num_nodes:
-        nodes = pre_sampled(sampler, graph, seed, subgraphs)
+        nodes = sampler.visited(graph, seed, subgraphs, 0, 1)  # keys that no epoch has
         node_count[nodes] += 1
         edge_count[induced(*graph.topology, nodes, with_edges=True)[2]] += 1
         seen += len(nodes)
