@@ -278,10 +278,6 @@ class Adjacency:
         out = torch.ones(self.num_targets, device=self.device)
         if not self.has_loops:
             return out
-        if backend(self.device) == "numba":
-            sources, targets = self.edge_index
-            out[targets[sources == targets + self.offset]] = 0.0
-            return out
         # Nothing is asked of the device: the other edges write into a place that is then left out.
         targets, out = self.target_of_edge, torch.cat([out, out.new_empty(1)])
         at = torch.where(self.indices == targets + self.offset, targets, self.num_targets)

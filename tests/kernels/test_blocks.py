@@ -50,14 +50,14 @@ def test_attention_by_blocks_is_attention(rows: int, more: int, count: int, shif
     rng, indptr, indices = a_rectangle(rows, sources, count, seed)
     first = int(rng.integers(0, more + 1))
     x, a_src, a_dst = rng.normal(size=(sources, 2, 3)), rng.normal(size=(sources, 2)), rng.normal(size=(rows, 2))
-    peak, total = softmax_rows(indptr, indices, a_src, a_dst, 0.2, first)
+    scores = softmax_rows(indptr, indices, a_src, a_dst, 0.2, first)
     score = a_src[first : first + rows] + a_dst
-    share = np.exp(np.where(score > 0, score, 0.2 * score) - peak) / total
+    share = np.exp(np.where(score > 0, score, 0.2 * score) - scores.peak) / scores.total
     out = share[..., None] * x[first : first + rows]
     edges = by_blocks(indptr, indices, np.empty(0), sources, shift)
     for block in range(len(edges.starts) - 1):
         begin, some = block << shift, slice(block << shift, (block + 1) << shift)
-        attend_block(edges, block, begin, first, a_src[some], a_dst, 0.2, peak, total, x[some], out)
+        attend_block(edges, block, begin, scores, a_src[some], x[some], out)
     adj = Adjacency(torch.from_numpy(indptr), torch.from_numpy(indices), sources)
     expected = attention_torch(adj, *(torch.from_numpy(a) for a in (x, a_src, a_dst)), first=first)
     wide = [torch.from_numpy(a) for a in (x, a_src, a_dst)]

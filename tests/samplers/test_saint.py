@@ -71,8 +71,8 @@ def test_the_normalised_loss_averages_to_the_full_loss_over_what_was_pre_sampled
         return
     rng = torch.Generator().manual_seed(0)
     z, c = torch.randn(graph.num_nodes, generator=rng), torch.randn(graph.num_nodes, generator=rng)
-    visits = [sampler.visited(graph, 1, k, 0, 1) for k in range(counts.subgraphs)]
-    losses = [linear_loss(normalized(graph, nodes, counts), z, c) for nodes in visits]
+    drawn = (sampler.visited(graph, 1, k, 0, 1) for k in range(counts.subgraphs))
+    losses = [linear_loss(normalized(graph, nodes, counts), z, c) for nodes in drawn]
     assert np.mean(losses) == pytest.approx(full_loss(graph, z, c), abs=1e-4)
 
 

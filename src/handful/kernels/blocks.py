@@ -7,7 +7,7 @@ that every block of sources is read once and adds to the sums of all rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -110,8 +110,8 @@ def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Arra
 
 
 @kernel
-def _softmax_rows(lo: int, hi: int, indptr: Any, indices: Any, a_src: Any, a_dst: Any, slope: Any, first: int,
-                  peak: Any, total: Any) -> None:  # fmt: skip
+def _softmax_rows(lo: int, hi: int, indptr: Any, indices: Any, a_src: Any, scores: Any) -> None:
+    a_dst, slope, first, peak, total = scores
     for v in range(lo, hi):
         own = v + first
         for h in range(a_dst.shape[1]):
@@ -130,10 +130,20 @@ def _softmax_rows(lo: int, hi: int, indptr: Any, indices: Any, a_src: Any, a_dst
             total[v, h] = share
 
 
-def softmax_rows(
-    indptr: Array, indices: Array, a_src: Array, a_dst: Array, slope: float, first: int
-) -> tuple[Array, Array]:
-    """Of the attention of each row and head: the largest score, and the sum of exp(score - it) with its own once.
+class RowScores(NamedTuple):
+    """What the attention of rows is computed from: the arguments of ``softmax_rows``, and what it finds."""
+
+    a_dst: Array
+    slope: Any
+    first: int
+    peak: Array
+    """``(rows, heads)``, the largest score."""
+    total: Array
+    """``(rows, heads)``, the sum of exp(score - peak), with that of the row itself once."""
+
+
+def softmax_rows(indptr: Array, indices: Array, a_src: Array, a_dst: Array, slope: float, first: int) -> RowScores:
+    """The softmax over the sources of each row and head.
 
     Args:
         indptr, indices: of a checked CSR, rows × sources.
@@ -141,14 +151,14 @@ def softmax_rows(
         slope: of the leaky ReLU.
         first: which source the first row is.
     """
-    peak, total = np.empty_like(a_dst), np.empty_like(a_dst)
-    over_rows(_softmax_rows, indptr, indices, a_src, a_dst, a_dst.dtype.type(slope), first, peak, total)
-    return peak, total
+    scores = RowScores(a_dst, a_dst.dtype.type(slope), first, np.empty_like(a_dst), np.empty_like(a_dst))
+    over_rows(_softmax_rows, indptr, indices, a_src, scores)
+    return scores
 
 
 @kernel
-def _attend(lo: int, hi: int, rows: Any, columns: Any, begin: int, first: int, a_src: Any, a_dst: Any, slope: Any,
-            peak: Any, total: Any, x: Any, out: Any) -> None:  # fmt: skip
+def _attend(lo: int, hi: int, rows: Any, columns: Any, begin: int, scores: Any, a_src: Any, x: Any, out: Any) -> None:
+    a_dst, slope, first, peak, total = scores
     for e in range(lo, hi):
         v, u = rows[e], columns[e]
         if begin + u == first + v:
@@ -161,30 +171,16 @@ def _attend(lo: int, hi: int, rows: Any, columns: Any, begin: int, first: int, a
 
 
 def attend_block(
-    edges: BlockedEdges,
-    block: int,
-    begin: int,
-    first: int,
-    a_src: Array,
-    a_dst: Array,
-    slope: float,
-    peak: Array,
-    total: Array,
-    x: Array,
-    out: Array,
+    edges: BlockedEdges, block: int, begin: int, scores: RowScores, a_src: Array, x: Array, out: Array
 ) -> None:
     """Add to each row the rows of its sources in one block, weighed by attention; its own is left out.
 
     Args:
         edges: those of ``by_blocks``.
         block: which one; its first source is ``begin``.
-        first: which source the first row is.
+        scores: those of ``softmax_rows``.
         a_src: ``(sources of the block, heads)``.
-        a_dst, peak, total: ``(rows, heads)``; see ``softmax_rows``.
-        slope: of the leaky ReLU.
         x: ``(sources of the block, heads, channels)``.
         out: ``(rows, heads, channels)``.
     """
-    slope = out.dtype.type(slope)
-    args = begin, first, a_src, a_dst, slope, peak, total, x, out
-    run(_attend, edges.ranges(block), edges.rows, edges.columns, *args)
+    run(_attend, edges.ranges(block), edges.rows, edges.columns, begin, scores, a_src, x, out)

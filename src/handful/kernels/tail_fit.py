@@ -24,7 +24,7 @@ def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
             step = 1e-5 * (mid - 1)
             above = np.log(zeta(mid - step, x_min) / zeta(mid + step, x_min)) > 2 * step * mean_log
             lo, hi = np.where(above, mid, lo), np.where(above, hi, mid)
-    return (lo + hi) / 2
+    return (lo + hi) / 2  # type: ignore[no-any-return]
 
 
 def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
@@ -49,7 +49,7 @@ def fit_tail(values: np.ndarray, counts: np.ndarray, candidates: int, min_tail: 
         The place of x_min in ``values``, α, the Kolmogorov–Smirnov distance, and the observations from x_min on.
     """
     tail, sum_log = (np.cumsum(x[::-1])[::-1] for x in (counts, counts * np.log(values)))
-    tried = max(1, np.count_nonzero(tail[:candidates] >= min_tail))
+    tried = max(1, int(np.count_nonzero(tail[:candidates] >= min_tail)))
     alpha = exponents(sum_log[:tried] / tail[:tried], values[:tried])
     distance = [ks_distance(values[i:], counts[i:], alpha[i]) for i in range(tried)]
     best = int(np.argmin(distance))

@@ -25,6 +25,11 @@ Norm = Literal["bn", "ln", "none"]
 class Stack(Network):
     """embed → layer 0 → layer 1 → … → head."""
 
+    embeds = True
+    """Whether ``embed`` does more in evaluation mode than to give the features the type of the parameters."""
+    last_gives_logits = False
+    """Whether it is the last layer, and not the head, that gives the logits."""
+
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
         """The features as the first layer takes them."""
@@ -56,16 +61,6 @@ class Stack(Network):
         """What comes out of layer 1, without ever holding all rows that come out of layer 0, which has by far the most;
         ``None`` where that cannot be done. Gradients agree with those of ``layer`` to rounding."""
         return None
-
-    @property
-    def last_gives_logits(self) -> bool:
-        """Whether it is the last layer, and not the head, that gives the logits."""
-        return False
-
-    @property
-    def embeds(self) -> bool:
-        """Whether ``embed`` does more in evaluation mode than to give the features the type of the parameters."""
-        return True
 
     def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What comes out of the first ``layers`` layers, by chunks."""
@@ -163,6 +158,7 @@ class Backbone(Stack):
     ) -> None:
         super().__init__(**arguments(locals()))
         out_features = self.out_features
+        self.embeds, self.last_gives_logits = input_projection, not output_projection
         self.dropout, self.input_dropout = dropout, input_dropout
         first = hidden if input_projection else in_features
         last = hidden if output_projection else out_features
@@ -205,10 +201,6 @@ class Backbone(Stack):
             blocks[-1].append(self.output_projection)
         return blocks
 
-    @property
-    def embeds(self) -> bool:
-        return self.input_projection is not None
-
     def embed(self, x: Tensor) -> Tensor:
         if x.dtype == torch.float16 and self.convs[0].widens and not (self.embeds or self.input_dropout):
             return x
@@ -228,10 +220,6 @@ class Backbone(Stack):
         ``first`` is the node of the first row.
         """
         return self.acts[i](h, from_row(derived_seed(self.step_seed, i + 1), first)) if i < len(self.acts) else h
-
-    @property
-    def last_gives_logits(self) -> bool:
-        return self.output_projection is None
 
     def head(self, h: Tensor) -> Tensor:
         return h if self.output_projection is None else self.output_projection(h)

@@ -46,6 +46,8 @@ class GraphLandSAGE(Stack):
     2
     """
 
+    trimmable = True
+
     def __init__(
         self,
         in_features: int,
@@ -64,10 +66,6 @@ class GraphLandSAGE(Stack):
         self.output = nn.Sequential(
             nn.LayerNorm(hidden), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, out_features)
         )
-
-    @property
-    def trimmable(self) -> bool:
-        return True
 
     def blocks(self) -> list[list[nn.Module]]:
         blocks = [[*layer] for layer in zip(self.norms, self.mlps, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -84,15 +84,12 @@ class NormDrop(nn.Module):
 
 
 class Branch(nn.Module):
-    """An embedding, Linear → norm → ReLU → dropout, and layers that are each followed by one of ``acts``."""
+    """An embedding, a Linear, and layers; each of them, the embedding first, is followed by one of ``acts``."""
 
-    def __init__(
-        self, in_features: int, hidden: int, layers: list[nn.Module], first: nn.Module, acts: list[nn.Module]
-    ) -> None:
+    def __init__(self, in_features: int, hidden: int, layers: Sequence[nn.Module], acts: Sequence[nn.Module]) -> None:
         super().__init__()
         self.input = nn.Linear(in_features, hidden)
-        self.layers = nn.ModuleList(layers)
-        self.acts = nn.ModuleList([first, *acts])
+        self.layers, self.acts = nn.ModuleList(layers), nn.ModuleList(acts)
 
     def embed(self, x: Tensor, seed: int) -> Tensor:
         return self.acts[0](self.input(x.to(self.input.weight.dtype)), seed)  # type: ignore[no-any-return]
@@ -133,6 +130,7 @@ class SGFormer(Network):
 
     sums_neighbors = False
     sees_all = True
+    trimmable = False
 
     def __init__(
         self,
@@ -158,16 +156,15 @@ class SGFormer(Network):
         self.alpha = alpha if residual else 1.0
         self.residual = residual
         self.graph_weight = graph_weight
-        attention: list[nn.Module] = [GlobalAttention(hidden, heads, use_weight) for _ in range(layers)]
-        acts: list[nn.Module] = [
-            NormAct("ln", hidden, dropout) if use_act else NormDrop(hidden, dropout) for _ in range(layers)
-        ]
-        self.attention = Branch(in_features, hidden, attention, NormAct("ln", hidden, dropout), acts)
+        attention = [GlobalAttention(hidden, heads, use_weight) for _ in range(layers)]
+        after: Callable[..., nn.Module] = partial(NormAct, "ln") if use_act else NormDrop
+        acts = [NormAct("ln", hidden, dropout), *(after(hidden, dropout) for _ in range(layers))]
+        self.attention = Branch(in_features, hidden, attention, acts)
         self.graph: Branch | None = None
         if use_graph:
-            convs: list[nn.Module] = [GraphConv(hidden, use_init) for _ in range(gnn_layers)]
-            normed: list[nn.Module] = [NormAct(norm, hidden, dropout) for _ in range(gnn_layers)]
-            self.graph = Branch(in_features, hidden, convs, NormAct(norm, hidden, dropout), normed)
+            convs = [GraphConv(hidden, use_init) for _ in range(gnn_layers)]
+            normed = [NormAct(norm, hidden, dropout) for _ in range(gnn_layers + 1)]
+            self.graph = Branch(in_features, hidden, convs, normed)
         self.norm = norm
         self.output = nn.Linear(hidden, self.out_features)
 
@@ -175,10 +172,6 @@ class SGFormer(Network):
     def hops(cls, options: Mapping[str, Any]) -> int:
         """The attention sees every node; the GCN as many hops as it has layers."""
         return int(options["gnn_layers"]) if options["use_graph"] else 0
-
-    @property
-    def trimmable(self) -> bool:
-        return False
 
     def too_small(self, batch: Batch) -> bool:
         return self.norm == "bn" and self.graph is not None and batch.num_nodes < 2

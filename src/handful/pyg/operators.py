@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from handful.errors import HandfulError
-from handful.kernels.csr import starts
-from handful.kernels.neighbors import NODE, TREE
+from handful.kernels.csr import first_bad_row, first_outside, starts
+from handful.kernels.neighbors import NODE, TREE, Known
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
 from handful.pyg.sampling import Relation, Sampled, induced, layered, sample
@@ -270,7 +270,7 @@ def subgraph(
     """
     relation = Relation(rows="", cols="", rowptr=_rowptr(rowptr, nodes.dtype), col=_ints("col", col, nodes.dtype))
     ids = _seeds(nodes, len(rowptr) - 1)
-    known = _checked(sample, [""], {}, {"": ids}, key=0).known[""]
+    known = Known(ids)
     row, found, place = _checked(induced, relation, known, known)
     ptr = starts(np.bincount(row, minlength=len(ids)))
     edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
@@ -310,10 +310,9 @@ def metis(
     n = len(pointers) - 1
     if not 1 <= num_partitions <= max(1, n):
         raise OperatorError(f"cannot cut {n} nodes into {num_partitions} parts")
-    steps = np.diff(pointers)
-    if pointers[0] != 0 or pointers[-1] != len(ends) or (len(steps) and steps.min() < 0):
+    if pointers[0] != 0 or pointers[-1] != len(ends) or first_bad_row(pointers) >= 0:
         raise OperatorError("'rowptr' must ascend from 0 to the number of edges")
-    if len(ends) and not (ends.min() >= 0 and ends.max() < n):
+    if first_outside(ends, n) >= 0:
         raise OperatorError(f"'col' has a node outside 0 to {n - 1}")
     if num_partitions == 1:
         return torch.zeros(n, dtype=dtype)

@@ -53,14 +53,6 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
         """What torch-sparse keeps apart: here the matrix itself."""
         return self
 
-    def sparse_sizes(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self._sizes
-
-    def nnz(self) -> int:
-        """How many entries there are."""
-        return len(self._col)
-
     def row(self) -> Tensor:
         """The row of every entry."""
         return torch.from_numpy(row_of_edge(self._rowptr))

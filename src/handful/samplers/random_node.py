@@ -67,10 +67,14 @@ class RandomNodes(Sampler):
     def method(self) -> str:
         return self.name if self.hubs is None else "rns-hubs"
 
+    @property
+    def steps(self) -> int:
+        """How many steps an epoch has."""
+        return self.parts if self.fraction is None else int(np.ceil(1 / self.fraction - 1e-9))
+
     def share(self, graph: Graph) -> float:
         own = 1 / self.parts if self.fraction is None else self.fraction
-        steps = self.parts if self.fraction is None else self._steps(self.fraction)
-        return min(1.0, own + expected_share(graph, self.hubs, steps))
+        return min(1.0, own + expected_share(graph, self.hubs, self.steps))
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         for nodes, adjacency, own, count in self._blocks(graph, seed, epoch):
@@ -112,17 +116,12 @@ class RandomNodes(Sampler):
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
         return Deal(part, self.parts, hub_nodes(graph, self.hubs, self.parts, seed, epoch))
 
-    @staticmethod
-    def _steps(fraction: float) -> int:
-        return int(np.ceil(1 / fraction - 1e-9))
-
     def _drawn(
         self, graph: Graph, seed: int, epoch: int, fraction: float
     ) -> Iterator[tuple[Tensor, Adjacency, int, None]]:
         size = max(1, round(fraction * graph.num_nodes))
-        steps = self._steps(fraction)
-        hubs = hub_nodes(graph, self.hubs, steps, seed, epoch)
-        for step in range(steps):
+        hubs = hub_nodes(graph, self.hubs, self.steps, seed, epoch)
+        for step in range(self.steps):
             nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
             nodes.sort()
             nodes = np.concatenate([nodes, np.setdiff1d(hubs, nodes, assume_unique=True)])

@@ -98,14 +98,12 @@ class Blocked(Adjacency):
     def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
         a_src, a_dst = a_source.numpy(), a_target.to(self.dtype).contiguous().numpy()
         edges = self.indptr.numpy(), self.indices.numpy()
-        peak, total = softmax_rows(*edges, a_src, a_dst, SLOPE, self.offset)
+        scores = softmax_rows(*edges, a_src, a_dst, SLOPE, self.offset)
         score = torch.nn.functional.leaky_relu(self.own(a_source) + a_target, SLOPE)
-        share = (score - torch.from_numpy(peak)).exp() / torch.from_numpy(total)
+        share = (score - torch.from_numpy(scores.peak)).exp() / torch.from_numpy(scores.total)
         out = share[..., None] * self.own(x)
         for block, begin, rows in self._blocks(x):
-            scores = a_src[begin : begin + len(rows)]
-            args = self.offset, scores, a_dst, SLOPE, peak, total, rows, out.numpy()
-            attend_block(self._edges, block, begin, *args)
+            attend_block(self._edges, block, begin, scores, a_src[begin : begin + len(rows)], rows, out.numpy())
         return out
 
     @cached_property
