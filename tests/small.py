@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 import handful as hf
 from handful.batch import Batch
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.training.loop import Loop
 from handful.training.module import seed_step
 from handful.training.record import RunFolder, load_tensors
@@ -68,7 +68,7 @@ def train_by_hand(
     model.train()
     for epoch in range(epochs):
         for index, batch in enumerate(sampler.epoch(graph, seed, epoch)):
-            seed_step(model, derived_seed(seed, epoch, index))
+            seed_step(model, derive_seed(seed, epoch, index))
             optimizer.zero_grad()
             loss(model(batch)[batch.targets], batch.y).backward()
             if clip is not None:

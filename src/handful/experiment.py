@@ -29,7 +29,7 @@ from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.execution import GRAPH_ON
-from handful.training.fit import adapt_sampler, seeded_model, with_task
+from handful.training.fit import adapt_sampler, make_seeded_model, with_task
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
 from handful.training.loop import Loop
@@ -239,7 +239,7 @@ class Experiment:
             with torch.device("meta"):
                 size = parameter_count(make_model(self.model, graph.num_features, graph.num_outputs, **self.options))
             require_memory(8.0 * size, f"a model with {size:,} parameters and their gradients")
-        return seeded_model(self.model, graph, seed, self.options)
+        return make_seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int) -> Loop:
         """A run that has not trained yet, on ``graph``."""

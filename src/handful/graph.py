@@ -361,7 +361,7 @@ class Graph:
             return replace(self, checked=False, **fields)
         out = replace(self, **fields)
         labels = {"y": self.y, "num_classes": self.num_classes}
-        for key, value in (_checked_masks(out, self.num_nodes, self.y) | _checked_metric(out, labels)).items():
+        for key, value in (_check_masks(out, self.num_nodes, self.y) | _check_metric(out, labels)).items():
             object.__setattr__(out, key, value)
         return out
 
@@ -414,7 +414,7 @@ class Graph:
         >>> Graph.from_edge_index([[0, 1], [1, 1]]).without_loops().num_edges
         1
         """
-        return self._simplified(drop_loops=True, merge=None)
+        return self._simplify(drop_loops=True, merge=None)
 
     def coalesce(self, weights: Repeated = "sum") -> Graph:
         """The graph with repeated edges merged into one.
@@ -427,9 +427,9 @@ class Graph:
         >>> [graph.coalesce(weights).edge_weight.item() for weights in ("sum", "mean", "first", "count")]
         [6.0, 3.0, 1.0, 2.0]
         """
-        return self._simplified(drop_loops=False, merge=weights)
+        return self._simplify(drop_loops=False, merge=weights)
 
-    def _simplified(self, *, drop_loops: bool, merge: Repeated | None) -> Graph:
+    def _simplify(self, *, drop_loops: bool, merge: Repeated | None) -> Graph:
         old_indptr, old_indices = self.topology
         indptr, indices, keep = csr.simplify(old_indptr, old_indices, drop_loops=drop_loops, merge=merge is not None)
         if len(indices) == len(old_indices) and merge != "count":
@@ -566,24 +566,24 @@ def validate(graph: Graph) -> dict[str, Any]:
     ['indices', 'indptr', 'metric', 'num_classes', 'positive', 'undirected', 'y']
     """
     _check_plain(graph)
-    indptr, indices = _checked_topology(graph)
+    indptr, indices = _check_topology(graph)
     n = len(indptr) - 1
     out: dict[str, Any] = {"indptr": indptr, "indices": indices}
     if graph.x is not None:
-        out["x"] = _checked_features(_tensor(graph.x, "x"), n)
+        out["x"] = _check_features(_tensor(graph.x, "x"), n)
     if graph.edge_weight is not None:
-        out["edge_weight"] = _checked_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
-    out |= _checked_labels(graph, n)
-    out |= _checked_masks(graph, n, out["y"])
-    out |= _checked_metric(graph, out)
+        out["edge_weight"] = _check_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
+    out |= _check_labels(graph, n)
+    out |= _check_masks(graph, n, out["y"])
+    out |= _check_metric(graph, out)
     if graph.class_names is not None and len(graph.class_names) != out["num_classes"]:
         raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes'] or 0} classes")
     if graph.ids is not None:
-        out["ids"] = _checked_ids(graph.ids, n)
+        out["ids"] = _check_ids(graph.ids, n)
     rows, columns = indptr.cpu().numpy(), indices.cpu().numpy()
     weight = out["edge_weight"].cpu().numpy() if graph.edge_weight is not None else None
     symmetric = csr.is_symmetric(rows, columns, weight)
-    if weight is not None and not symmetric and (evened := _evened(rows, columns, weight)) is not None:
+    if weight is not None and not symmetric and (evened := _even_out(rows, columns, weight)) is not None:
         out["edge_weight"], symmetric = torch.from_numpy(evened).to(indptr.device), True
     if graph.undirected and not symmetric:
         raise GraphError("the graph is said to be undirected, but an edge lacks its reverse: use to_undirected()")
@@ -606,7 +606,7 @@ def _check_plain(graph: Graph) -> None:
         raise GraphError(f"num_classes must be a whole number from 0 on, got {classes!r}")
 
 
-def _checked_topology(graph: Graph) -> tuple[Tensor, Tensor]:
+def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
     indptr, indices = _tensor(graph.indptr, "indptr"), _tensor(graph.indices, "indices")
     for name, array in (("indptr", indptr), ("indices", indices)):
         if array.ndim != 1 or array.is_floating_point() or array.dtype == torch.bool:
@@ -623,10 +623,10 @@ def _checked_topology(graph: Graph) -> tuple[Tensor, Tensor]:
         raise GraphError(f"edge {at} has source {int(indices[at])}: node ids run from 0 to {n - 1}")
     dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
     indices = indices.to(dtype).contiguous()
-    return indptr, _sorted_rows(indptr, indices, graph.edge_weight is not None)
+    return indptr, _sort_rows(indptr, indices, graph.edge_weight is not None)
 
 
-def _sorted_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
+def _sort_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
     """``indices``, with every row sorted: kernels and caches rely on it."""
     host_ptr, host = indptr.cpu().numpy(), indices.cpu().numpy()
     falls = np.flatnonzero(host[1:] < host[:-1]) + 1
@@ -638,7 +638,7 @@ def _sorted_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
     return torch.from_numpy(csr.transpose(*csr.transpose(host_ptr, host, n)[:2], n)[1]).to(indices.device)
 
 
-def _checked_features(x: Tensor, n: int) -> Tensor:
+def _check_features(x: Tensor, n: int) -> Tensor:
     if x.ndim != 2 or len(x) != n:
         raise GraphError(f"x must have shape ({n}, features), one row per node, got {tuple(x.shape)}")
     if x.dtype not in FEATURE_DTYPES:
@@ -652,7 +652,7 @@ def _checked_features(x: Tensor, n: int) -> Tensor:
     return x.contiguous()
 
 
-def _checked_weight(weight: Tensor, edges: int) -> Tensor:
+def _check_weight(weight: Tensor, edges: int) -> Tensor:
     if weight.shape != (edges,):
         raise GraphError(f"edge_weight must have shape ({edges},), one value per edge, got {tuple(weight.shape)}")
     weight = weight.to(torch.float32).contiguous()
@@ -679,7 +679,7 @@ def _as_int64(values: Tensor, name: str) -> Tensor:
     return values.to(torch.int64).contiguous()
 
 
-def _evened(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+def _even_out(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
     """The weights made the same in both directions, where they differ by rounding alone; else ``None``."""
     rows, columns, order = csr.transpose(indptr, indices, len(indptr) - 1, True)
     if not (np.array_equal(indptr, rows) and np.array_equal(indices, columns)):
@@ -688,7 +688,7 @@ def _evened(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> np.n
     return (weight + reverse) / 2 if np.allclose(weight, reverse, rtol=ROUNDING, atol=0) else None
 
 
-def _checked_ids(given: Any, n: int) -> np.ndarray:
+def _check_ids(given: Any, n: int) -> np.ndarray:
     ids: np.ndarray = np.asarray(given)
     if ids.ndim != 1 or len(ids) != n:
         raise GraphError(f"ids must have shape ({n},), one for every node, got {ids.shape}")
@@ -699,7 +699,7 @@ def _checked_ids(given: Any, n: int) -> np.ndarray:
     return ids.astype(np.int64)
 
 
-def _checked_labels(graph: Graph, n: int) -> dict[str, Any]:
+def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
     """``y``, ``num_classes`` and ``task``."""
     if graph.task not in (None, *TASKS):
         raise GraphError(f"task '{graph.task}' is unknown: choose from {', '.join(TASKS)}")
@@ -754,7 +754,7 @@ def _kind(task: Task | None, classes: int | None) -> Kind:
     return "binary" if classes == 2 else "multiclass"
 
 
-def _checked_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
+def _check_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
     """``metric`` and ``positive``, for the labels that were ``found``."""
     y, classes, task = found["y"], found["num_classes"], found.get("task", graph.task)
     kind = _kind(task, classes)
@@ -779,7 +779,7 @@ def _checked_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
     return {"metric": metric, "positive": positive}
 
 
-def _checked_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor]:
+def _check_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor]:
     given = {name: mask for name in MASKS if (mask := getattr(graph, name)) is not None}
     if not given:
         return {}

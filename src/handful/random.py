@@ -18,10 +18,10 @@ def generator(seed: int, *keys: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(_sequence(seed, keys)))
 
 
-def derived_seed(seed: int, *keys: int) -> int:
+def derive_seed(seed: int, *keys: int) -> int:
     """A 63-bit seed for these keys, for torch and for kernels that hash their own counters.
 
-    >>> derived_seed(42, 0) != derived_seed(42, 1), 0 <= derived_seed(42) < 2**63
+    >>> derive_seed(42, 0) != derive_seed(42, 1), 0 <= derive_seed(42) < 2**63
     (True, True)
     """
     state = _sequence(seed, keys).generate_state(1, np.uint64)

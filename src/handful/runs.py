@@ -15,7 +15,7 @@ import numpy as np
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
 from handful.datasets.schema import Say, Schema
-from handful.datasets.splits import drawn_split
+from handful.datasets.splits import draw_split
 from handful.errors import RunError
 from handful.experiment import Experiment
 from handful.graph import Graph
@@ -25,7 +25,7 @@ from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
 from handful.training.fit import with_task
 from handful.training.inference import embed
-from handful.training.metrics import recorded_metric
+from handful.training.metrics import metric_of_record
 from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding
 from handful.training.streamed import Progress
 
@@ -52,7 +52,7 @@ class OpenedRun:
     @cached_property
     def best(self) -> int:
         """The place of the seed with the best validation metric."""
-        metric = recorded_metric(self.results[0].metric, self.results[0].higher_is_better)
+        metric = metric_of_record(self.results[0].metric, self.results[0].higher_is_better)
         values = [run.val for run in self.results]
         return reduce(lambda best, i: i if metric.better(values[i], than=values[best]) else best, range(len(values)))
 
@@ -123,7 +123,7 @@ class OpenedRun:
         if self.schema is not None and is_tables(path):
             own = read_graph(path, schema=self.schema, say=say)
             if asked.split is not None and own.y is not None:
-                own = own.replace(**drawn_split(own, asked.split, self.seed))
+                own = own.replace(**draw_split(own, asked.split, self.seed))
         else:
             own = load(asked.graph, split=asked.split, root=asked.root, seed=self.seed)
         was = self.identities[self.best]

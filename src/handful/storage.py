@@ -141,7 +141,7 @@ def saving(path: str | Path) -> Iterator[Folder]:
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
     """
     path = Path(path)
-    _settled(path, lambda: _refuse_other(path))
+    _wait_until_settled(path, lambda: _refuse_other(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = sibling(path)
     aside.mkdir()
@@ -177,12 +177,12 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     """
     path = Path(path)
     try:
-        return _settled(path, lambda: _opened(path, read_header(path), verify))
+        return _wait_until_settled(path, lambda: _opened(path, read_header(path), verify))
     except FileNotFoundError as error:
         raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
 
 
-def _settled(path: Path, look: Callable[[], T]) -> T:
+def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
     """What ``look`` finds at ``path``, once no other process is putting, or has just put, a graph there."""
     for left in reversed(range(SWAP_TRIES)):
         before = _made(path)
@@ -394,7 +394,7 @@ def _stored(dtype: str) -> str:
 
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
-        array = _mapped(path)
+        array = _map_file(path)
     except (ValueError, EOFError, OSError, ArithmeticError) as error:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
     stored = _stored(entry["dtype"])
@@ -409,7 +409,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
 
 
-def _mapped(path: Path) -> np.ndarray:
+def _map_file(path: Path) -> np.ndarray:
     """The array of an ``.npy`` file where it is."""
     with np.errstate(over="raise"):  # of a shape that no file has
         read = np.lib.format.open_memmap(path, mode="r")

@@ -77,7 +77,7 @@ def test_the_ways_train_the_same_model() -> None:
         return counted
 
     with pytest.MonkeyPatch.context() as patch:
-        for kind in (torch.optim.Adam, optim._uncompiled(torch.optim.Adam)):
+        for kind in (torch.optim.Adam, optim._without_compile_guards(torch.optim.Adam)):
             patch.setattr(kind, "step", count(kind.step))
         for epoch in (pyg_epoch(SMALL, graph), pyg_epoch(SMALL, graph, csr=True)):
             epoch()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from handful.datasets import schema, tables
 from handful.datasets.importer import Columns, Handling, read_tables, write_tables
-from handful.datasets.splits import drawn_split
+from handful.datasets.splits import draw_split
 from handful.errors import DatasetError, HandfulError
 from handful.graph import MASKS, Graph
 from handful.storage import open_graph, save
@@ -402,7 +402,7 @@ def an_edge_list(path: Path, ends: np.ndarray, names: list[str] | None = None) -
 def assert_same_bytes(edges: Path, nodes: Path | None, folder: Path, **options: Any) -> None:
     graph = read_tables(edges, nodes, say=lambda text: None, name="g", **options)
     if graph.y is not None and graph.train_mask is None:
-        graph = graph.replace(**drawn_split(graph, "rh", 3))
+        graph = graph.replace(**draw_split(graph, "rh", 3))
     whole, pieces = save(graph, folder / "whole"), folder / "pieces"
     write_tables(edges, nodes, pieces, "8GiB", **options, **SPLIT, name="g")
     assert sorted(path.name for path in whole.iterdir()) == sorted(path.name for path in pieces.iterdir())

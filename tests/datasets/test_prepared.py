@@ -15,7 +15,7 @@ import torch
 from filelock import FileLock
 
 from handful.datasets import prepared as module
-from handful.datasets.prepared import Built, fetch, is_prepared, prepared, prepared_splits, told_md5, unpacked
+from handful.datasets.prepared import Built, fetch, is_prepared, prepared, prepared_splits, read_md5_header, unpacked
 from handful.errors import DatasetError, HandfulError
 from handful.graph import MASKS, Graph
 
@@ -264,12 +264,12 @@ MD5 = hashlib.md5(CONTENT)
     ],
 )
 def test_the_md5_that_a_server_tells(headers: dict[str, str]) -> None:
-    assert told_md5(headers) == MD5.digest()
+    assert read_md5_header(headers) == MD5.digest()
 
 
 @pytest.mark.parametrize("headers", [{}, {"ETag": '"v1"'}, {"Content-MD5": "abc"}, {"ETag": '"md5:0"'}])
 def test_no_md5_is_told(headers: dict[str, str]) -> None:
-    assert told_md5(headers) is None
+    assert read_md5_header(headers) is None
 
 
 def test_a_file_that_differs_from_the_digest_its_server_told(server: Server, tmp_path: Path) -> None:

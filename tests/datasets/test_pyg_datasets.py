@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch_geometric import datasets as pyg
 
-from handful.datasets.pyg_datasets import _converted
+from handful.datasets.pyg_datasets import _convert
 from handful.datasets.registry import load
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS
@@ -121,4 +121,4 @@ def test_graphs_that_cannot_be_used(tmp_path: Path) -> None:
     data = pyg.KarateClub()[0]
     data.x, data.num_nodes = None, 34
     with pytest.raises(GraphError, match="it has no node features"):
-        _converted(data, "X", "pyg:X")
+        _convert(data, "X", "pyg:X")

@@ -10,7 +10,7 @@ from handful.datasets.splits import (
     RANDOM_HIGH,
     RANDOM_LOW,
     Masks,
-    drawn_split,
+    draw_split,
     random_split,
     rank_split,
     sizes,
@@ -100,21 +100,21 @@ def test_random_split_among_some() -> None:
     assert not bool(sum(masks[name].int() for name in MASKS)[~among].any())
 
 
-def test_drawn_split_by_spelling() -> None:
+def test_a_drawn_split_by_spelling() -> None:
     y = torch.from_numpy(np.arange(100) % 4)
     graph = Graph.from_edge_index(np.zeros((2, 0), np.int64), y=y)
-    assert torch.equal(drawn_split(graph, "rh", 3)["val_mask"], stratified_split(y, RANDOM_HIGH, 3)["val_mask"])
-    assert counts(drawn_split(graph, "rl", 0)) == (10, 10, 80)
-    assert counts(drawn_split(graph, "random:60/20/20", 0)) == (60, 20, 20)
-    assert counts(drawn_split(graph, "stratified:50/25/5", 0)) == (50, 25, 5)
-    graph.replace(**drawn_split(graph, "rh", 0))
+    assert torch.equal(draw_split(graph, "rh", 3)["val_mask"], stratified_split(y, RANDOM_HIGH, 3)["val_mask"])
+    assert counts(draw_split(graph, "rl", 0)) == (10, 10, 80)
+    assert counts(draw_split(graph, "random:60/20/20", 0)) == (60, 20, 20)
+    assert counts(draw_split(graph, "stratified:50/25/5", 0)) == (50, 25, 5)
+    graph.replace(**draw_split(graph, "rh", 0))
     for wrong in ("rx", "random", "random:60/20", "random:a/b/c", "other:60/20/20"):
         with pytest.raises(DatasetError, match="random:60/20/20"):
-            drawn_split(graph, wrong, 0)
+            draw_split(graph, wrong, 0)
     with pytest.raises(DatasetError, match="sum to at most 1"):
-        drawn_split(graph, "random:60/30/20", 0)
+        draw_split(graph, "random:60/30/20", 0)
     with pytest.raises(DatasetError, match="needs labels"):
-        drawn_split(Graph.from_edge_index(np.zeros((2, 0), np.int64), num_nodes=3), "rh", 0)
+        draw_split(Graph.from_edge_index(np.zeros((2, 0), np.int64), num_nodes=3), "rh", 0)
 
 
 def test_numbers_large_and_small_have_their_share() -> None:
@@ -144,4 +144,4 @@ def test_graphs_of_every_task_can_be_split() -> None:
     for y in (torch.rand(40), (torch.rand(40, 3) > 0.5).float()):
         graph = Graph.from_edge_index([[0], [1]], y=y)
         for split in ("rh", "random:60/20/20", "stratified:60/20/20"):
-            assert sum(int(mask.sum()) for mask in drawn_split(graph, split, 0).values()) == 40
+            assert sum(int(mask.sum()) for mask in draw_split(graph, split, 0).values()) == 40

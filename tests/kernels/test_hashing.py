@@ -15,10 +15,10 @@ from torch import Tensor
 
 from handful.kernels import hashing
 from handful.kernels.hashing import below, mix, uniform_torch
-from handful.random import derived_seed
+from handful.random import derive_seed
 
 ROWS, COLUMNS = 2000, 256
-SEEDS = [derived_seed(42, epoch, step, layer) for epoch, step, layer in itertools.product(range(2), range(2), range(3))]
+SEEDS = [derive_seed(42, epoch, step, layer) for epoch, step, layer in itertools.product(range(2), range(2), range(3))]
 
 
 @numba.njit

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 import handful as hf
 from graphs import make_graph
 from handful.nn import GraphLandSAGE
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.training.loop import batch_loss
 from small import dense_mean, full_batch
 
@@ -76,7 +76,7 @@ def test_it_drops_in_the_embedding_and_twice_a_layer(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("handful.nn.graphland.drop", record)
     model(full_batch(graph))
-    assert seeds == [derived_seed(5, *where) for where in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1))]
+    assert seeds == [derive_seed(5, *where) for where in ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1))]
 
 
 def test_it_trains_on_subgraphs_and_on_sampled_neighbourhoods(graph: hf.Graph) -> None:

@@ -48,7 +48,7 @@ def test_steps_that_were_not_made_are_told(tmp_path: Path) -> None:
 def test_what_is_out_of_the_ordinary_is_told(trained: Summary) -> None:
     metric = METRICS["accuracy"]
     plain = say_summary(replace(trained, runs=trained.runs[:1]), metric)
-    assert metric.told(trained.runs[0].test) in plain
+    assert metric.with_unit(trained.runs[0].test) in plain
     odd = replace(trained.runs[0], diverged=7, best_epoch=5, prepare_seconds=12.5, test=float("nan"))
     said = say_summary(replace(trained, runs=[odd]), metric)
     assert "epoch 7" in said

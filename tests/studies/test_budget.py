@@ -12,13 +12,13 @@ from handful.studies.budget import (
     SMOKE,
     Request,
     Scale,
-    asked,
+    adapt,
     benchmark,
     scaled,
     small,
     study_folder,
     train_jobs,
-    tuned_each,
+    tune_jobs,
 )
 from handful.studies.tuning import search
 from handful.vocabulary import PAPER_SEEDS
@@ -60,12 +60,12 @@ def test_scales() -> None:
 
 def test_what_was_asked_for_is_taken_over() -> None:
     spread = Experiment("pokec", split="rl", device="cuda:0,cuda:1", epochs=1000)
-    own = asked(Request(split="rh", root="here", seeds=(7,), budget="paper"), spread)
+    own = adapt(Request(split="rh", root="here", seeds=(7,), budget="paper"), spread)
     assert (own.split, own.root, own.seeds, own.device) == ("rl", "here", (7,), "cpu")
     assert own.settings.evaluate_every == 5
-    assert asked(Request(device="cuda"), spread).device == "cuda:0,cuda:1"
-    assert asked(Request(split="rh", device="cuda:1"), Experiment("pokec")).split == "rh"
-    assert asked(Request(device="cuda:1"), Experiment("pokec")).device == "cuda:1"
+    assert adapt(Request(device="cuda"), spread).device == "cuda:0,cuda:1"
+    assert adapt(Request(split="rh", device="cuda:1"), Experiment("pokec")).split == "rh"
+    assert adapt(Request(device="cuda:1"), Experiment("pokec")).device == "cuda:1"
 
 
 @pytest.mark.slow
@@ -83,10 +83,10 @@ def test_progress_counts_the_epochs_of_all_jobs(tmp_path: Path) -> None:
 def test_every_configuration_may_be_tuned_apart(tmp_path: Path) -> None:
     base = Experiment(GRAPH, hidden=4, layers=1, epochs=1, seeds=(42,))
     jobs = {f"m-{m}": base.with_(sampler=RandomNodes(m)) for m in (1, 2)}
-    assert tuned_each(Request(), jobs) == jobs
+    assert tune_jobs(Request(), jobs) == jobs
     said: list[tuple[int, int, str]] = []
     request = Request(out=tmp_path, tune_each=1, report=lambda *args: said.append(args))
-    found = tuned_each(request, jobs)
+    found = tune_jobs(request, jobs)
     for name, job in jobs.items():
         best = search(job, f"sqlite:///{tmp_path / 'tune.db'}", 1)  # each has a study of its own, which is done
         assert found[name] == best.experiment == job.with_(**best.parameters)

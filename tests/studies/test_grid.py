@@ -31,18 +31,18 @@ FOUR = {
 
 
 def test_rows_by_columns_with_the_best_of_each() -> None:
-    table = grid(FOUR).crossed("T", "Regime", best_in="column")
+    table = grid(FOUR).cross_table("T", "Regime", best_in="column")
     assert table.head == ["Regime", "SGD", "Adam"]
     assert [row[0].text for row in table.rows] == ["Full graph", "RNS"]
     assert table.rows[1][1].text == "60.00 ± 0.00"
     assert [[cell.rank for cell in row[1:]] for row in table.rows] == [[2, 1], [1, 2]]
-    across = grid(FOUR).crossed("T", "", best_in="row", apart=True)
+    across = grid(FOUR).cross_table("T", "", best_in="row", apart=True)
     assert [[cell.rank for cell in row[1:3]] for row in across.rows] == [[2, 1], [1, 1]]
     assert [row[-1].text for row in across.rows] == ["+15.00", "+0.00"]
 
 
 def test_the_least_error_is_the_best() -> None:
-    table = grid(FOUR, metric="mae").crossed("T", "", best_in="column")
+    table = grid(FOUR, metric="mae").cross_table("T", "", best_in="column")
     assert [[cell.rank for cell in row[1:]] for row in table.rows] == [[1, 2], [2, 1]]
     assert table.rows[1][1].text == "0.6 ± 0"
     broken = grid({("full", ""): [0.5], ("rns", ""): [0.6], ("saint", ""): None}, metric="mae")
@@ -51,11 +51,11 @@ def test_the_least_error_is_the_best() -> None:
 
 def test_what_failed_or_is_not_there() -> None:
     some = grid({("full", "sgd"): None, ("rns", "adam"): [0.6]})
-    assert texts(some.crossed("T", "", best_in="row").rows) == [["Full graph", "failed", ""], ["RNS", "", "60.00"]]
+    assert texts(some.cross_table("T", "", best_in="row").rows) == [["Full graph", "failed", ""], ["RNS", "", "60.00"]]
     assert some.failed == {"full-sgd": "out of memory"}
     assert (some.mean("full", "sgd"), some.mean("rns", "sgd"), some.mean("rns", "adam")) == (None, None, 0.6)
     assert some.gap("rns", "sgd", "adam") is None
-    listed = some.listed("T", "", [TEST, SECONDS])
+    listed = some.list_table("T", "", [TEST, SECONDS])
     assert texts(listed.rows)[0] == ["Full graph", "failed: out of memory", ""]
     nothing = grid({("full", ""): None})
     assert (nothing.metric.name, nothing.graph) == ("accuracy", MADE.graph)
@@ -63,7 +63,7 @@ def test_what_failed_or_is_not_there() -> None:
 
 def test_a_list_of_measures() -> None:
     both = grid({("full", ""): [0.7], ("rns", ""): [0.6]}, peak_gpu_bytes=2**31)
-    table = both.listed("T", "Method", [TEST, SECONDS, MEMORY, Measure("place", "Where", ranked=False)][:3])
+    table = both.list_table("T", "Method", [TEST, SECONDS, MEMORY, Measure("place", "Where", ranked=False)][:3])
     assert table.head[0] == "Method"
     assert "accuracy" in table.head[1]
     assert texts(table.rows) == [["Full graph", "70.00", "1.0", "2.00"], ["RNS", "60.00", "1.0", "2.00"]]
@@ -116,7 +116,7 @@ def test_ours_beside_the_paper_s() -> None:
 
 def test_a_finding_has_the_cells_the_curves_and_the_configurations(folder: Path) -> None:
     some = grid(FOUR, folder)
-    found = some.finding("mine", "W", [some.crossed("T", "", best_in="row")], payload={"more": 1}, records="rows")
+    found = some.finding("mine", "W", [some.cross_table("T", "", best_in="row")], payload={"more": 1}, records="rows")
     check(found)
     assert (found.name, found.title, found.words, found.payload["more"]) == ("mine", "T", "W", 1)
     assert (found.payload["graph"], found.payload["metric"]) == ("made up", "accuracy")

@@ -18,8 +18,8 @@ from handful.studies.regimes import (
     OPTIMIZERS,
     REGIMES,
     cell,
-    controlled,
     graphland_cell,
+    match_steps,
     model_cell,
 )
 from studies.smoke import smoke
@@ -53,14 +53,14 @@ def test_updates_and_flow_time_are_equal() -> None:
     for optimizer in OPTIMIZERS:
         rns, full = (cell(request, "debian", regime, optimizer) for regime in ("rns", "full"))
         m = rns.sampler.options()["parts"]
-        updates, flow = (controlled(rns, full, control) for control in ("updates", "flow"))
+        updates, flow = (match_steps(rns, full, control) for control in ("updates", "flow"))
         assert updates.settings.epochs == m * rns.settings.epochs  # one step an epoch against m
         assert (
             updates.settings.epochs / updates.settings.evaluate_every
             == full.settings.epochs / full.settings.evaluate_every
         )
         assert flow.settings.lr * flow.settings.epochs == m * rns.settings.lr * rns.settings.epochs
-        assert controlled(rns, full, "epochs") == full
+        assert match_steps(rns, full, "epochs") == full
 
 
 def test_a_table_of_regimes_and_optimisers(untrained: dict[str, Experiment], tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from graphs import make_graph
 from handful import Experiment
 from handful.studies import presets
-from handful.studies.sizes import SAMPLERS, STEPS, VALUES, sized, spread, targets
+from handful.studies.sizes import SAMPLERS, STEPS, VALUES, size_sampler, spread, targets
 from studies.smoke import smoke
 from studies.test_grid import grid
 
@@ -46,7 +46,7 @@ def test_a_batch_has_its_share_of_the_targets(
     monkeypatch.setenv("HANDFUL_HOME", str(tmp_path))
     graph = make_graph(1200)
     wanted = len(graph.train_nodes) / steps
-    found = targets(sized(name, graph, steps), graph, seed=3, batches=8 if steps == 8 else 2)
+    found = targets(size_sampler(name, graph, steps), graph, seed=3, batches=8 if steps == 8 else 2)
     assert found == pytest.approx(wanted, rel=0.15)
 
 

@@ -8,7 +8,7 @@ import torch
 
 import handful as hf
 from graphs import make_graph
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.samplers.full import FullGraph
 from handful.samplers.neighbor import Neighbors
 from handful.samplers.random_node import RandomNodes
@@ -40,7 +40,7 @@ def test_terms_and_exponents_come_from_the_same_batches() -> None:
     alphas: list[float] = []
     again = []
     for repeat in range(2):
-        own = derived_seed(1, repeat)
+        own = derive_seed(1, repeat)
         model = initial_model(make, own)
         again.append(
             implicit_terms(

@@ -25,7 +25,7 @@ from handful.training.cost import needed_bytes
 from handful.training.execution import (
     InMemory,
     WithinBudget,
-    copied_to,
+    copy_to,
     deliver,
     depth_of_trimming,
     gather,
@@ -291,8 +291,8 @@ def test_the_share_of_the_nodes_that_a_batch_has(sampler: hf.Sampler, share: flo
 
 def test_a_model_beside_the_graph_is_a_copy_where_it_must_be() -> None:
     model = nn.Linear(3, 2)
-    assert copied_to(CPU, model) is model
-    there = copied_to(torch.device("meta"), model)
+    assert copy_to(CPU, model) is model
+    there = copy_to(torch.device("meta"), model)
     assert there is not model
     assert {p.device.type for p in there.parameters()} == {"meta"}
     assert {p.device.type for p in model.parameters()} == {"cpu"}

@@ -12,7 +12,7 @@ import handful as hf
 import ranks_jobs
 from graphs import make_graph
 from handful import ranks
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.training.group import Group
 from handful.training.loss import node_loss
 from handful.training.module import seed_step
@@ -72,7 +72,7 @@ def test_a_step_goes_along_the_mean_of_its_batches() -> None:
     for group in (batches[:2], batches[2:4], batches[4:]):
         losses = []
         for index, batch in group:
-            seed_step(theirs, derived_seed(5, 0, index))
+            seed_step(theirs, derive_seed(5, 0, index))
             losses.append(node_loss(theirs(batch)[batch.targets], batch.y))
         step.zero_grad()
         torch.stack(losses).mean().backward()

@@ -20,7 +20,7 @@ from torch.optim.lr_scheduler import (
 import handful as hf
 from graphs import make_graph
 from handful.batch import Batch
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.training.execution import infer_sampled
 from handful.training.fit import begin
 from handful.training.loop import Loop, batch_loss, evaluate, train_epoch
@@ -47,7 +47,7 @@ def test_the_epoch_regime_equals_hand_accumulated_gradients(graph: hf.Graph, opt
     for epoch in range(2):
         losses = []
         for index, batch in enumerate(sampler.epoch(graph, 5, epoch)):
-            seed_step(theirs, derived_seed(5, epoch, index))
+            seed_step(theirs, derive_seed(5, epoch, index))
             losses.append(node_loss(theirs(batch)[batch.targets], batch.y))
         step.zero_grad()
         torch.stack(losses).mean().backward()

@@ -27,9 +27,9 @@ from handful.training.metrics import (
     Metric,
     accuracy,
     average_precision,
+    metric_of_record,
     own_metric,
     predict_classes,
-    recorded_metric,
     roc_auc,
 )
 
@@ -153,4 +153,4 @@ def test_a_metric_is_written_as_people_read_it() -> None:
         "3.142 ± 0.5",
         "val MAE",
     )
-    assert recorded_metric("mine", higher_is_better=False).better(1, than=2)
+    assert metric_of_record("mine", higher_is_better=False).better(1, than=2)

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import StepLR
 
 import handful as hf
 from handful.settings import Settings
-from handful.training.optim import make_optimizer, make_scheduler, named
+from handful.training.optim import make_optimizer, make_scheduler, name_of
 from small import Last, assert_close_weights, small_sage, train_by_hand
 
 
@@ -84,7 +84,7 @@ def own_sgd(parameters: Any, lr: float, weight_decay: float) -> Optimizer:
     return SGD([{"params": others}, {"params": biases, "lr": 2 * lr}], lr=lr, weight_decay=weight_decay)
 
 
-@pytest.mark.parametrize("make", [RMSprop, partial(SGD, momentum=0.5, nesterov=True), own_sgd], ids=named)
+@pytest.mark.parametrize("make", [RMSprop, partial(SGD, momentum=0.5, nesterov=True), own_sgd], ids=name_of)
 def test_ones_own_optimiser_trains_as_in_plain_torch(graph: hf.Graph, make: Any) -> None:
     last = Last()
     hf.fit(
@@ -127,7 +127,9 @@ def test_no_schedule_and_ones_own() -> None:
 
 
 def test_names_tell_things_apart() -> None:
-    assert named(SGD) == named(SGD([nn.Parameter(torch.zeros(1))], lr=1)) == "torch.optim.sgd.SGD"
-    assert named(own_sgd).endswith("test_optim.own_sgd")
-    assert named(partial(StepLR, step_size=2)) != named(partial(StepLR, step_size=3))
-    assert named(partial(partial(SGD, momentum=0.5), nesterov=True)) == named(partial(SGD, momentum=0.5, nesterov=True))
+    assert name_of(SGD) == name_of(SGD([nn.Parameter(torch.zeros(1))], lr=1)) == "torch.optim.sgd.SGD"
+    assert name_of(own_sgd).endswith("test_optim.own_sgd")
+    assert name_of(partial(StepLR, step_size=2)) != name_of(partial(StepLR, step_size=3))
+    assert name_of(partial(partial(SGD, momentum=0.5), nesterov=True)) == name_of(
+        partial(SGD, momentum=0.5, nesterov=True)
+    )

@@ -67,7 +67,7 @@ def import_graph(
     from handful.datasets.importer import Columns, Handling, write_tables
     from handful.datasets.registry import is_name
     from handful.datasets.schema import Schema
-    from handful.datasets.splits import drawn_split
+    from handful.datasets.splits import draw_split
     from handful.graph import MASKS
     from handful.runs import find_schema
 
@@ -96,7 +96,7 @@ def import_graph(
                 status.update("adding the reverse of every edge")
                 graph = graph.to_undirected()
             if graph.y is not None and graph.train_mask is None and found is None:
-                graph = graph.replace(**drawn_split(graph, split, seed))
+                graph = graph.replace(**draw_split(graph, split, seed))
             status.update("writing")
             hf.save(graph, to)
         graph = hf.open_graph(to) if memory is not None else graph

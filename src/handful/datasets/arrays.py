@@ -116,7 +116,7 @@ def _arrays(data: np.ndarray, order: str, what: str) -> Iterator[tuple[str, np.n
     while len(data):
         kind, held, data = _element(data, order, padded=False)
         if kind == COMPRESSED:
-            kind, held, _ = _element(np.frombuffer(_inflated(held, order, what), np.uint8), order)
+            kind, held, _ = _element(np.frombuffer(_inflate(held, order, what), np.uint8), order)
         if kind == MATRIX:
             found = _array(held, order, what)
             if found is not None:
@@ -135,7 +135,7 @@ def _element(data: np.ndarray, order: str, padded: bool = True) -> tuple[int, np
     return kind, data[begin : begin + size], data[step:]
 
 
-def _inflated(packed: np.ndarray, order: str, what: str) -> bytes:
+def _inflate(packed: np.ndarray, order: str, what: str) -> bytes:
     """The one element that is packed; no more is unpacked than its tag tells."""
     unpacker = zlib.decompressobj()
     tag = unpacker.decompress(packed.tobytes(), 8)

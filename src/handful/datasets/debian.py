@@ -52,7 +52,7 @@ def read(path: str | os.PathLike[str], split: str) -> Graph:
 def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
     """The graph that the arrays stand for."""
     label = _integers(arrays, "label")
-    larger_ptr, larger = _unpacked_rows(arrays, "neighbour")
+    larger_ptr, larger = _unpack_rows(arrays, "neighbour")
     smaller = np.repeat(np.arange(len(label)), np.diff(larger_ptr))
     group = arrays[f"split_{split}"]
     masks: dict[str, Any] = {name: torch.from_numpy(group == k) for k, name in enumerate(MASKS)}
@@ -60,8 +60,8 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
         np.stack([np.concatenate([smaller, larger]), np.concatenate([larger, smaller])]),
         x=description_features(arrays),
         y=torch.from_numpy(label),
-        class_names=tuple(_unpacked_text(arrays["sections"])),
-        ids=np.array(_unpacked_text(arrays["names"])),
+        class_names=tuple(_unpack_text(arrays["sections"])),
+        ids=np.array(_unpack_text(arrays["names"])),
         name="debian",
         **masks,
     )
@@ -69,7 +69,7 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
 
 def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
     """float32 ``(packages, 128)``; zeros for a package without a common word."""
-    indptr, indices = _unpacked_rows(arrays, "word")
+    indptr, indices = _unpack_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
     fits = projection.ndim == 2 and scale.shape == projection.shape[:1] and len(indptr) == len(arrays["label"]) + 1
     if not fits or (projection.dtype, scale.dtype) != (torch.int8, torch.float32):
@@ -80,7 +80,7 @@ def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
     return x / x.square().mean(1, keepdim=True).sqrt().clamp_min(1e-12)
 
 
-def _unpacked_rows(arrays: Mapping[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
+def _unpack_rows(arrays: Mapping[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray]:
     counts, gaps = _integers(arrays, f"{name}_counts"), _integers(arrays, f"{name}_gaps")
     indptr = np.concatenate([[0], np.cumsum(counts)])
     if (counts < 0).any() or indptr[-1] != len(gaps):
@@ -96,7 +96,7 @@ def _integers(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _unpacked_text(packed: np.ndarray) -> list[str]:
+def _unpack_text(packed: np.ndarray) -> list[str]:
     return packed.tobytes().decode().split("\n")
 
 

@@ -82,7 +82,7 @@ class EdgeSort:
         """For one range of rows after another: the number of sources of each row, and the sources, ascending."""
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):
-            yield from run(lambda k, _: self._sorted(some[k]), [(k, k + 1) for k in range(len(some))])
+            yield from run(lambda k, _: self._sort(some[k]), [(k, k + 1) for k in range(len(some))])
 
     # -- ranges of rows -----------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class EdgeSort:
             return np.empty((0, RECORD_NUMBERS), self.dtype)
         return np.memmap(bucket.path, self.dtype, "r").reshape(-1, RECORD_NUMBERS)
 
-    def _sorted(self, bucket: _Bucket) -> tuple[np.ndarray, np.ndarray]:
+    def _sort(self, bucket: _Bucket) -> tuple[np.ndarray, np.ndarray]:
         rows = min(1 << bucket.shift, self.num_nodes - bucket.lo)
         counts, sources = sorted_rows(self._records(bucket), bucket.lo, rows, self.loops, self.repeated)
         bucket.path.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from handful.budget import room
 from handful.datasets.arrays import whole
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
-from handful.datasets.splits import drawn_split
+from handful.datasets.splits import draw_split
 from handful.datasets.tables import (
     Faults,
     NotWholeError,
@@ -39,7 +39,7 @@ from handful.errors import DatasetError, blaming
 from handful.files import naming
 from handful.graph import MASKS, Graph
 from handful.kernels.buckets import imbalance
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.storage import FIELDS, saving, write_arrays
 
 __all__ = ["Columns", "Handling", "read_tables", "write_tables"]
@@ -142,7 +142,7 @@ def write_tables(
         with blaming(tables.where):  # what is checked of all else, and what follows from it
             graph = Graph(*no_edges, **tables.fields)
         if graph.y is not None and graph.train_mask is None and options.get("schema") is None:
-            graph = graph.replace(**drawn_split(graph, split, seed))
+            graph = graph.replace(**draw_split(graph, split, seed))
         write_arrays(folder, graph, without=("indptr", "indices"))
         roles, symmetric = tables.roles, is_balanced(tables.edge_index)
         both = roles.undirected and not symmetric
@@ -167,7 +167,7 @@ def is_balanced(ends: np.ndarray) -> bool:
     """
     totals = [0, 0]
     for sources, targets in _blocks_of(ends, READ):
-        totals = [total + imbalance(targets, sources, derived_seed(k)) for k, total in enumerate(totals)]
+        totals = [total + imbalance(targets, sources, derive_seed(k)) for k, total in enumerate(totals)]
     return all(total % 2**64 == 0 for total in totals)
 
 
@@ -230,7 +230,7 @@ def _read(
         ids, described = _node_fields(table, schema, say)
         tables = reader.read(ids)
         tables.where = table.source.path
-        tables.fields |= _padded(described, tables.num_nodes - len(table), schema)
+        tables.fields |= _pad(described, tables.num_nodes - len(table), schema)
         if tables.skipped:
             say(f"{listed.path}: {tables.skipped:,} edges have an end that is no node, and are left out")
     tables.fields |= fields
@@ -356,7 +356,7 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
     return {mask: codes == i for i, mask in enumerate(MASKS)}
 
 
-def _padded(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
+def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
     """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
     missing = {"i": -1, "f": np.nan, "b": False}
     for name in ("x", "y", *MASKS) if added else ():
@@ -504,7 +504,7 @@ class _EdgeReader:
         edge_index, weights = blocks.joined()
         if ids is not None:
             return _Tables(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
-        edge_index, num_nodes, own = self._numbered(edge_index)
+        edge_index, num_nodes, own = self._number_ids(edge_index)
         return _Tables(roles, path, edge_index, weights, num_nodes, {"ids": own})
 
     def _side(self, side: Any, end: str, kind: Any) -> Any:
@@ -519,7 +519,7 @@ class _EdgeReader:
             raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}")
         return ids
 
-    def _numbered(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
+    def _number_ids(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
         """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
         low, high = int(edge_index.min()), int(edge_index.max())
         if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:

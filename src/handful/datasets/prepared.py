@@ -133,7 +133,7 @@ def _download(url: str, part: Path) -> None:
         shown: dict[str, Any] = {"description": part.stem, "transient": True, "console": Console(stderr=True)}
         with part.open("ab" if have else "wb") as file, wrap_file(response, length, **shown) as source:
             shutil.copyfileobj(source, file, BLOCK_BYTES)
-    got, told = part.stat().st_size, told_md5(headers)
+    got, told = part.stat().st_size, read_md5_header(headers)
     if length and got != have + length:
         raise OSError(f"the connection broke off at {got:,} of {have + length:,} bytes")
     with part.open("rb") as file:
@@ -154,10 +154,10 @@ def _opened(url: str, resume: dict[str, str]) -> Any:
     return urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
 
 
-def told_md5(headers: Mapping[str, str]) -> bytes | None:
+def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
     """The MD5 of a file that its server tells, in hexadecimal or base64; ``None`` if it tells none.
 
-    >>> told_md5({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
+    >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
     """
     for name, pattern in (("Content-MD5", "()(.+)"), ("ETag", '(md5:)([^"]+)'), ("x-goog-hash", "(md5=)([^,]+)")):

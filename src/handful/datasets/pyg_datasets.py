@@ -22,7 +22,7 @@ import torch
 from handful.convert import from_pyg, split_fields, unused
 from handful.datasets.prepared import Built, prepared, prepared_splits
 from handful.datasets.registry import Query, Source
-from handful.datasets.splits import drawn_split
+from handful.datasets.splits import draw_split
 from handful.errors import DatasetError, GraphError, blaming, readable, unknown
 from handful.graph import MASKS, Graph
 
@@ -49,7 +49,7 @@ def _load(query: Query) -> Graph:
     folds = prepared_splits(folder)
     fold = query.options.fold
     if query.split is not None or (not folds and fold is None):
-        return graph.replace(**drawn_split(graph, query.split or "rh", query.seed))
+        return graph.replace(**draw_split(graph, query.split or "rh", query.seed))
     if fold is not None and f"fold{fold}" not in folds:
         raise DatasetError(f"'{query.name}': there is no fold {fold}: the data set has {len(folds)}, counted from 0")
     return prepared(folder, build, f"fold{fold or 0}")
@@ -79,10 +79,10 @@ def _build(home: Path, kind: str, name: str) -> Built:
             raise DatasetError(f"{what} holds {len(made)} graphs, not one graph with labelled nodes")
         data = made[0]
     with blaming(f"{what} cannot be used"):
-        return _converted(data, name or kind, what)
+        return _convert(data, name or kind, what)
 
 
-def _converted(data: Any, name: str, what: str) -> Built:
+def _convert(data: Any, name: str, what: str) -> Built:
     store = data.to_dict() if hasattr(data, "to_dict") else {}
     columns = max((store[m].shape[1] for m in MASKS if m in store and store[m].ndim == 2), default=None)
     folds = range(columns or 1) if store.get("train_mask") is not None else range(0)

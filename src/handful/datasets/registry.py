@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
-from handful.datasets.splits import check_seed, drawn_split, is_drawn
+from handful.datasets.splits import check_seed, draw_split, is_drawn
 from handful.errors import DatasetError, unknown
 from handful.files import home, place
 from handful.graph import Graph
@@ -125,7 +125,7 @@ def load(
         source, query = named
         graph = source.load(query)
         own = (source.scheme or bool(source.splits)) and not (split and is_drawn(split))
-    return graph if split is None or own else graph.replace(**drawn_split(graph, split, seed))
+    return graph if split is None or own else graph.replace(**draw_split(graph, split, seed))
 
 
 def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
@@ -223,10 +223,10 @@ def _options(source: Source, given: str) -> Any:
     for key, _ in named:
         if key not in hints:
             raise DatasetError(f"{what}: " + unknown("option", key, hints))
-    return source.options(**{key: _converted(what, key, text, hints[key]) for key, text in named})
+    return source.options(**{key: _convert(what, key, text, hints[key]) for key, text in named})
 
 
-def _converted(what: str, key: str, text: str, hint: Any) -> Any:
+def _convert(what: str, key: str, text: str, hint: Any) -> Any:
     kind = next((t for t in get_args(hint) if t is not type(None)), hint)
     try:
         if kind is bool:

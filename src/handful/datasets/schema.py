@@ -193,7 +193,7 @@ class Column:
         places, unseen = _places(texts, self.categories)
         out[np.arange(len(places)), places] = 1  # the last feature is for -1
         if len(unseen):
-            names = _listed([f"'{value}'" for value in unseen.unique().to_pylist()])
+            names = _list_names([f"'{value}'" for value in unseen.unique().to_pylist()])
             other = f"{len(unseen):,} rows are 'other'" + ("" if self.missing else ", which no row was in before")
             say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
 
@@ -204,7 +204,7 @@ class Column:
         mine, theirs = ({**asdict(column), "missing": 0} for column in (self, other))
         differ = [name for name in mine if mine[name] != theirs[name]]
         odd = sorted(set(self.categories) ^ set(other.categories))
-        which = f" ({_listed(odd)})" if odd else ""
+        which = f" ({_list_names(odd)})" if odd else ""
         return [f"'{self.name}' has another {' and '.join(differ)}{which}"] if differ else []
 
 
@@ -278,12 +278,12 @@ class Schema:
         has, needed = rows.source.names, [self.id, *(column.name for column in self.columns)]
         if lacking := [name for name in needed if name not in has]:
             raise DatasetError(
-                f"{rows.source.path} has no column {_listed(lacking)}, which the schema needs: its columns are "
-                f"{_listed(has)}"
+                f"{rows.source.path} has no column {_list_names(lacking)}, which the schema needs: its columns are "
+                f"{_list_names(has)}"
             )
         known = {*needed, self.split, *self.labels, *self.ignored}
         if extra := [name for name in has if name not in known]:
-            say(f"{rows.source.path}: not in the schema, and not used: {_listed(extra)}")
+            say(f"{rows.source.path}: not in the schema, and not used: {_list_names(extra)}")
 
     def encode(self, rows: Rows, problems: Problems, say: Say) -> np.ndarray:
         """The features of a table, float32 ``(rows, width)``."""
@@ -497,7 +497,7 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
     if task == "multilabel":
         return tuple(labels)
     if len(labels) != 1:
-        raise DatasetError(f"labels in several columns ({_listed(labels)}) are for the task multilabel")
+        raise DatasetError(f"labels in several columns ({_list_names(labels)}) are for the task multilabel")
     if task == "regression":
         return ()
     texts, whole = _label_texts(rows, labels[0])
@@ -610,6 +610,6 @@ def alike(values: Sequence[str]) -> list[str]:
     return []
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
+def _list_names(names: Sequence[str], most: int = 6) -> str:
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -118,14 +118,14 @@ def _stratum(y: Tensor) -> Tensor:
     return torch.where(has.any(1), first, y.shape[1])
 
 
-def drawn_split(graph: Graph, split: str, seed: int) -> Masks:
+def draw_split(graph: Graph, split: str, seed: int) -> Masks:
     """The split that ``split`` describes, of any labelled graph.
 
     ``rh`` and ``rl`` are stratified 50/25/25 and 10/10/80; the others are written ``random:60/20/20`` or
     ``stratified:60/20/20``.
 
     >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 0, 1])
-    >>> drawn_split(graph, "random:50/50/0", seed=0)["val_mask"].sum()
+    >>> draw_split(graph, "random:50/50/0", seed=0)["val_mask"].sum()
     tensor(2)
     """
     check_seed(seed)

@@ -28,7 +28,7 @@ from handful.errors import DatasetError
 from handful.graph import Graph
 from handful.kernels.block_model import draw_ends, noisy_means, simple_rows
 from handful.kernels.csr import index_dtype
-from handful.random import derived_seed, generator
+from handful.random import derive_seed, generator
 from handful.settings import Range, Share, check_fields
 from handful.storage import FIELDS, saving
 
@@ -163,7 +163,7 @@ class _Pairs:
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
         """The other end of every pair of the places from ``lo`` on that ``first`` is of."""
         offset, power = np.array([w.offset for w in self.weights]), self.weights[0].power
-        key, same = np.uint64(derived_seed(self.model.seed, PAIRS)), float(self.model.homophily)
+        key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 
     def blocks(self, most: int) -> Blocks:
@@ -202,7 +202,7 @@ def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iter
     standard noise."""
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)
-    key = np.uint64(derived_seed(model.seed, NOISE))
+    key = np.uint64(derive_seed(model.seed, NOISE))
     for lo in range(0, model.nodes, rows):
         yield torch.from_numpy(noisy_means(y[lo : lo + rows].astype(np.int64), means, key, lo)).to(model.dtype)
 
@@ -215,7 +215,7 @@ def generate(model: BlockModel) -> Graph:
     # Ends are drawn, put in order and checked: an edge is held about four times, and a node's row of x twice.
     needed = model.nodes * (model.degree * 32 + model.features * 2 * model.dtype.itemsize + 100)
     require_memory(needed, f"synthetic with {model.nodes:,} nodes of degree {model.degree:g}")
-    masks: dict[str, Any] = random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT))
+    masks: dict[str, Any] = random_split(model.nodes, model.shares, derive_seed(model.seed, SPLIT))
     member = _order(model)
     y = _classes(model, member)
     pairs = _Pairs(model, member)
@@ -260,7 +260,7 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
 def write_within(model: BlockModel, path: Path, room: int) -> None:
     """``write`` with ``room`` bytes to work with."""
     with saving(path) as folder:
-        for name, mask in random_split(model.nodes, model.shares, derived_seed(model.seed, SPLIT)).items():
+        for name, mask in random_split(model.nodes, model.shares, derive_seed(model.seed, SPLIT)).items():
             folder.write(name, mask)
         member = _order(model)
         space = max(room - 6 * model.nodes, room // 8)

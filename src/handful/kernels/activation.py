@@ -6,7 +6,7 @@ The mathematics of ``torch.nn.BatchNorm1d`` or ``LayerNorm``, ``relu`` and inver
 element of the output is positive where its gradient passes. bfloat16 and float16 are stored as such and summed in
 float32. The loops are in ``activation_numba`` and ``activation_triton``.
 
-``seed`` names the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derived_seed``.
+``seed`` names the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derive_seed``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from handful.errors import HandfulError
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
 from handful.kernels.hashing import from_row
 from handful.nn.network import Chunks, Depth, Network, Width, arguments, device_of, moved
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.settings import Rate
 
 Norm = Literal["bn", "ln", "none"]
@@ -206,10 +206,10 @@ class Backbone(Stack):
             return x
         x = x.to(next(self.parameters()).dtype)
         if self.input_dropout:
-            x = dropout(x, self.input_dropout, self.training, derived_seed(self.step_seed, len(self.convs) + 1))
+            x = dropout(x, self.input_dropout, self.training, derive_seed(self.step_seed, len(self.convs) + 1))
         if self.input_projection is None:
             return x
-        return dropout(self.input_projection(x), self.dropout, self.training, derived_seed(self.step_seed, 0))
+        return dropout(self.input_projection(x), self.dropout, self.training, derive_seed(self.step_seed, 0))
 
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
         return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None), adj.offset)
@@ -219,7 +219,7 @@ class Backbone(Stack):
 
         ``first`` is the node of the first row.
         """
-        return self.acts[i](h, from_row(derived_seed(self.step_seed, i + 1), first)) if i < len(self.acts) else h
+        return self.acts[i](h, from_row(derive_seed(self.step_seed, i + 1), first)) if i < len(self.acts) else h
 
     def head(self, h: Tensor) -> Tensor:
         return h if self.output_projection is None else self.output_projection(h)

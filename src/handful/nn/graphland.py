@@ -13,7 +13,7 @@ from handful.kernels.activation import dropout as drop
 from handful.kernels.linear import add_linear, linear
 from handful.nn.backbone import Stack
 from handful.nn.network import Chunks, Depth, Width, arguments
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.settings import Rate
 
 
@@ -91,4 +91,4 @@ class GraphLandSAGE(Stack):
 
     def drop(self, layer: int, which: int, h: Tensor) -> Tensor:
         """Dropout ``which`` of a layer; 0 is the embedding."""
-        return drop(h, self.dropout, self.training, derived_seed(self.step_seed, layer, which))
+        return drop(h, self.dropout, self.training, derive_seed(self.step_seed, layer, which))

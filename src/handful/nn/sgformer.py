@@ -15,7 +15,7 @@ from handful.errors import SamplerError
 from handful.kernels.activation import dropout
 from handful.nn.backbone import Norm, NormAct
 from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, device_of, moved
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -243,4 +243,4 @@ class SGFormer(Network):
         return mapped(-1, last, attended, convolved)
 
     def _seed(self, branch: int, layer: int) -> int:
-        return derived_seed(self.step_seed, branch, layer)
+        return derive_seed(self.step_seed, branch, layer)

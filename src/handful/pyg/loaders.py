@@ -18,7 +18,7 @@ from torch_geometric.loader import ClusterData as ClusterData
 from torch_geometric.loader import ClusterLoader as ClusterLoader
 
 from handful.pyg.enabling import enable
-from handful.random import derived_seed
+from handful.random import derive_seed
 
 enable(quiet=True)  # here, so that a worker that is spawned and reads a loader from a pickle has the operators too
 
@@ -45,7 +45,7 @@ class _OwnStreams:
             return
         before = torch.get_rng_state()
         name = blake2b(np.asarray(batch, np.int64).tobytes(), digest_size=8).digest()
-        torch.default_generator.manual_seed(derived_seed(seed, int.from_bytes(name, "little")))
+        torch.default_generator.manual_seed(derive_seed(seed, int.from_bytes(name, "little")))
         try:
             yield
         finally:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, spans, until
-from handful.random import derived_seed, generator
+from handful.random import derive_seed, generator
 
 Strategy = Literal["uniform", "last"]
 
@@ -101,7 +101,7 @@ def sample(
                 limit = seed_time[keys >> TREE]
                 last = count if strategy == "last" else -1
                 until(start, stop, limit, time, relation.col, of_nodes, last, threads)
-            own_key = derived_seed(key, hop, place)
+            own_key = derive_seed(key, hop, place)
             ptr, picked = pick(start, stop, count, replace, relation.weight, own_key, threads)
             bound = bounds.get(relation.cols, NODE)
             met = heads(keys, ptr, picked, relation.col, bound, limit, time, of_nodes, threads)
@@ -171,7 +171,7 @@ def layered(
             budget[relation.cols] = grown + np.bincount(numbers, share[new], len(grown))
         for place, kind in enumerate(kinds):
             first[kind] = known[kind].count
-            chosen = _by_square(budget[kind], counts[kind][hop], derived_seed(key, hop, place))
+            chosen = _by_square(budget[kind], counts[kind][hop], derive_seed(key, hop, place))
             known[kind].meet(near[kind].keys[chosen])
             budget[kind][chosen] = 0.0
             per_hop[kind].append(len(chosen))

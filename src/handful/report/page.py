@@ -71,7 +71,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
     charts: list[dict[str, Any]] = []
     sections = []
     for finding in findings:
-        own = [_drawn(finding, chart) for chart in finding.charts]
+        own = [_draw(finding, chart) for chart in finding.charts]
         sections.append((finding, list(enumerate(own, len(charts)))))
         charts += own
     made: dict[tuple[tuple[str, str], ...], list[str]] = {}
@@ -92,7 +92,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
     )
 
 
-def _drawn(finding: Finding, chart: Chart) -> dict[str, Any]:
+def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
     """A chart as the template and the script of the page want it."""
     stem = slug(chart.name if chart.name == finding.name else f"{finding.name}-{chart.name}")
     views = [

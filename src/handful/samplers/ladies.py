@@ -15,7 +15,7 @@ from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.layerwise import Layer, layer, transition
-from handful.random import derived_seed, generator
+from handful.random import derive_seed, generator
 from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
 
 _operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
@@ -84,7 +84,7 @@ class Ladies(Sampler):
         layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes if layers else batch
-            key = derived_seed(seed, epoch, step, depth)
+            key = derive_seed(seed, epoch, step, depth)
             layers.append(layer(graph.indptr, graph.indices, graph.edge_weight, above, len(batch), budget, key))
         return layers
 

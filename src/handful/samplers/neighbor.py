@@ -14,7 +14,7 @@ from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.neighbors import Neighborhood, sample
-from handful.random import derived_seed, generator
+from handful.random import derive_seed, generator
 from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
 from handful.trim import trim
 
@@ -60,7 +60,7 @@ class Neighbors(Sampler):
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
-        return self._samples(graph, order, lambda step: derived_seed(seed, epoch, step))
+        return self._samples(graph, order, lambda step: derive_seed(seed, epoch, step))
 
     def evaluation(
         self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
@@ -72,7 +72,7 @@ class Neighbors(Sampler):
             raise SamplerError("a node to evaluate is given twice: give each once")
         if len(seeds) and not (seeds.min() >= 0 and seeds.max() < graph.num_nodes):
             raise SamplerError(f"a node to evaluate is not in the graph: ids run from 0 to {graph.num_nodes - 1}")
-        return self._samples(graph, seeds, lambda step: derived_seed(seed, step))
+        return self._samples(graph, seeds, lambda step: derive_seed(seed, step))
 
     def _samples(self, graph: Graph, seeds: np.ndarray, key: Callable[[int], int]) -> Iterator[Sample]:
         chunks = in_chunks(seeds, self.batch_size)

@@ -16,7 +16,7 @@ from handful.graph import Graph
 from handful.kernels.csr import row_of_edge
 from handful.kernels.subgraph import induced
 from handful.kernels.walks import walk
-from handful.random import derived_seed, generator
+from handful.random import derive_seed, generator
 from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
@@ -79,7 +79,7 @@ class RandomWalks(Sampler):
     def walks(self, graph: Graph, *keys: int) -> np.ndarray:
         """int64 ``(roots, length + 1)``: the walks of these keys, step by step."""
         roots = generator(*keys).integers(0, graph.num_nodes, self.roots)
-        return walk(*graph.topology, roots, self.length, derived_seed(*keys))
+        return walk(*graph.topology, roots, self.length, derive_seed(*keys))
 
     def counts(self, graph: Graph, seed: int) -> Counts:
         """What pre-sampling has seen, made once for a graph and a seed."""

@@ -245,7 +245,7 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
     needed = rows * (2 * x.strides[0] + 64 * (1 + READERS))
 
     def prepare(lo: int) -> tuple[int, list[np.ndarray]]:
-        wanted = _wanted(codes, hubs, lo, min(lo + rows, n))
+        wanted = _list_needed(codes, hubs, lo, min(lo + rows, n))
         fetch_rows(x, np.sort(np.concatenate(wanted), kind="stable"))
         return lo, wanted
 
@@ -265,7 +265,7 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
         say("reading features", min(1.0, (lo + rows) / n))
 
 
-def _wanted(codes: Codes, hubs: list[np.ndarray], lo: int, hi: int) -> list[np.ndarray]:
+def _list_needed(codes: Codes, hubs: list[np.ndarray], lo: int, hi: int) -> list[np.ndarray]:
     """Ids, ascending, of the nodes ``lo`` to ``hi`` that each part needs."""
     found = [nodes + lo for nodes in grouped(codes.code[lo:hi], 0, codes.m)]
     if codes.hub is None:

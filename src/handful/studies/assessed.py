@@ -15,7 +15,7 @@ from handful.runs import open_run
 from handful.shuffle.shards import is_sharded
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, assess
-from handful.training.metrics import METRICS, Metric, recorded_metric
+from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.vocabulary import number, shown, spaced, title
 
 MATRIX = 12
@@ -33,7 +33,7 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         memory: the budget that it ran in, if any.
     """
     made, opened, payload = summary.experiment, open_run(folder), summary.to_json()
-    metric = recorded_metric(summary.metric, summary.runs[0].higher_is_better)
+    metric = metric_of_record(summary.metric, summary.runs[0].higher_is_better)
     trained = read_trained(folder, made.sampler.method)
     runs = [] if trained is None else [trained]
     facts, details = configurations(runs)
@@ -81,7 +81,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     values = {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
     said = []
     for which, value in values.items():
-        measured = f"{which} {spaced(metric.name)} {metric.told(value)}."
+        measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}."
         said.append(f"There are no {which.lower()} nodes." if isnan(value["mean"]) else measured)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")

@@ -153,13 +153,13 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
     """The sampling benchmark as asked for: GraphSAGE, and a GCN for LADIES."""
     if request.budget == "paper" and sampler == "rns-hubs":  # as the paper's RNS, with hubs
         rns = presets.sampling(graph, "rns")
-        return asked(request, rns.with_(sampler=make_sampler("rns", **{**rns.sampler.options(), "hubs": "auto"})))
+        return adapt(request, rns.with_(sampler=make_sampler("rns", **{**rns.sampler.options(), "hubs": "auto"})))
     if request.budget == "paper":
-        return asked(request, presets.sampling(graph, sampler))
-    return asked(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))
+        return adapt(request, presets.sampling(graph, sampler))
+    return adapt(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))
 
 
-def asked(request: Request, experiment: Experiment) -> Experiment:
+def adapt(request: Request, experiment: Experiment) -> Experiment:
     """``experiment`` with the split, root, seeds and device that were asked for, evaluated as often as the budget has
     it. Layers that the paper spread over GPUs stay so on a GPU."""
     spread = "," in experiment.device and request.device.startswith("cuda")
@@ -172,7 +172,7 @@ def asked(request: Request, experiment: Experiment) -> Experiment:
     )
 
 
-def tuned_each(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
+def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
     """Every job with its own best learning rate, dropout and weight decay, if ``request.tune_each`` asks for trials.
 
     The searches are kept in ``tune.db`` below ``request.out``.

@@ -112,7 +112,7 @@ def comparison(name: str, grid: Grid) -> Finding:
     heading = f"{grid.graph} · {len(grid.entries)} way{'s' * (len(grid.entries) > 1)} to train · {grid.setting}"
     measures = [TEST, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
     measures += [measure for measure in (GPU, PREPARED) if any(any(o.seeds(measure.key)) for o in grid.done)]
-    table = grid.listed(heading, "Method", measures)
+    table = grid.list_table(heading, "Method", measures)
     found = grid.finding(name, conclude(grid.done), [table], [cost_chart(grid)], records="rows")
     return replace(found, facts={**found.facts, "clock": "starts when all kernels are compiled"})
 

@@ -183,7 +183,7 @@ class Grid:
             return Cell(self.outcomes[job].metric.text(value), rank)
         return Cell("–" if (mean := mean_of(value)) is None else measure.text(measure.scale * mean), rank)
 
-    def crossed(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
+    def cross_table(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
         """The test metric of all rows by all columns, the best of each row or column marked.
 
         ``apart`` adds how far the last column is above the first.
@@ -207,7 +207,7 @@ class Grid:
         low, high = self.mean(row, first), self.mean(row, last)
         return None if low is None or high is None else high - low
 
-    def listed(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
+    def list_table(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
         """A row for every job and a column for every measure, the best two of those that are ranked marked."""
         ranks = {measure.key: self.ranks(self.entries, measure) for measure in measures}
         rows = []

@@ -19,7 +19,7 @@ from handful.errors import RunError
 from handful.experiment import SUMMARY, Experiment, Summary
 from handful.statistics import mean_ci95
 from handful.studies.executors import ERRORS, Executor, Job, Local
-from handful.training.metrics import METRICS, Metric, recorded_metric
+from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.training.record import RunFolder, differences, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
@@ -42,7 +42,7 @@ class Outcome:
         """What it is judged by; accuracy for a job that failed."""
         if self.summary is None:
             return METRICS["accuracy"]
-        return recorded_metric(self.summary.metric, self.summary.runs[0].higher_is_better)
+        return metric_of_record(self.summary.metric, self.summary.runs[0].higher_is_better)
 
     def seeds(self, measure: str) -> list[float]:
         """A field of ``Run`` for every seed; ``memory`` is the peak of the GPU, or of RAM where none was used."""

@@ -11,7 +11,7 @@ from handful.experiment import Experiment
 from handful.finding import Axis, Chart, Finding, View
 from handful.samplers import FullGraph, RandomNodes
 from handful.studies import presets
-from handful.studies.budget import PARTS, Request, Scale, asked, scaled, small
+from handful.studies.budget import PARTS, Request, Scale, adapt, scaled, small
 from handful.studies.grid import Entry, Grid, paper_number
 from handful.studies.presets import GRAPHLAND
 from handful.vocabulary import REGIMES, title
@@ -34,14 +34,14 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
     if request.budget == "paper":
         if graph != PAPER_GRAPH:
             raise HandfulError(f"the paper has the regimes for {PAPER_GRAPH} alone: use budget 'laptop' for '{graph}'")
-        return asked(request, preset)
+        return adapt(request, preset)
     scale = scaled(request, SCALE)
     sampler = FullGraph() if regime == "full" else RandomNodes(PARTS)
     little = Experiment(graph, sampler=sampler, hidden=scale.hidden, layers=scale.layers, dropout=0.5)
-    return asked(request, little.with_(settings=preset.settings, epochs=scale.epochs))
+    return adapt(request, little.with_(settings=preset.settings, epochs=scale.epochs))
 
 
-def controlled(rns: Experiment, other: Experiment, control: str) -> Experiment:
+def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
     """``other``, which takes one step an epoch, on a par with ``rns``, which takes m.
 
     Equal updates: m times the epochs. Equal flow time, Σ lr over all steps: m times the learning rate.
@@ -79,7 +79,7 @@ def controls(request: Request) -> Finding:
         rns, other = (cell(request, graph, one, optimizer) for one in ("rns", regime))
         row = "rns" if regime == "rns" else f"{REGIMES[regime]}, {CONTROLS[control]}"
         facts = {"regime": regime, "control": control, "optimizer": optimizer}
-        entries["-".join(facts.values())] = Entry(controlled(rns, other, control), row, optimizer, facts=facts)
+        entries["-".join(facts.values())] = Entry(match_steps(rns, other, control), row, optimizer, facts=facts)
     pairs = [(f"{REGIMES['full']}, {control}", "rns") for control in CONTROLS.values()]
     return by_optimizer("controls", Grid.train(request, entries), pairs)
 
@@ -98,7 +98,7 @@ def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Fin
     return grid.finding(
         name,
         f"{metric.differences} from {steps}: {'; '.join(told)}.",
-        [grid.crossed(heading, "Training regime", best_in="column")],
+        [grid.cross_table(heading, "Training regime", best_in="column")],
         [Chart(name, f"{grid.graph}: regimes by optimiser", [view])],
     )
 
@@ -110,8 +110,8 @@ def model_cell(request: Request, graph: str, model: str, method: str) -> Experim
     """A backbone by a method; ``None`` where the paper ran out of memory."""
     if request.budget == "paper":
         tuned = presets.tuned(graph, model, method)
-        return None if tuned is None else asked(request, tuned)
-    return asked(request, small(graph, method, scaled(request, MODEL_SCALE), model))
+        return None if tuned is None else adapt(request, tuned)
+    return adapt(request, small(graph, method, scaled(request, MODEL_SCALE), model))
 
 
 def architectures(request: Request) -> Finding:
@@ -126,14 +126,14 @@ def architectures(request: Request) -> Finding:
             paper = paper_number("tab:testacc_full_rns_pct_compact", graph, model, method)
             facts = {"model": model, "method": method}
             entries[f"{model}-{method}"] = Entry(job, model, method, paper=paper, facts=facts)
-    return paired("architectures", "Model", request, entries)
+    return pair_finding("architectures", "Model", request, entries)
 
 
 def graphland_cell(request: Request, name: str, split: str, method: str) -> Experiment:
     """A data set of GraphLand by a method, with GraphLand's own GraphSAGE."""
     if request.budget == "paper":
-        return asked(request, presets.graphland(name, split, method))
-    return asked(request, small(name, method, scaled(request, GRAPHLAND_SCALE), "graphland-sage").with_(split=split))
+        return adapt(request, presets.graphland(name, split, method))
+    return adapt(request, small(name, method, scaled(request, GRAPHLAND_SCALE), "graphland-sage").with_(split=split))
 
 
 def graphland(request: Request) -> Finding:
@@ -155,10 +155,10 @@ def graphland(request: Request) -> Finding:
         paper = paper_number("tab:graphland_rns", name, split, method)
         facts = {"dataset": name, "metric": sources()[name].metric, "split": split, "method": method}
         entries[f"{name}-{split}-{method}"] = Entry(job, f"{name} {split.upper()}", method, paper=paper, facts=facts)
-    return paired("graphland", "Data set", request, entries, [name for name in names if name not in known])
+    return pair_finding("graphland", "Data set", request, entries, [name for name in names if name not in known])
 
 
-def paired(
+def pair_finding(
     study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: list[str] | None = None
 ) -> Finding:
     """A row for every pair of jobs: full graph, RNS, and how far apart they are."""
@@ -172,6 +172,6 @@ def paired(
     x = Axis("", of=[title(row) for row in grid.names("row")])
     view = View("test", "dot", x, Axis(label), grid.series("column"))
     where = grid.graph if study == "architectures" else "GraphLand"
-    table = grid.crossed(f"{where} · {label} · {grid.setting}", corner, best_in="row", apart=True)
+    table = grid.cross_table(f"{where} · {label} · {grid.setting}", corner, best_in="row", apart=True)
     payload = {"missing": missing} if missing is not None else {}
     return grid.finding(study, words, [table], [Chart(study, f"{where}: full graph and RNS", [view])], payload=payload)

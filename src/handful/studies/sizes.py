@@ -13,7 +13,7 @@ from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.budget import QUICK, SAMPLERS, Request, Scale, asked, benchmark, scaled, small, tuned_each
+from handful.studies.budget import QUICK, SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
 from handful.studies.grid import EPOCH_SECONDS, MEMORY, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
 from handful.vocabulary import PARTS, title
 
@@ -36,7 +36,7 @@ def parts(request: Request) -> Finding:
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
-    jobs = tuned_each(request, {f"m-{m}": base.with_(sampler=replace(base.sampler, parts=m)) for m in values})
+    jobs = tune_jobs(request, {f"m-{m}": base.with_(sampler=replace(base.sampler, parts=m)) for m in values})
     entries = {
         name: Entry(job, str(m), "rns", x=m, label=f"m = {m}", facts={"m": m})
         for (name, job), m in zip(jobs.items(), values, strict=True)
@@ -58,7 +58,7 @@ def fanout(request: Request) -> Finding:
         f"fanout-{'-'.join(map(str, own))}": base.with_(sampler=make_sampler("neighbor", fanout=own)) for own in space
     }
     entries = {}
-    for (job, experiment), own in zip(tuned_each(request, same).items(), space, strict=True):
+    for (job, experiment), own in zip(tune_jobs(request, same).items(), space, strict=True):
         name = ",".join(map(str, own))
         paper, facts = paper_number("tab:neighbor_fanout_ablation", graph, name), {"fanout": name}
         entries[job] = Entry(experiment, f"[{name}]", "neighbor", label=f"fanout [{name}]", paper=paper, facts=facts)
@@ -79,7 +79,7 @@ def option_finding(
     return grid.finding(
         name,
         f"The test metric is best with {' and '.join(best) or 'none'}.",
-        [grid.listed(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
+        [grid.list_table(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
         [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)],
         records,
         **more,
@@ -89,14 +89,14 @@ def option_finding(
 # -- equal batches ----------------------------------------------------------------------------------------------------
 
 
-def sized(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
+def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
     """The sampler with about one in ``steps`` of the training nodes as the targets of a batch.
 
     GraphSAINT's walks overlap, so that its roots are found by measuring.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=400&degree=4")
-    >>> str(sized("rns", graph, 4)), str(sized("neighbor", graph, 4))
+    >>> str(size_sampler("rns", graph, 4)), str(size_sampler("neighbor", graph, 4))
     ('rns(parts=4)', 'neighbor(fanout=(10, 10), batch_size=50)')
     """
     wanted = len(graph.train_nodes) / steps
@@ -122,13 +122,13 @@ def batch_size(request: Request) -> Finding:
 
     One model, one budget of epochs, so that all samplers of a column take about as many steps too.
     """
-    base = asked(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
+    base = adapt(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
     data = base.load(request.seeds[0])
     sizes = {count: f"{len(data.train_nodes) / count:,.0f} targets" for count in STEPS[request.budget]}
     entries = {}
     for count in (count for count in sizes if count <= len(data.train_nodes)):
         for name in SAMPLERS:
-            sampler = sized(name, data, count)
+            sampler = size_sampler(name, data, count)
             x = targets(sampler, data, seed=1)
             facts = {"sampler": name, "steps": count, "targets": x}
             entries[f"{name}-{count}"] = Entry(base.with_(sampler=sampler), name, sizes[count], x=x, facts=facts)
@@ -142,7 +142,7 @@ def batch_size(request: Request) -> Finding:
         "batch-size",
         f"Samplers of one size are {metric.apart(between)} apart from best to worst, on average; sizes of one sampler "
         f"{metric.apart(within)}.",
-        [grid.crossed(f"{grid.graph} · equal targets in a batch · {grid.setting}", "Sampler", best_in="column")],
+        [grid.cross_table(f"{grid.graph} · equal targets in a batch · {grid.setting}", "Sampler", best_in="column")],
         [Chart("batch-size", f"{grid.graph}: the sampler, or the size of its batches?", [view])],
     )
 

@@ -114,7 +114,7 @@ def speedup_study(request: Request) -> Finding:
     graph = request.graph_or("ogbn-arxiv")
     grid = train_pair(request, graph, SCALE)
     if grid.failed:
-        table = grid.listed(f"{grid.graph} · {grid.setting}", "Method", [VALIDATION, EPOCH_SECONDS])
+        table = grid.list_table(f"{grid.graph} · {grid.setting}", "Method", [VALIDATION, EPOCH_SECONDS])
         return grid.finding("speedup", "There is no speedup to tell without both runs.", [table])
     full, rns = (histories(grid, method) for method in METHODS)
     metric = grid.metric
@@ -126,7 +126,7 @@ def speedup_study(request: Request) -> Finding:
         s = {**speedup(full, rns, target, metric.higher_is_better), "paper": paper}
         speedups.append(s)
         reached = " and ".join(f"{s['reached'][method]} of {len(request.seeds)}" for method in METHODS)
-        rows.append([metric.told(target), *(shown(s[key], TIMES) for key in SPEEDUPS), reached])
+        rows.append([metric.with_unit(target), *(shown(s[key], TIMES) for key in SPEEDUPS), reached])
         if paper:
             rows.append(["in the paper", *(shown(paper.get(key), TIMES) for key in SPEEDUPS), ""])
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
@@ -145,7 +145,7 @@ def curves(request: Request) -> Finding:
     """
     length = presets.read_table("protocol", "fig:val_accuracy_training_dynamics") if request.budget == "paper" else {}
     grid = train_pair(request, request.graph_or("ogbn-products"), CURVES_SCALE, **length)
-    table = grid.listed(f"{grid.graph} · {grid.setting}", "Method", [replace(VALIDATION, ranked=True), SECONDS])
+    table = grid.list_table(f"{grid.graph} · {grid.setting}", "Method", [replace(VALIDATION, ranked=True), SECONDS])
     full, rns = (grid.mean(method, measure="seconds") or nan for method in METHODS)
     words = f"The same epochs take RNS {shown(rns / full, '{:.2f}')} times as long as the full graph."
     lines = []
@@ -171,7 +171,7 @@ def histories(grid: Grid, method: str) -> list[Lines]:
 
 def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric) -> Chart:
     """The four speedups at every target, beside the paper's."""
-    targets, series = [metric.told(s["target"]) for s in speedups], []
+    targets, series = [metric.with_unit(s["target"]) for s in speedups], []
     for color, (key, label) in enumerate(SPEEDUPS.items()):
         series.append(Series(label, targets, [s[key] for s in speedups], color=color))
         if any(s["paper"] for s in speedups):
@@ -188,5 +188,5 @@ def conclude(speedups: Sequence[dict[str, Any]], metric: Metric) -> str:
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."
     start, epoch, epochs = (shown(sure[-1][key], TIMES) for key in ("start", "epoch", "epochs"))
-    target = metric.told(sure[-1]["target"])
+    target = metric.with_unit(sure[-1]["target"])
     return f"To {target} RNS is {start} as fast as the full graph: {epoch} by cheaper epochs, {epochs} by fewer."

@@ -19,7 +19,7 @@ from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, poi
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
-from handful.studies.budget import SMOKE, Request, Scale, asked
+from handful.studies.budget import SMOKE, Request, Scale, adapt
 from handful.studies.grid import Entry, Grid
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
@@ -88,11 +88,11 @@ def run(request: Request) -> Finding:
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
-    entries, missing = planned(request)
+    entries, missing = plan_jobs(request)
     return survey_finding(request, Grid.train(request, entries), missing)
 
 
-def planned(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
+def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
     """The jobs of the survey, and what is missing; every graph is loaded once to see whether it is there, how large."""
     cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
@@ -109,7 +109,7 @@ def planned(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         known |= {"edges": graph.num_edges, "metric": graph.metric}
         stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
         for method, sampler in samplers_for(graph, scale.layers).items():
-            job = asked(request, Experiment(case.graph, split=case.split, sampler=sampler, **how))
+            job = adapt(request, Experiment(case.graph, split=case.split, sampler=sampler, **how))
             entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
     if not entries:
         raise DatasetError("none of the graphs of the survey is found: " + "; ".join(missing.values()))
@@ -188,7 +188,7 @@ def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
 
 def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
     """The test metric of every method on every graph, best and second best marked, and the mean ranks below."""
-    table = grid.crossed(f"Test · {heading}", "Graph", best_in="row")
+    table = grid.cross_table(f"Test · {heading}", "Graph", best_in="row")
     labels = [f"{graph}, {grid.outcome(graph, 'rns').metric.label()}" for graph in grid.names("row")]
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
     if ranks is not None:

@@ -14,7 +14,7 @@ from handful.errors import HandfulError
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two
 from handful.runs import run_folders
 from handful.statistics import mean_ci95
-from handful.training.metrics import Metric, recorded_metric
+from handful.training.metrics import Metric, metric_of_record
 from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
@@ -46,8 +46,8 @@ class Trained:
     def metric(self) -> Metric:
         """The metric, to compare values and to write them."""
         if not self.results:
-            return recorded_metric(str(self.config["data"]["metric"]))
-        return recorded_metric(self.results[0].metric, self.results[0].higher_is_better)
+            return metric_of_record(str(self.config["data"]["metric"]))
+        return metric_of_record(self.results[0].metric, self.results[0].higher_is_better)
 
     def mean(self, measure: str) -> dict[str, float]:
         """Mean and 95% CI of a field of ``Run`` over the seeds that have ended."""

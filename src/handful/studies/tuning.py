@@ -27,7 +27,7 @@ from handful.errors import DivergedError, HandfulError, RunError
 from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
 from handful.studies.executors import DIVERGED, Executor, Job, Local
@@ -148,7 +148,7 @@ def tune_samplers(
     return Finding(
         "tune",
         f"{payload['graph']} · tuning",
-        f"The best validation {spaced(metric.name)} is {metric.told(first.val)}, by {first.experiment.sampler} "
+        f"The best validation {spaced(metric.name)} is {metric.with_unit(first.val)}, by {first.experiment.sampler} "
         f"with {found}.",
         tables,
         payload={
@@ -254,7 +254,7 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
     """A new trial, and the experiment that it tries."""
     trial = study.ask()
     # By the number of the trial: no two processes draw alike, and a search alone is the same every time.
-    own = derived_seed(experiment.seeds[0], trial.number) % 2**32
+    own = derive_seed(experiment.seeds[0], trial.number) % 2**32
     study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
     trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
     space = presets.training_space().items()

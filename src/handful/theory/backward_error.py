@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from handful.batch import Batch
-from handful.random import derived_seed, generator
+from handful.random import derive_seed, generator
 
 Loss = Callable[[Tensor], Tensor]
 """The loss of one batch as a function of all weights in one float64 vector."""
@@ -204,7 +204,7 @@ def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int
     features = batches[0].x.shape[1]
     shapes = [(features, hidden), (features, hidden), (hidden,), (hidden, classes), (hidden, classes), (classes,)]
     sizes = [int(np.prod(shape)) for shape in shapes]
-    rng = torch.Generator().manual_seed(derived_seed(seed))
+    rng = torch.Generator().manual_seed(derive_seed(seed))
     start = [torch.randn(s, generator=rng, dtype=torch.float64) / (s[0] if len(s) > 1 else 1.0) ** 0.5 for s in shapes]
 
     def loss_of(batch: Batch) -> Loss:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from handful.batch import Batch
 from handful.graph import Graph
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.samplers.base import Sampler
 from handful.statistics import finite_mean, mean_ci95
 from handful.theory.hubs import HubShare, largest_hubs
@@ -105,7 +105,7 @@ def diagnose(
     alpha_full, hubs = fit_power_law(degrees(graph)).alpha, largest_hubs(graph)
 
     def measure(sampler: Sampler, repeat: int) -> tuple[ImplicitTerms, float, float]:
-        own = derived_seed(seed, repeat)
+        own = derive_seed(seed, repeat)
         model = initial_model(make_model, own).to(graph.device)
         alphas, share = [], HubShare(hubs)
 

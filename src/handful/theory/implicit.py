@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from handful.batch import Batch
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.samplers.ahead import ahead
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
@@ -290,5 +290,5 @@ class ImplicitWatch(Callback):
 
     def measure(self, loop: Loop) -> None:
         """Append what the terms are now."""
-        seed = derived_seed(self.seed, loop.epoch)
+        seed = derive_seed(self.seed, loop.epoch)
         self.history.append((loop.epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))

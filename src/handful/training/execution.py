@@ -23,7 +23,7 @@ from handful.budget import anonymous, as_bytes, show_size
 from handful.errors import HandfulError, SamplerError, unknown
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.samplers.ahead import ahead
 from handful.samplers.base import Sampler
 from handful.settings import GraphOn
@@ -63,10 +63,10 @@ class InMemory:
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
         """The validation and test nodes, ascending, and the model's outputs for them, as the settings infer them."""
         graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
-        model = loop.model if self.sends_to is None else copied_to(graph.device, loop.model)
+        model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
         if how.evaluation == "exact":
             return nodes, self.infer(loop, model)[nodes]
-        seed = derived_seed(loop.seed, loop.epoch)
+        seed = derive_seed(loop.seed, loop.epoch)
         return nodes, infer_sampled(model, graph, loop.sampler.evaluation(graph, nodes, seed, how.evaluation_fanout))
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
@@ -199,11 +199,11 @@ def stays_on_host(
     return True
 
 
-def copied_to(device: torch.device, model: nn.Module) -> nn.Module:
+def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
     """The model with all its weights on ``device``: itself if they are there, else a copy.
 
     >>> model = nn.Linear(2, 1)
-    >>> copied_to(torch.device("cpu"), model) is model
+    >>> copy_to(torch.device("cpu"), model) is model
     True
     """
     if all(parameter.device == device for parameter in model.parameters()):

@@ -41,7 +41,7 @@ from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
-from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, named
+from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, name_of
 from handful.training.record import Run, RunFolder, describe, differences, load_weights, save_model, write_encoding
 from handful.vocabulary import title
 
@@ -130,7 +130,7 @@ def fit(
         callbacks = [*callbacks, Progress()]
     graph = with_task(as_graph(graph), how)
     if isinstance(model, str):
-        model = seeded_model(model, graph, seed, options or {})
+        model = make_seeded_model(model, graph, seed, options or {})
     elif options is not None:
         raise HandfulError("options are for a model that is given by name: a module has its own")
     with ranks.agreed():
@@ -197,7 +197,7 @@ def with_task(graph: Graph, settings: Settings) -> Graph:
     return graph.replace(**asked) if asked else graph
 
 
-def seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any]) -> Network:
+def make_seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any]) -> Network:
     """The model of this name for ``graph``, with the initial weights of ``seed``."""
     graph.require_training()
     if options.get("two_logits") and graph.num_outputs == 1 and graph.kind != "binary":
@@ -358,13 +358,13 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
         "device": ",".join(map(str, device_names(device))),
     }
     objects: dict[str, Any] = {
-        name: named(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
+        name: name_of(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
     }
     # A function may make anything: what it made tells.
     if "optimizer" in own:
-        objects["made optimizer"] = {"class": named(loop.optimizer), **plain_part(loop.optimizer.defaults)}
+        objects["made optimizer"] = {"class": name_of(loop.optimizer), **plain_part(loop.optimizer.defaults)}
     if "scheduler" in own and loop.scheduler is not None:
-        objects["made scheduler"] = {"class": named(loop.scheduler), **plain_part(loop.scheduler.state_dict())}
+        objects["made scheduler"] = {"class": name_of(loop.scheduler), **plain_part(loop.scheduler.state_dict())}
     return {**(record or seen), **({"own": objects} if own else {}), "data": loop.graph.identity()}
 
 

@@ -21,7 +21,7 @@ from handful.batch import Batch
 from handful.errors import DivergedError, HandfulError
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.random import derived_seed
+from handful.random import derive_seed
 from handful.samplers.base import Sampler
 from handful.settings import Precision, Settings
 from handful.signals import Deferred, deferred
@@ -191,7 +191,7 @@ def train_epoch(loop: Loop) -> None:
     if small and not batches:
         raise HandfulError("batch norm needs at least two nodes in a batch: use larger batches, or norm 'ln'")
     if batches and not math.isfinite(total):
-        raise diverged(loop, f"the loss is {total}")
+        raise divergence(loop, f"the loss is {total}")
     loop.loss = total / batches if batches else math.nan
     if loop.scheduler is not None and not isinstance(loop.scheduler, ReduceLROnPlateau):
         loop.scheduler.step()
@@ -201,7 +201,7 @@ def train_epoch(loop: Loop) -> None:
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
     """Forward and backward pass on batch ``index`` of the epoch; its loss."""
-    seed = derived_seed(loop.seed, loop.epoch, index)
+    seed = derive_seed(loop.seed, loop.epoch, index)
     seed_step(loop.model, seed)
     loss = loop.loss_on(loop.model, batch)
     loss.backward()  # type: ignore[no-untyped-call]
@@ -241,17 +241,17 @@ def evaluate(loop: Loop) -> tuple[float, float]:
         DivergedError: a weight, or a logit of these nodes, is not finite.
     """
     if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
-        raise diverged(loop, "a weight is not finite")
+        raise divergence(loop, "a weight is not finite")
     nodes, outputs = loop.execution.outputs(loop)
     if not bool(outputs.isfinite().all()):
-        raise diverged(loop, "a logit is not finite")
+        raise divergence(loop, "a logit is not finite")
     assert loop.graph.val_mask is not None
     val = loop.graph.val_mask[nodes]  # all others are test nodes
     judged = [float(loop.metric.of(outputs[mask], loop.graph, nodes[mask])) for mask in (val, ~val)]
     return tuple(ranks.broadcast(judged))
 
 
-def diverged(loop: Loop, how: str) -> DivergedError:
+def divergence(loop: Loop, how: str) -> DivergedError:
     """The error of a run that has gone astray, and what to do."""
     return DivergedError(f"{how} in epoch {loop.epoch}: use a smaller lr, or another norm")
 

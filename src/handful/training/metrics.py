@@ -233,10 +233,10 @@ class Metric:
         form = "{:.2f}".format if self.percent else number
         return form(mean) + ("" if np.isnan(half) else f" ± {form(half)}")
 
-    def told(self, value: float | Mapping[str, float | None]) -> str:
+    def with_unit(self, value: float | Mapping[str, float | None]) -> str:
         """As ``text``, with its unit: for a sentence.
 
-        >>> METRICS["accuracy"].told(0.7251), METRICS["mae"].told(12.3456)
+        >>> METRICS["accuracy"].with_unit(0.7251), METRICS["mae"].with_unit(12.3456)
         ('72.51 %', '12.35')
         """
         return self.text(value) + (" %" if self.percent else "")
@@ -294,7 +294,7 @@ METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (
 """By name; which of them a graph can be judged by is told by ``handful.graph.METRICS_OF``."""
 
 
-def recorded_metric(name: str, higher_is_better: bool = True) -> Metric:
+def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
     """The metric of a record: one of ``METRICS``, or the name of one's own, which can be compared and not computed."""
 
     def unknown(outputs: Tensor, y: Tensor) -> float:

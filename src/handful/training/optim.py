@@ -20,10 +20,10 @@ MakeOptimizer = Callable[..., optim.Optimizer]
 MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
 
 
-def decayed_groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
+def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
     """Weights, which decay, and biases and norms, which do not: those of fewer than two dimensions.
 
-    >>> [len(group["params"]) for group in decayed_groups(nn.Linear(2, 3).parameters())]
+    >>> [len(group["params"]) for group in split_by_decay(nn.Linear(2, 3).parameters())]
     [1, 1]
     """
     every = list(parameters)
@@ -40,15 +40,15 @@ def make_optimizer(
     0.9
     """
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-    groups: Any = decayed_groups(parameters) if settings.decayed == "weights" else parameters
+    groups: Any = split_by_decay(parameters) if settings.decayed == "weights" else parameters
     if make is not None:
         if not callable(make):
-            raise HandfulError(f"optimizer takes a name or a class such as torch.optim.AdamW, got a {named(make)}")
+            raise HandfulError(f"optimizer takes a name or a class such as torch.optim.AdamW, got a {name_of(make)}")
         return _call("optimizer", make, optim.Optimizer, "(parameters, lr, weight_decay)", groups, **common)
     kind = {"adam": optim.Adam, "adamw": optim.AdamW}.get(settings.optimizer, optim.SGD)
     if kind is optim.SGD:
         common["momentum"] = settings.momentum if settings.optimizer == "sgdm" else 0.0
-    return _uncompiled(kind)(groups, fused=True, **common)
+    return _without_compile_guards(kind)(groups, fused=True, **common)
 
 
 def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options: Any) -> T:
@@ -56,14 +56,14 @@ def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options
     try:
         made = make(*args, **options)
     except TypeError as error:
-        raise HandfulError(f"{what} {named(make)} must take {takes}: {error}") from None
+        raise HandfulError(f"{what} {name_of(make)} must take {takes}: {error}") from None
     if not isinstance(made, kind):
-        raise HandfulError(f"{what} {named(make)} must give a torch {what}, got {made!r}")
+        raise HandfulError(f"{what} {name_of(make)} must give a torch {what}, got {made!r}")
     return made
 
 
 @cache
-def _uncompiled(kind: type[optim.Optimizer]) -> MakeOptimizer:
+def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
     """``kind`` without its guards for ``torch.compile``: the first that is called imports all of it, for seconds."""
     guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     plain = {name: unwrap(getattr(kind, name)) for name in guarded}
@@ -87,14 +87,14 @@ def make_scheduler(
     return None
 
 
-def named(thing: Any) -> str:
+def name_of(thing: Any) -> str:
     """The name of a class, function or object that a user gave, for records and messages.
 
-    >>> named(partial(optim.SGD, momentum=0.5))
+    >>> name_of(partial(optim.SGD, momentum=0.5))
     'torch.optim.sgd.SGD(momentum=0.5)'
     """
     if isinstance(thing, partial):
         arguments = [*map(repr, thing.args), *(f"{name}={value!r}" for name, value in thing.keywords.items())]
-        return f"{named(thing.func)}({', '.join(arguments)})"
+        return f"{name_of(thing.func)}({', '.join(arguments)})"
     kind = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{kind.__module__}.{kind.__qualname__}"

@@ -32,7 +32,7 @@ from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
 from handful.notebook import html_table
-from handful.training.metrics import recorded_metric
+from handful.training.metrics import metric_of_record
 from handful.version import __version__
 
 FORMAT = 2
@@ -86,12 +86,12 @@ class Run:
         return {name: getattr(self, name) for name in kept}
 
     def __str__(self) -> str:
-        metric = recorded_metric(self.metric, self.higher_is_better)
+        metric = metric_of_record(self.metric, self.higher_is_better)
         best = f"{metric.label('test')} {metric.text(self.test)}, validation {metric.text(self.val)}"
         return f"Run({best}, at epoch {self.best_epoch} of {self.epochs}, {self.seconds:.1f} s)"
 
     def _repr_html_(self) -> str:
-        metric = recorded_metric(self.metric, self.higher_is_better)
+        metric = metric_of_record(self.metric, self.higher_is_better)
         rows = {
             metric.label("test"): metric.text(self.test),
             metric.label("validation"): metric.text(self.val),

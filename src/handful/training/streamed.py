@@ -218,7 +218,7 @@ class OnDisk(Chunks):
         self.progress(which, count, count)
         if not self._path(which).exists():  # a later pass that needed it is done
             return torch.empty(count, *one["shape"], dtype=getattr(torch, one["dtype"]), device="meta")
-        return self._mapped(which)
+        return self._map(which)
 
     def finish(self) -> None:
         """Keep the file of the last pass alone."""
@@ -259,7 +259,7 @@ class OnDisk(Chunks):
         write_json(self.folder / STATE, seal({"room": self.room, "passes": self._passes}))
         self._recorded = time.monotonic()
 
-    def _mapped(self, which: int) -> Tensor:
+    def _map(self, which: int) -> Tensor:
         one = self._passes[which]
         shape, dtype = (one["count"], *one["shape"]), getattr(torch, one["dtype"])
         size = torch.Size(shape).numel() * dtype.itemsize
