@@ -441,8 +441,9 @@ def read_encoding(folder: RunFolder) -> dict[str, Any]:
     encoding = read_json(folder.encoding)
     names, kind, positive = encoding.get("class_names"), encoding.get("kind", "binary"), encoding.get("positive")
     named = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
-    if not named or kind not in get_args(Kind) or repr(positive) not in ("None", "0", "1"):
-        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: its kind or its classes are unknown")
+    if not named or kind not in get_args(Kind) or positive not in (None, 0, 1) or isinstance(positive, bool | float):
+        wrong = "its kind, its class names or its positive class is unknown"
+        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: {wrong}")
     return encoding
 
 
