@@ -22,7 +22,7 @@ def test_nodes_are_drawn_one_after_another_without_replacement() -> None:
     draws = 20_000
     seen = np.zeros(5)
     for key in range(draws):
-        drawn = layer_numba(graph.indptr, graph.indices, graph.edge_weight, torch.tensor([0]), 1, 2, key)
+        drawn = layer_numba((graph.indptr, graph.indices, graph.edge_weight), torch.tensor([0]), 1, 2, key)
         seen[drawn.nodes] += 1
     sigma = np.sqrt(expected * (1 - expected) / draws)
     assert seen[0] == draws  # the target itself is always kept
@@ -36,7 +36,7 @@ def test_the_estimate_approaches_the_full_aggregation() -> None:
     exact = x[0] = float(row[1:] @ x[1:] / row[1:].sum())  # the target is always kept: here it changes nothing
     estimates, plain = [], []
     for key in range(200):
-        drawn = layer_numba(graph.indptr, graph.indices, graph.edge_weight, torch.tensor([0]), 1, 200, key)
+        drawn = layer_numba((graph.indptr, graph.indices, graph.edge_weight), torch.tensor([0]), 1, 200, key)
         values = torch.from_numpy(x)[drawn.nodes[drawn.indices.long()]]
         estimates.append(float(drawn.weight.double() @ values))
         plain.append(float(values.mean()))
@@ -50,7 +50,7 @@ def test_with_equal_importance_and_budget_for_all_it_is_the_full_aggregation() -
     ring = np.arange(12)
     edges = np.concatenate([np.stack([(ring + k) % 12, ring]) for k in (1, 2, 11, 10)], axis=1)
     graph = Graph.from_edge_index(edges)
-    drawn = layer_numba(graph.indptr, graph.indices, None, torch.arange(12), 12, 12, 0)
+    drawn = layer_numba((graph.indptr, graph.indices, None), torch.arange(12), 12, 12, 0)
     assert drawn.nodes.tolist() == list(range(12))
     assert torch.allclose(drawn.weight, torch.tensor(0.2))
     assert drawn.indptr.diff().tolist() == [5] * 12
@@ -62,7 +62,7 @@ def test_a_node_above_that_is_not_drawn_is_no_source_and_may_have_an_empty_row()
     kinds = set()
     for key in range(200):
         for draw in (layer_numba, layer_torch):
-            drawn = draw(graph.indptr, graph.indices, None, torch.tensor([0, 1]), 1, 1, key)
+            drawn = draw((graph.indptr, graph.indices, None), torch.tensor([0, 1]), 1, 1, key)
             kinds.add(tuple(drawn.nodes.tolist()))
             place = {v: i for i, v in enumerate(drawn.nodes.tolist())}
             assert drawn.own.tolist() == [0, place.get(1, -1)]

@@ -52,11 +52,11 @@ def test_a_layer_is_what_the_definition_says(
     p = (u**2).sum(0)
     p /= p.sum()
 
-    weight = np.empty(0, np.float32) if graph.edge_weight is None else graph.edge_weight.numpy()
+    weight = None if graph.edge_weight is None else graph.edge_weight.numpy()
     found = importance(*graph.topology, weight, previous.numpy())
     assert np.allclose(found / found.sum(), p, rtol=0, atol=4 * graph.num_edges * UNIT[torch.float64])
 
-    arguments = graph.indptr, graph.indices, graph.edge_weight, previous, batch, budget, key
+    arguments = (graph.indptr, graph.indices, graph.edge_weight), previous, batch, budget, key
     drawn, again = layer_numba(*arguments), layer_torch(*arguments)
     assert torch.equal(drawn.nodes, again.nodes)
     assert torch.equal(drawn.indptr, again.indptr)

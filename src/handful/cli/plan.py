@@ -79,12 +79,10 @@ def describe_fit(found: Plan) -> str:
     from handful.budget import show_size as size
 
     where = f"a budget of {size(found.memory)}" if found.memory else f"the {size(found.available)} that are free"
-    fits = found.fits(found.chosen)
-    if fits != "no":
-        how = "" if fits != "with --memory" else " out of core, with --memory"
-        return f"m = {found.m} fits into {where}{how}; the smallest m that does is {found.smallest}."
-    other = "no m that was looked at does" if found.smallest is None else f"m = {found.smallest} does"
-    return f"m = {found.m} does not fit into {where}; {other}."
+    words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
+    smallest = "none that was looked at" if found.smallest is None else found.smallest
+    verdict = words.get(found.fits(found.chosen), "fits into")
+    return f"m = {found.m} {verdict} {where}; the smallest m that does is {smallest}."
 
 
 def format_duration(seconds: float) -> str:

@@ -71,22 +71,19 @@ def layer_norm_act(
     return _LayerNormAct.apply(x, weight, bias, eps, p, seed)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
-    """ReLU and dropout of ``x`` ``(N, F)``."""
+def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: bool = True) -> Tensor:
+    """ReLU, unless it is left out, and dropout of ``x`` ``(N, F)``."""
     _check(x, p)
-    return _act(x, True, p if training else 0.0, seed)
+    p = p if training else 0.0
+    if loops("activation", x.device) is None:
+        return _dropped(x.relu() if relu else x, p, seed)
+    return _Act.apply(x, relu, p, seed)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
     """Dropout of ``x`` ``(N, F)`` alone."""
     _check(x, p)
-    return _act(x, False, p, seed) if training and p > 0.0 else x
-
-
-def _act(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-    if loops("activation", x.device) is None:
-        return _dropped(x.relu() if relu else x, p, seed)
-    return _Act.apply(x, relu, p, seed)  # type: ignore[no-any-return, no-untyped-call]
+    return act(x, p, training, seed, relu=False) if training and p > 0.0 else x
 
 
 def _check(x: Tensor, p: float) -> None:

@@ -112,9 +112,10 @@ def _real(x: Tensor) -> Any:
 
 @kernel
 def _factors(row: int, seed: Any, least: Any, scale: Any, factor: Any) -> None:
-    key = hashing.row_key(seed, row)
-    for j in range(factor.shape[0]):
-        factor[j] = scale if hashing.column_bits(key, j) >= least else factor.dtype.type(0)
+    if least > 0:
+        key = hashing.row_key(seed, row)
+        for j in range(factor.shape[0]):
+            factor[j] = scale if hashing.column_bits(key, j) >= least else factor.dtype.type(0)
 
 
 @kernel
@@ -156,8 +157,7 @@ def _columns_forward(lo: int, hi: int, x: Any, columns: Any, seed: Any, least: A
     mean, slope, bias = columns[0], columns[1], columns[2]
     factor = np.full(x.shape[1], columns.dtype.type(1))
     for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
-        if least > 0:
-            _factors(i, seed, least, scale, factor)
+        _factors(i, seed, least, scale, factor)
         for j in range(x.shape[1]):
             z = (widen(x[i, j]) - mean[j]) * slope[j] + bias[j]
             out[i, j] = narrow(zero if z <= 0 else z * factor[j], out)
@@ -192,8 +192,7 @@ def _rows_forward(
     zero, one, width = affine.dtype.type(0), affine.dtype.type(1), affine.dtype.type(x.shape[1])
     factor = np.full(x.shape[1], one)
     for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
-        if least > 0:
-            _factors(i, seed, least, scale, factor)
+        _factors(i, seed, least, scale, factor)
         total = square = zero
         for j in range(x.shape[1]):
             total += widen(x[i, j])
@@ -237,8 +236,7 @@ def _rows_backward(
 def _act_forward(lo: int, hi: int, x: Any, relu: bool, seed: Any, least: Any, scale: Any, out: Any) -> None:
     factor = np.full(x.shape[1], scale)
     for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
-        if least > 0:
-            _factors(i, seed, least, scale, factor)
+        _factors(i, seed, least, scale, factor)
         for j in range(x.shape[1]):
             value = widen(x[i, j])
             out[i, j] = narrow(factor.dtype.type(0) if relu and value <= 0 else value * factor[j], out)

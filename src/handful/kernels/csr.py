@@ -10,7 +10,6 @@ from torch import Tensor
 
 from handful.kernels.threads import kernel, over_rows
 
-IntArray = np.ndarray
 _NONE = np.empty(0, np.int64)
 
 
@@ -19,7 +18,7 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
 
 
-def starts(sizes: IntArray) -> IntArray:
+def starts(sizes: np.ndarray) -> np.ndarray:
     """int64 ``(n + 1,)``: where each of ``n`` pieces of these sizes starts, and where the last one ends.
 
     >>> starts(np.array([2, 0, 3]))
@@ -69,8 +68,8 @@ def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) 
 
 
 def coo_to_csr(
-    rows: IntArray, cols: IntArray, num_rows: int, num_cols: int, with_order: bool = False
-) -> tuple[IntArray, IntArray, IntArray]:
+    rows: np.ndarray, cols: np.ndarray, num_rows: int, num_cols: int, with_order: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sort edges by (row, col): ``indptr``, ``indices`` and, if asked for, each edge's place in the input.
 
     Two stable counting sorts: by column first, then by row. The ids must have been checked by the caller.
@@ -83,8 +82,8 @@ def coo_to_csr(
 
 
 def counting_sort(
-    keys: IntArray, values: IntArray, base: int, num_keys: int, out: IntArray, order: IntArray = _NONE
-) -> IntArray:
+    keys: np.ndarray, values: np.ndarray, base: int, num_keys: int, out: np.ndarray, order: np.ndarray = _NONE
+) -> np.ndarray:
     """Put ``values`` into ``out`` in the order of their keys, equals as they come; where each key's values begin.
 
     Args:
@@ -101,8 +100,8 @@ def counting_sort(
 
 
 def transpose(
-    indptr: IntArray, indices: IntArray, num_cols: int, with_order: bool = False
-) -> tuple[IntArray, IntArray, IntArray]:
+    indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of the reversed edges, rows sorted, and, if asked for, each edge's place in the input."""
     t_indptr = np.zeros(num_cols + 1, np.int64)
     _count(indices, 0, t_indptr)
@@ -141,8 +140,8 @@ def _merge_rows(
 
 
 def merge(
-    a_indptr: IntArray, a_indices: IntArray, b_indptr: IntArray, b_indices: IntArray, with_order: bool = False
-) -> tuple[IntArray, IntArray, IntArray]:
+    a_indptr: np.ndarray, a_indices: np.ndarray, b_indptr: np.ndarray, b_indices: np.ndarray, with_order: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All edges of two CSRs with sorted rows, those of both twice; each one's place in the two, a before b."""
     indptr = a_indptr + b_indptr
     out = np.empty(int(indptr[-1]), a_indices.dtype)
@@ -163,8 +162,8 @@ def _kept(indptr: Any, indices: Any, drop_loops: bool, merge: bool, keep: Any, o
 
 
 def simplify(
-    indptr: IntArray, indices: IntArray, *, drop_loops: bool, merge: bool
-) -> tuple[IntArray, IntArray, IntArray]:
+    indptr: np.ndarray, indices: np.ndarray, *, drop_loops: bool, merge: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Drop self-loops and repeated edges of a CSR with sorted rows; also which edges were kept, as a mask."""
     keep = np.empty(len(indices), np.bool_)
     out = np.zeros_like(indptr)
@@ -190,7 +189,7 @@ def first_outside(indices: Any, bound: int) -> int:
     return -1
 
 
-def is_symmetric(indptr: IntArray, indices: IntArray, weight: np.ndarray | None = None) -> bool:
+def is_symmetric(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray | None = None) -> bool:
     """Whether every edge of a CSR with sorted rows has its reverse, with the same weight."""
     t_indptr, t_indices, order = transpose(indptr, indices, len(indptr) - 1, with_order=weight is not None)
     if not (np.array_equal(indptr, t_indptr) and np.array_equal(indices, t_indices)):
@@ -208,7 +207,7 @@ def has_loops(indptr: Any, indices: Any) -> bool:
     return False
 
 
-def row_of_edge(indptr: IntArray) -> IntArray:
+def row_of_edge(indptr: np.ndarray) -> np.ndarray:
     """The row of every edge: the COO form of ``indptr``."""
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 

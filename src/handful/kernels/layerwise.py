@@ -23,7 +23,8 @@ from handful.kernels.csr import starts_torch
 from handful.kernels.hashing import uniform, uniform_torch
 from handful.kernels.threads import kernel
 
-_NONE = np.empty(0, np.float32)
+Csr = tuple[Tensor, Tensor, Tensor | None]
+"""``indptr``, ``indices`` and, if there are any, the weights of a graph."""
 
 
 class Layer(NamedTuple):
@@ -40,13 +41,13 @@ class Layer(NamedTuple):
 @kernel
 def importance(indptr: Any, indices: Any, weight: Any, previous: Any) -> Any:
     """float64 ``(N,)``: the column sums of U², which are p before they are divided by their sum."""
-    weighted, out = weight.shape[0] > 0, np.zeros(indptr.shape[0] - 1)
+    out = np.zeros(indptr.shape[0] - 1)
     for i in range(previous.shape[0]):
         v = previous[i]
         stop = indptr[v + 1]
         own = total = 1.0  # the I of A + I, to which the node's own loops are added
         for e in range(indptr[v], stop):
-            w = np.float64(weight[e]) if weighted else 1.0
+            w = 1.0 if weight is None else np.float64(weight[e])
             total += w
             if indices[e] == v:
                 own += w
@@ -56,7 +57,7 @@ def importance(indptr: Any, indices: Any, weight: Any, previous: Any) -> Any:
             u = indices[e]
             value = 0.0
             while e < stop and indices[e] == u:  # rows ascend: repeated edges are neighbours, and add up
-                value += np.float64(weight[e]) if weighted else 1.0
+                value += 1.0 if weight is None else np.float64(weight[e])
                 e += 1
             if u != v:
                 out[u] += (value / total) ** 2
@@ -74,7 +75,6 @@ def _arrivals(nodes: Any, rate: Any, key: int) -> Any:
 @kernel
 def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any, place: Any) -> Any:
     """U[:, S] / p_S with rows that sum to one; the totals of P's rows cancel."""
-    weighted = weight.shape[0] > 0
     room = previous.shape[0]
     for i in range(previous.shape[0]):
         room += indptr[previous[i] + 1] - indptr[previous[i]]
@@ -91,7 +91,7 @@ def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any,
             u = indices[e]
             value = 0.0
             while e < stop and indices[e] == u:
-                value += np.float64(weight[e]) if weighted else 1.0
+                value += 1.0 if weight is None else np.float64(weight[e])
                 e += 1
             if u == v:
                 own += value
@@ -109,13 +109,11 @@ def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any,
     return out_ptr, columns[:at].copy(), values[:at].copy()
 
 
-def layer_numba(
-    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, batch: int, budget: int, key: int
-) -> Layer:
+def layer_numba(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
     """The layer on the CPU."""
     above = previous.numpy()
-    graph = indptr.numpy(), indices.numpy(), _NONE if weight is None else weight.numpy()
-    q = importance(*graph, above)
+    arrays = [None if tensor is None else tensor.numpy() for tensor in graph]
+    q = importance(*arrays, above)
     candidates = np.flatnonzero(q)
     take = min(budget, len(candidates))
     drawn = np.sort(candidates[np.argpartition(_arrivals(candidates, q, key), take - 1)[:take]])
@@ -123,14 +121,13 @@ def layer_numba(
     place[above[:batch]] = np.arange(batch)
     new = drawn[place[drawn] < 0]
     place[new] = np.arange(batch, batch + len(new))
-    kept = (*_keep_columns(*graph, above, q, place), place[above].astype(np.int64))
+    kept = (*_keep_columns(*arrays, above, q, place), place[above].astype(np.int64))
     return Layer(torch.cat([previous[:batch], torch.from_numpy(new)]), *(torch.from_numpy(array) for array in kept))
 
 
-def layer_torch(
-    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, batch: int, budget: int, key: int
-) -> Layer:
+def layer_torch(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
     """The same layer in plain torch, for any device."""
+    indptr, indices, weight = graph
     device, n, targets = indptr.device, len(indptr) - 1, len(previous)
     own = torch.arange(targets, device=device)
     degree = indptr[previous + 1] - indptr[previous]
@@ -167,19 +164,17 @@ def layer_torch(
     return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32), place[first])
 
 
-def layer(
-    indptr: Tensor, indices: Tensor, weight: Tensor | None, previous: Tensor, batch: int, budget: int, key: int
-) -> Layer:
+def layer(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
     """Draw the sources of ``previous`` by the fastest way on their device.
 
     Args:
-        indptr, indices, weight: the graph.
+        graph: whose edges.
         previous: int64, distinct ids; the first ``batch`` of them are always sources too.
         budget: how many nodes to draw.
         key: names the draw.
     """
     draw = layer_numba if previous.device.type == "cpu" else layer_torch
-    return draw(indptr, indices, weight, previous, batch, budget, key)
+    return draw(graph, previous, batch, budget, key)
 
 
 def transition(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,8 +8,6 @@ import numpy as np
 
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
-IntArray = np.ndarray
-
 
 @kernel
 def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> int:
@@ -34,13 +32,13 @@ def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> i
 class Sweep(NamedTuple):
     """What breadth-first searches from several sources found; one value per source."""
 
-    reached: IntArray
+    reached: np.ndarray
     """How many nodes can be reached, including the source."""
-    total: IntArray
+    total: np.ndarray
     """The sum of their distances."""
-    eccentricity: IntArray
+    eccentricity: np.ndarray
     """The largest distance."""
-    farthest: IntArray
+    farthest: np.ndarray
     """A node at that distance: of several, the one with the smallest id."""
 
 
@@ -59,7 +57,7 @@ def _sweep(lo: int, hi: int, indptr: Any, indices: Any, sources: Any, out: Any) 
         out[0, i], out[1, i], out[2, i], out[3, i] = reached, total, depth, farthest
 
 
-def sweep(indptr: IntArray, indices: IntArray, sources: IntArray) -> Sweep:
+def sweep(indptr: np.ndarray, indices: np.ndarray, sources: np.ndarray) -> Sweep:
     """Breadth-first searches from each of ``sources``, several at once; each thread needs two integers per node."""
     sources = np.ascontiguousarray(sources, np.int64)
     n = len(indptr) - 1
@@ -105,7 +103,7 @@ def _join(indptr: Any, indices: Any, parent: Any) -> int:
     return count
 
 
-def components(indptr: IntArray, indices: IntArray) -> tuple[int, IntArray]:
+def components(indptr: np.ndarray, indices: np.ndarray) -> tuple[int, np.ndarray]:
     """How many connected components there are, and the component of every node, numbered by their first nodes.
 
     The direction of edges does not matter: these are the weak components of a directed graph.

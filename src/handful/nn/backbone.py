@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal
 
 import torch
@@ -83,11 +84,8 @@ class NormAct(nn.Module):
     def __init__(self, norm: Norm, features: int, p: float) -> None:
         super().__init__()
         self.p = p
-        self.norm: nn.BatchNorm1d | nn.LayerNorm | None = None
-        if norm == "bn":
-            self.norm = nn.BatchNorm1d(features)
-        elif norm == "ln":
-            self.norm = nn.LayerNorm(features)
+        kinds: dict[str, Any] = {"bn": nn.BatchNorm1d, "ln": nn.LayerNorm}
+        self.norm: nn.BatchNorm1d | nn.LayerNorm | None = kinds[norm](features) if norm in kinds else None
 
     def forward(self, h: Tensor, seed: int) -> Tensor:
         norm = self.norm
@@ -191,10 +189,8 @@ class Backbone(Stack):
         return self.norm == "bn" and any(adj.num_targets < 2 for adj in normed)
 
     def blocks(self) -> list[list[nn.Module]]:
-        blocks: list[list[nn.Module]] = [[conv] for conv in self.convs]
-        for parts in (self.skips, self.acts):
-            for block, part in zip(blocks, parts, strict=False):
-                block.append(part)
+        layers = zip_longest(self.convs, self.skips, self.acts)
+        blocks = [[module for module in layer if module is not None] for layer in layers]
         if self.input_projection is not None:
             blocks[0].append(self.input_projection)
         if self.output_projection is not None:

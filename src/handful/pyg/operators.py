@@ -326,12 +326,10 @@ def metis(
 
 def sparse_neighbor_sample(
     colptr: Tensor, row: Tensor, input_node: Tensor, num_neighbors: Sequence[int], replace: bool, directed: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor | None, ...]:
     """torch-sparse's ``neighbor_sample``: nodes, rows, columns, edge ids of a CSC."""
-    rows, cols, nodes, edges, *_ = neighbor_sample(
-        colptr, row, input_node, num_neighbors, csc=True, replace=replace, directed=directed
-    )
-    assert edges is not None
+    how = {"csc": True, "replace": replace, "directed": directed}
+    rows, cols, nodes, edges, *_ = neighbor_sample(colptr, row, input_node, num_neighbors, **how)
     return nodes, rows, cols, edges
 
 
@@ -345,14 +343,12 @@ def sparse_hetero_neighbor_sample(
     num_hops: int,
     replace: bool,
     directed: bool,
-) -> tuple[Found, Found, Found, Found]:
+) -> tuple[Found | None, ...]:
     """torch-sparse's ``hetero_neighbor_sample``: nodes, rows, columns, edge ids by type."""
     counts = {name: list(given)[:num_hops] for name, given in num_neighbors_dict.items()}
-    rows, cols, nodes, edges, *_ = hetero_neighbor_sample(
-        node_types, edge_types, colptr_dict, row_dict, input_node_dict, counts,
-        csc=True, replace=replace, directed=directed,
-    )  # fmt: skip
-    assert edges is not None
+    graph = node_types, edge_types, colptr_dict, row_dict
+    how = {"csc": True, "replace": replace, "directed": directed}
+    rows, cols, nodes, edges, *_ = hetero_neighbor_sample(*graph, input_node_dict, counts, **how)
     return nodes, rows, cols, edges
 
 

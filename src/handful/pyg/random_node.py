@@ -73,7 +73,8 @@ class RandomNodeLoader(DataLoader[Any]):
     def _epoch(self) -> Iterator[Any]:
         torch.empty((), dtype=torch.int64).random_(generator=self.generator)  # torch's own iterator draws a seed first
         parts = self._parts()
-        batches = self._cut(parts) if self._share_no_node(parts) else map(self.collate_fn, parts)
+        apart = not parts or int(torch.cat(parts).bincount().max()) == 1
+        batches = self._cut(parts) if apart else map(self.collate_fn, parts)
         if self.pin_memory and torch.cuda.is_available():
             batches = (batch.pin_memory() for batch in batches)
         yield from batches  # no name here holds a batch while the next is made
@@ -94,12 +95,6 @@ class RandomNodeLoader(DataLoader[Any]):
                 torch.randperm(n, generator=draws)  # the sampler draws a second one, of which it takes nothing
         parts = list(torch.split(order, self.batch_size)) if n else []
         return parts[:-1] if self.drop_last and n % self.batch_size else parts
-
-    def _share_no_node(self, parts: list[Tensor]) -> bool:
-        dealt = np.zeros(self.num_nodes, np.bool_)
-        for nodes in parts:
-            dealt[nodes.numpy()] = True
-        return int(dealt.sum()) == sum(map(len, parts))
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 

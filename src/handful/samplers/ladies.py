@@ -82,10 +82,11 @@ class Ladies(Sampler):
     def draw(self, graph: Graph, batch: Tensor, seed: int, epoch: int, step: int) -> list[Layer]:
         """The layers of one step for the targets ``batch``, from them downwards."""
         layers: list[Layer] = []
+        edges = graph.indptr, graph.indices, graph.edge_weight
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes if layers else batch
             key = derive_seed(seed, epoch, step, depth)
-            layers.append(layer(graph.indptr, graph.indices, graph.edge_weight, above, len(batch), budget, key))
+            layers.append(layer(edges, above, len(batch), budget, key))
         return layers
 
 
