@@ -328,8 +328,9 @@ def sparse_neighbor_sample(
     colptr: Tensor, row: Tensor, input_node: Tensor, num_neighbors: Sequence[int], replace: bool, directed: bool
 ) -> tuple[Tensor | None, ...]:
     """torch-sparse's ``neighbor_sample``: nodes, rows, columns, edge ids of a CSC."""
-    how = {"csc": True, "replace": replace, "directed": directed}
-    rows, cols, nodes, edges, *_ = neighbor_sample(colptr, row, input_node, num_neighbors, **how)
+    rows, cols, nodes, edges, *_ = neighbor_sample(
+        colptr, row, input_node, num_neighbors, csc=True, replace=replace, directed=directed
+    )
     return nodes, rows, cols, edges
 
 
@@ -347,8 +348,9 @@ def sparse_hetero_neighbor_sample(
     """torch-sparse's ``hetero_neighbor_sample``: nodes, rows, columns, edge ids by type."""
     counts = {name: list(given)[:num_hops] for name, given in num_neighbors_dict.items()}
     graph = node_types, edge_types, colptr_dict, row_dict
-    how = {"csc": True, "replace": replace, "directed": directed}
-    rows, cols, nodes, edges, *_ = hetero_neighbor_sample(*graph, input_node_dict, counts, **how)
+    rows, cols, nodes, edges, *_ = hetero_neighbor_sample(
+        *graph, input_node_dict, counts, csc=True, replace=replace, directed=directed
+    )
     return nodes, rows, cols, edges
 
 
