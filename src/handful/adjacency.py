@@ -116,8 +116,8 @@ class Adjacency:
             return self.indptr, self.indices, self.weight
         if backend(self.device) == "numba":
             arrays = self.indptr.numpy(), self.indices.numpy()
-            found = csr.transpose(*arrays, self.num_sources, with_order=self.weight is not None)
-            indptr, indices, order = (torch.from_numpy(array) for array in found)
+            result = csr.transpose(*arrays, self.num_sources, with_order=self.weight is not None)
+            indptr, indices, order = (torch.from_numpy(array) for array in result)
         else:
             indptr, indices, order = csr.transpose_torch(self.indptr, self.indices, self.num_sources)
         return indptr, indices, None if self.weight is None else self.weight[order]
@@ -129,8 +129,8 @@ class Adjacency:
     def map(self, function: Callable[[Tensor], Tensor]) -> Adjacency:
         """The same with ``function`` of every tensor in its place."""
         names = ("indptr", "indices", "weight", "source_degree", "own_rows")
-        found: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
-        return replace(self, **found)
+        result: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
+        return replace(self, **result)
 
     def own(self, x: Tensor) -> Tensor:
         """The rows of ``x`` ``(sources, …)`` that belong to the targets; 0 for a target that is no source.

@@ -87,10 +87,10 @@ class Sample:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The same with ``function`` of every tensor in its place; layers from input to output."""
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             f.name: function(t) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
         }
-        return replace(self, layers=tuple(layer.map(function) for layer in self.layers), **found)
+        return replace(self, layers=tuple(layer.map(function) for layer in self.layers), **result)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

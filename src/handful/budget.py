@@ -25,11 +25,11 @@ def as_bytes(size: int | str) -> int:
     >>> as_bytes("8GiB"), as_bytes("1.5 MB"), as_bytes(4096)
     (8589934592, 1500000, 4096)
     """
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(size))
+    result = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(size))
     units = {unit.lower(): scale for unit, scale in UNITS.items()}
-    if isinstance(size, bool) or found is None or found[2].lower() not in units:
+    if isinstance(size, bool) or result is None or result[2].lower() not in units:
         raise HandfulError(f"a size is a number of bytes, or one with a unit, such as 8GiB or 500MB; got {size!r:.60}")
-    count = float(found[1]) * units[found[2].lower()]
+    count = float(result[1]) * units[result[2].lower()]
     if not 1 <= count < 2**63:
         raise HandfulError(f"a size must be at least one byte and below 8 EiB, got {size!r:.60}")
     return int(count)
@@ -54,15 +54,15 @@ def anonymous() -> int:
 
 def free_memory() -> int | None:
     """The bytes that this process may still take; ``None`` where the system does not tell."""
-    held, found = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
+    held, result = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
     with suppress(ImportError):  # Windows has no such limits.
         import resource
 
         for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
             most = resource.getrlimit(limit)[0]
             if most != resource.RLIM_INFINITY and name in held:
-                found.append(max(0, most - held[name]))
-    return min(found, default=None)
+                result.append(max(0, most - held[name]))
+    return min(result, default=None)
 
 
 def read_sizes(path: Path = _STATUS) -> dict[str, int]:

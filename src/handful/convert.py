@@ -54,17 +54,17 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
     if not isinstance(source, Mapping):
         raise GraphError(f"a split is given by train, valid and test, got {type(source).__name__}")
     for field, keys in SPLIT_KEYS.items():
-        found = [key for key in keys if source.get(key) is not None]
-        if len(found) > 1:
-            raise GraphError(f"both {found[0]} and {found[1]} are given: leave one of them out")
-        if not found:
+        result = [key for key in keys if source.get(key) is not None]
+        if len(result) > 1:
+            raise GraphError(f"both {result[0]} and {result[1]} are given: leave one of them out")
+        if not result:
             continue
-        mask = source[found[0]]
+        mask = source[result[0]]
         try:
             folds = np.ndim(mask) == 2
         except ValueError:
-            raise GraphError(f"{found[0]} has rows of different lengths") from None
-        out[field] = _column(mask, found[0], fold) if folds else mask
+            raise GraphError(f"{result[0]} has rows of different lengths") from None
+        out[field] = _column(mask, result[0], fold) if folds else mask
         folded |= folds
     if fold is not None and not folded:
         raise GraphError(f"fold={fold} chooses a column of mask matrices, and this graph has none: leave it out")
@@ -98,12 +98,12 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     if store.get("edge_attr") is not None:
         raise GraphError(NO_EDGE_ATTR)
     split = store.get("split_idx")
-    found = split_fields(store if split is None else split, fold)
-    found |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
+    result = split_fields(store if split is None else split, fold)
+    result |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
     readers = {"num_nodes": _whole, "num_classes": _whole, "class_names": _names, "ids": _ids}
-    found |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
-    found |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
-    return Graph.from_edge_index(store["edge_index"], **found | fields)
+    result |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
+    result |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
+    return Graph.from_edge_index(store["edge_index"], **result | fields)
 
 
 def _whole(value: Any, name: str) -> int:
@@ -286,24 +286,24 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     place = {node: i for i, node in enumerate(graph.nodes)}
     edges = list(graph.to_directed(as_view=True).edges(data=True))
     ends = np.array([(place[u], place[v]) for u, v, _ in edges], np.int64).reshape(-1, 2).T
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     weights = _attribute([(f"edge {u!r} to {v!r}", data) for u, v, data in edges], weight)
     if weights is not None:
-        found["edge_weight"] = _numbers(weights, weight)
+        result["edge_weight"] = _numbers(weights, weight)
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
     features = _attribute(nodes, x)
     if features is not None:
-        found["x"] = _rows(features, nodes, x)
+        result["x"] = _rows(features, nodes, x)
     labels = _attribute(nodes, y)
     if labels is not None:
-        found |= label_fields(labels)
+        result |= label_fields(labels)
     for name in MASKS:
         mask = _attribute(nodes, name)
         if mask is not None:
             if not all(isinstance(value, bool | np.bool_) for value in mask):
                 raise GraphError(f"'{name}' of a node must be true or false, got {_short(mask)}")
-            found[name] = np.array(mask, bool)
-    return Graph.from_edge_index(ends, len(place), **found | fields)
+            result[name] = np.array(mask, bool)
+    return Graph.from_edge_index(ends, len(place), **result | fields)
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:

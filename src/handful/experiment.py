@@ -346,7 +346,7 @@ def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     """The seeds, if there are some, each a whole number from 0 on, and none twice."""
     given = tuple(seeds) if isinstance(seeds, Iterable) else ()
     whole = (seed for seed in given if isinstance(seed, Integral) and not isinstance(seed, bool))
-    found = tuple(int(seed) for seed in whole if 0 <= seed < 2**63)
-    if not found or len(set(found)) < len(given):
+    result = tuple(int(seed) for seed in whole if 0 <= seed < 2**63)
+    if not result or len(set(result)) < len(given):
         raise HandfulError(f"seeds takes whole numbers from 0 on, each once, got {seeds!r}")
-    return found
+    return result

@@ -754,9 +754,9 @@ def _kind(task: Task | None, classes: int | None) -> Kind:
     return "binary" if classes == 2 else "multiclass"
 
 
-def _check_metric(graph: Graph, found: dict[str, Any]) -> dict[str, Any]:
-    """``metric`` and ``positive``, for the labels that were ``found``."""
-    y, classes, task = found["y"], found["num_classes"], found.get("task", graph.task)
+def _check_metric(graph: Graph, labels: dict[str, Any]) -> dict[str, Any]:
+    """``metric`` and ``positive``, for ``labels`` as ``_check_labels`` gives them."""
+    y, classes, task = labels["y"], labels["num_classes"], labels.get("task", graph.task)
     kind = _kind(task, classes)
     two = kind == "binary"
     known = [*dict.fromkeys(chain(*METRICS_OF.values()))] if y is None else METRICS_OF[kind]

@@ -218,8 +218,8 @@ def plan(
     parts = tuple(part_of(loop, shape, k, scale) for k in wanted if k <= small.num_nodes)
     base, resident, evaluation = anonymous() - held, resting_ram() - held, int(scale * counted.peak)
     free, parameters = free_memory() or 1 << 62, parameter_count(loop.model)
-    found = Plan(shape, m, parts, base, resident, evaluation, free, memory, processes, parameters)
-    return with_seconds(found, loop, scale) if timed else found
+    result = Plan(shape, m, parts, base, resident, evaluation, free, memory, processes, parameters)
+    return with_seconds(result, loop, scale) if timed else result
 
 
 def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
@@ -229,11 +229,11 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
         HandfulError: none does, or the sampler is not ``rns``.
     """
     sampler = dealing(experiment.sampler)
-    found = plan(experiment, memory, timed=False)
-    if found.smallest is None:
-        least = min(part.budget(found.shape, found.base) for part in found.parts)
+    result = plan(experiment, memory, timed=False)
+    if result.smallest is None:
+        least = min(part.budget(result.shape, result.base) for part in result.parts)
         raise HandfulError(f"no m up to {PARTS[-1]} fits into {show_size(memory)}: give at least {show_size(least)}")
-    return experiment.with_(sampler=replace(sampler, parts=found.smallest))
+    return experiment.with_(sampler=replace(sampler, parts=result.smallest))
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
@@ -278,24 +278,24 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
 # -- seconds ----------------------------------------------------------------------------------------------------------
 
 
-def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
-    """``found`` with the seconds of an epoch and of an evaluation.
+def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
+    """``untimed`` with the seconds of an epoch and of an evaluation.
 
     An epoch is the pass over the edges, the making of its batches, scaled up from the small graph's, and its steps. One
     step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: small ones stay in the cache.
     """
-    shape, graph = found.shape, loop.graph
+    shape, graph = untimed.shape, loop.graph
 
     def batches(graph: Graph) -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
         return list(gather(graph, samples, loop.model, loop.settings.trim))
 
     def making(graph: Graph) -> float:
-        cutting = cut_seconds(graph.num_nodes, found.m) * graph.num_edges if passes else 0.0
+        cutting = cut_seconds(graph.num_nodes, untimed.m) * graph.num_edges if passes else 0.0
         return max(0.0, fastest(lambda: batches(graph)) - cutting)
 
-    passes = found.m > 1 or found.memory is not None
-    rate = cut_seconds(shape.nodes, found.m) if passes else 0.0
+    passes = untimed.m > 1 or untimed.memory is not None
+    rate = cut_seconds(shape.nodes, untimed.m) if passes else 0.0
     made, smaller = making(graph), small_graph(shape, SMALLER)
     if graph.num_nodes > smaller.num_nodes:  # what a batch takes whatever its size does not grow
         each = max(0.0, made - making(smaller)) / (graph.num_nodes - smaller.num_nodes)
@@ -304,23 +304,23 @@ def with_seconds(found: Plan, loop: Loop, scale: float) -> Plan:
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown)
-    least = (found.base + found.chosen.step_bytes) * SLACK // (SLACK - 1)
-    loop.model.lean = found.memory is not None and found.memory < least  # type: ignore[assignment]
+    least = (untimed.base + untimed.chosen.step_bytes) * SLACK // (SLACK - 1)
+    loop.model.lean = untimed.memory is not None and untimed.memory < least  # type: ignore[assignment]
     step = fastest(lambda: loop.loss_on(loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown
     judged = fastest(lambda: evaluate(loop))
     disk, reading = None, 0.0
-    if found.memory is not None or shape.folder is not None:
+    if untimed.memory is not None or shape.folder is not None:
         disk = disk_rate(shape.folder)
-        if shape.total_bytes > found.available - (found.memory or 0):  # else the files stay in the system's cache
-            features = found.chosen.read(shape) - shape.topology_bytes
+        if shape.total_bytes > untimed.available - (untimed.memory or 0):  # else the files stay in the system's cache
+            features = untimed.chosen.read(shape) - shape.topology_bytes
             reading = max(0.0, shape.topology_bytes / disk - rate * shape.edges) + features / disk
         # What does not fit into the budget is written and read again.
-        reading += 2 * found.chosen.scratch(shape, found.memory, found.base) / disk
+        reading += 2 * untimed.chosen.scratch(shape, untimed.memory, untimed.base) / disk
     return replace(
-        found,
-        epoch_seconds=(seconds + reading) / found.processes,
+        untimed,
+        epoch_seconds=(seconds + reading) / untimed.processes,
         evaluation_seconds=scale * judged,
         disk_rate=disk,
         reading_seconds=reading,

@@ -125,23 +125,23 @@ class Prediction:
             scores = np.where(np.isnan(self.labels), np.nan, (self.values >= self.threshold) == self.labels)
         else:
             scores = self.best == self.labels
-        found = {}
+        result = {}
         for split in (*SPLITS, ""):
             mine = (self.splits == split) & self.known
             if mine.any():
-                found[split or "no split"] = {"nodes": int(mine.sum()), measure: float(np.nanmean(scores[mine]))}
-        return found
+                result[split or "no split"] = {"nodes": int(mine.sum()), measure: float(np.nanmean(scores[mine]))}
+        return result
 
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
         """Every column of a file, by name; embeddings are not among them."""
-        found = {"id": self.ids, "predicted": self.predicted}
+        result = {"id": self.ids, "predicted": self.predicted}
         if self.of_classes:
-            found["probability"] = self.confidence
-        found |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
-        found |= {"label": self._label_column(), "split": self.splits}
-        return found | {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
+            result["probability"] = self.confidence
+        result |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
+        result |= {"label": self._label_column(), "split": self.splits}
+        return result | {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
 
     def _label_column(self) -> np.ndarray:
         if self.kind == "regression":
@@ -250,9 +250,9 @@ def predict(
         outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
         outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
-        found = all_values(outputs, kind).double().numpy()
-        total, squares = total + found, squares + found**2
-        votes.append(pick_classes(found, kind, positive, threshold))
+        result = all_values(outputs, kind).double().numpy()
+        total, squares = total + result, squares + result**2
+        votes.append(pick_classes(result, kind, positive, threshold))
     count = len(votes)
     mean = total / count
     numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
@@ -286,10 +286,10 @@ def all_values(outputs: Tensor, kind: Kind) -> Tensor:
     >>> all_values(torch.tensor([[0.0]]), "binary")
     tensor([[0.5000, 0.5000]])
     """
-    found = probabilities(outputs, kind)
+    result = probabilities(outputs, kind)
     if kind == "binary":
-        return torch.stack([1 - found, found], 1)
-    return found[:, None] if kind == "regression" else found
+        return torch.stack([1 - result, result], 1)
+    return result[:, None] if kind == "regression" else result
 
 
 def pick_classes(values: np.ndarray, kind: Kind, positive: int = 1, threshold: float = 0.5) -> np.ndarray:
@@ -371,8 +371,8 @@ def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -
     place = {str(one): i for i, one in enumerate(ids)}
     if len(place) < len(ids):
         raise HandfulError("some nodes of the graph have the same id: choose others than by ids")
-    found = [place.get(str(one), -1) for one in which]
-    absent = [str(one) for one, at in zip(which, found, strict=True) if at < 0]
+    result = [place.get(str(one), -1) for one in which]
+    absent = [str(one) for one, at in zip(which, result, strict=True) if at < 0]
     if absent:
-        raise HandfulError(f"{len(absent):,} of {len(found):,} ids are no nodes of the graph: {', '.join(absent[:3])}")
-    return np.array(found, np.int64)
+        raise HandfulError(f"{len(absent):,} of {len(result):,} ids are no nodes of the graph: {', '.join(absent[:3])}")
+    return np.array(result, np.int64)

@@ -80,13 +80,13 @@ class OpenedRun:
     @cached_property
     def encoding(self) -> dict[str, Any]:
         """What the features and classes of the run's graph were: ``features``, ``class_names`` and ``schema``."""
-        found = read_encoding(self.folders[0])
-        kind, names, outputs = found.get("kind"), found.get("class_names"), self.model.out_features
+        result = read_encoding(self.folders[0])
+        kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
         classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
         wrong = (kind == "regression" and (outputs > 1 or names)) or (kind == "binary" and outputs > 2)
         if wrong or (kind != "regression" and names is not None and len(names) != classes):
             raise RunError(f"{self.folders[0].encoding} is not of this run: its classes are not those of the model")
-        return found
+        return result
 
     @property
     def sampler(self) -> Sampler:
@@ -96,8 +96,8 @@ class OpenedRun:
     @cached_property
     def schema(self) -> Schema | None:
         """How tables became the run's graph; ``None`` where it was not made from tables."""
-        found = self.encoding.get("schema")
-        return None if found is None else Schema.from_json(found)
+        result = self.encoding.get("schema")
+        return None if result is None else Schema.from_json(result)
 
     def load(self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn) -> Graph:
         """A graph to predict for: tables are encoded by the schema of the run.
@@ -140,8 +140,8 @@ class OpenedRun:
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
         """What the graph of every seed was: its ``Graph.identity()``; empty where the folder does not tell."""
-        found = [read_config(folder.config).get("data") if folder.config.exists() else None for folder in self.folders]
-        return [one if isinstance(one, dict) else {} for one in found]
+        result = [read_config(folder.config).get("data") if folder.config.exists() else None for folder in self.folders]
+        return [one if isinstance(one, dict) else {} for one in result]
 
     @property
     def own_splits(self) -> bool:
@@ -198,8 +198,8 @@ class OpenedRun:
             "threshold": fmean(thresholds) if thresholds else 0.5,
         }
         how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
-        found = predict(models, data, picked, names, device, **decision, **how)
-        return replace(found, embeddings=self.embed(data)[picked]) if embeddings else found
+        result = predict(models, data, picked, names, device, **decision, **how)
+        return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
         """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; the names
@@ -267,7 +267,7 @@ def find_schema(path: str | Path) -> Schema:
         RunError: it has none.
     """
     path = Path(path)
-    found = open_graph(path).schema if is_saved(path) else open_run(path).encoding.get("schema")
-    if found is None:
+    result = open_graph(path).schema if is_saved(path) else open_run(path).encoding.get("schema")
+    if result is None:
         raise RunError(f"{path} has no schema: it was not made from tables")
-    return Schema.from_json(found)
+    return Schema.from_json(result)

@@ -40,12 +40,12 @@ def trim(sample: S, depth: int) -> S:
         indptr, indices, weight = adj.indptr, adj.indices, adj.weight
         edges = indptr[torch.tensor(counts[:-1], device=adj.device)].tolist()
     else:
-        found = reach(adj.indptr, adj.indices, sample.targets, depth)
-        order, counts, indptr, edges = found
+        result = reach(adj.indptr, adj.indices, sample.targets, depth)
+        order, counts, indptr, edges = result
         if sum(counts[:-1]) > WORTH * depth * adj.num_targets:
             return sample
-        indices, place = rows_among(adj.indptr, adj.indices, found)
-        weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, found)]
+        indices, place = rows_among(adj.indptr, adj.indices, result)
+        weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, result)]
     degree = None if adj.normalized else adj.degree_with_loops[order]
 
     def rectangle(sources: int, targets: int, count: int) -> Adjacency:

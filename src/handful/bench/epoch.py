@@ -269,14 +269,14 @@ def bench_memory(experiment: Experiment, ways: Sequence[str], pyg_steps: int, sa
     for way in ways:
         if way not in MEMORY_WAYS:
             raise HandfulError(unknown("way", way, MEMORY_WAYS))
-    found = {}
+    result = {}
     for way in ways:
         say(f"{MEMORY_WAYS[way][0]}…")
-        found[way] = in_own_process(measure_memory, way, experiment, pyg_steps, get_threads())
+        result[way] = in_own_process(measure_memory, way, experiment, pyg_steps, get_threads())
     asked = {"graph": experiment.graph, "model": experiment.model, "seed": experiment.seeds[0]}
     options = {name: experiment.options.get(name) for name in ("hidden", "layers", "norm", "dropout")}
     how = {**experiment.sampler.options(), "pyg_steps": pyg_steps, "threads": get_threads()}
-    return {"shape": asked | options | how, "ways": found}
+    return {"shape": asked | options | how, "ways": result}
 
 
 def measure_memory(way: str, experiment: Experiment, pyg_steps: int, threads: int) -> dict[str, float] | None:

@@ -108,17 +108,17 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
         return seen[way][-1]["seconds"]
 
     turns = measure_by_turns({way: partial(run, way) for way in seen}, rounds, say=lambda word: None)
-    found = {way: {name: median(one[name] for one in epochs) for name in epochs[0]} for way, epochs in seen.items()}
+    result = {way: {name: median(one[name] for one in epochs) for name in epochs[0]} for way, epochs in seen.items()}
     for way, epochs in seen.items():
-        found[way]["peak_bytes"] = max(one["peak_bytes"] for one in epochs)
+        result[way]["peak_bytes"] = max(one["peak_bytes"] for one in epochs)
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "graph_bytes": size,
-        "ways": found,
+        "ways": result,
         "rate": turns.ratio("memory", "budget") if fits else None,
-        "rate_cpu": found["memory"]["cpu_seconds"] / found["budget"]["cpu_seconds"] if fits else None,
-        "nanoseconds_per_edge": 1e9 * found["budget"]["reading edges"] / graph.num_edges,
+        "rate_cpu": result["memory"]["cpu_seconds"] / result["budget"]["cpu_seconds"] if fits else None,
+        "nanoseconds_per_edge": 1e9 * result["budget"]["reading edges"] / graph.num_edges,
     }
 
 
@@ -156,8 +156,8 @@ def while_watched(work: Callable[[], object]) -> tuple[float, int]:
 
 def disk_bytes() -> dict[str, int]:
     """The bytes that this process has had read from and written to disks."""
-    told = dict(re.findall(r"(\w+): (\d+)", _IO.read_text()))
-    return {"read": int(told["read_bytes"]), "written": int(told["write_bytes"])}
+    counts = dict(re.findall(r"(\w+): (\d+)", _IO.read_text()))
+    return {"read": int(counts["read_bytes"]), "written": int(counts["write_bytes"])}
 
 
 def scale_tables(result: dict[str, Any]) -> list[Table]:

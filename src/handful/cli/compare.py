@@ -31,9 +31,9 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
     with Bar("epochs", asked.epochs * len(chosen)) as bar:
         executor = make_executor(given.get("executor", "local"), given.get("jobs"))
-        found = compare_samplers(asked, chosen, folder, executor, bar.job)
-    pictures = [f"picture: {folder / 'curves.svg'}"] if found.charts else []
-    return p.make_answer(found, folder, f"table: {folder / 'table.md'}", *pictures)
+        result = compare_samplers(asked, chosen, folder, executor, bar.job)
+    pictures = [f"picture: {folder / 'curves.svg'}"] if result.charts else []
+    return p.make_answer(result, folder, f"table: {folder / 'table.md'}", *pictures)
 
 
 @p.command(*p.OF_EXPERIMENT, "memory", "out")
@@ -54,8 +54,8 @@ def parts(
     asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("parts")))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
-        found = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
-    return p.make_answer(found, folder, f"runs: {folder}")
+        result = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
+    return p.make_answer(result, folder, f"runs: {folder}")
 
 
 @p.command("split", "root", *p.OF_MODEL, "task", "set", "device", "threads", "out")
@@ -84,8 +84,10 @@ def diagnose(
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
     chosen = choose_samplers(list(options), options, depth)
     with Bar("repeats", repeats * len(chosen)) as bar:
-        found = diagnose_samplers(
+        result = diagnose_samplers(
             asked, chosen, batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
         )
-    rows = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in found.payload["samplers"]]
-    return p.make_answer(found, given.get("out"))._replace(payload={"graph": found.payload["graph"], "samplers": rows})
+    rows = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in result.payload["samplers"]]
+    return p.make_answer(result, given.get("out"))._replace(
+        payload={"graph": result.payload["graph"], "samplers": rows}
+    )

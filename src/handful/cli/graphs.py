@@ -71,10 +71,10 @@ def structure(
     values = p.parse_integers(parts, "--parts")
     data = hf.load(graph, root=given.get("root"), seed=seed)
     with Bar("parts", epochs * sum(values)) as bar:
-        found = measure_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
-    told = [name for name in STRUCTURE if name != "homophily"]
-    rows = [{"m": row["m"], **{name: row[name] for name in told}} for row in found.payload["parts"]]
-    return p.make_answer(found, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
+        result = measure_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
+    names = [name for name in STRUCTURE if name != "homophily"]
+    rows = [{"m": row["m"], **{name: row[name] for name in names}} for row in result.payload["parts"]]
+    return p.make_answer(result, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
 
 
 @p.command("split", "root")

@@ -37,16 +37,16 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     from handful.nn import MODELS, model_defaults
     from handful.samplers import sampler_class, sampler_names
 
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    result: dict[tuple[str, str], dict[str, Any]] = {}
     usual, _ = sort_options({}, [], read_defaults(of))
 
     def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        told = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
+        texts = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
         for name, default in defaults.items():
             default = usual.get(name, default)
             row = {"name": name, "of": owner, "takes": describe_type(hints[name]), "default": default}
-            row["help"] = told.get(name, "")
-            same = found.setdefault((name, format_value(default)), row)
+            row["help"] = texts.get(name, "")
+            same = result.setdefault((name, format_value(default)), row)
             same["of"] += f", {owner}" if same is not row else ""
 
     add("settings", Settings, get_type_hints(Settings), vars(Settings()))
@@ -55,7 +55,7 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     for name in sampler_names():
         sampler = sampler_class(name)
         add(name, sampler, get_type_hints(sampler), sampler().options())
-    return list(found.values())
+    return list(result.values())
 
 
 def describe_type(hint: Any) -> str:

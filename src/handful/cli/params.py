@@ -2,7 +2,7 @@
 
 Those of training are made from ``Settings``. An option that is not given has the default of the experiment, the model
 or the settings that it is for. What can be checked without torch is checked here, while the command line is read:
-importing torch takes longer than to be told.
+importing torch takes longer than checking them.
 """
 
 from __future__ import annotations
@@ -93,18 +93,18 @@ def parse_value(text: str) -> Any:
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
     """``["parts=4", "fanout=10,10", "rns.hubs=auto"]`` as named values; those of settings are checked."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
             raise HandfulError(f"--set takes name=value, got '{pair}': `handful options` lists all names")
         owner, dot, name = key.strip().rpartition(".")
         name = owner + dot + name.replace("-", "_")
-        if name in found:
+        if name in result:
             raise HandfulError(f"option {name} is given twice: give it once")
         value = parse_value(text.strip())
-        found[name] = check_setting(name, value) if name in SETTING_NAMES else value
-    return found
+        result[name] = check_setting(name, value) if name in SETTING_NAMES else value
+    return result
 
 
 def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
@@ -151,11 +151,11 @@ def describe(thing: Any) -> dict[str, str]:
     'of sgdm alone'
     """
     block = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for names, text in re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {8}.*)*)", block, re.MULTILINE):
         sentence = re.split(r"(?<=\w)\. ", " ".join(text.replace("``", "").split()))[0].rstrip(".")
-        found |= dict.fromkeys(names.split(", "), sentence)
-    return found
+        result |= dict.fromkeys(names.split(", "), sentence)
+    return result
 
 
 def option(
@@ -250,8 +250,8 @@ def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = 
 
     name = given.get("sampler", "rns")
     known = [field.name for field in fields(sampler_class(name))]
-    chosen, found = sort_options(given, [name], usual or {}, known)
-    return hf.Experiment(graph, **{**chosen, "sampler": hf.make_sampler(name, **found[name]), **own})
+    chosen, result = sort_options(given, [name], usual or {}, known)
+    return hf.Experiment(graph, **{**chosen, "sampler": hf.make_sampler(name, **result[name]), **own})
 
 
 def make_comparison(
@@ -261,8 +261,8 @@ def make_comparison(
     names = [name.strip() for name in samplers.split(",") if name.strip()]
     if not names:
         raise HandfulError("--samplers names no sampler: give some, such as rns,neighbor,cluster,saint")
-    chosen, found = sort_options(given, names, usual)
-    return hf.Experiment(graph, **{**chosen, **own}), found
+    chosen, result = sort_options(given, names, usual)
+    return hf.Experiment(graph, **{**chosen, **own}), result
 
 
 def sort_options(
@@ -286,15 +286,15 @@ def sort_options(
             raise HandfulError(f"--{name} is {named[name]}, and --set {name} is {paired[name]}: give one of them")
     ours = [*SETTING_NAMES, *model_defaults(given.get("model", MODEL))]
     chosen: dict[str, Any] = {}
-    found: dict[str, dict[str, Any]] = {name: {} for name in samplers}
+    result: dict[str, dict[str, Any]] = {name: {} for name in samplers}
     often = usual.get("evaluations")
     usual = {name: value for name, value in usual.items() if name in (*ours, *known, "seeds")}
     for name, value in {**usual, **named, **paired}.items():
         owner, _, option = name.rpartition(".")
-        if owner in found:
-            found[owner][option] = value
+        if owner in result:
+            result[owner][option] = value
         elif name in known or (name in named and name in OF_SAMPLER):
-            found[samplers[0]][name] = value
+            result[samplers[0]][name] = value
         elif name in named or name in usual or name in ours:
             chosen[name] = value
         elif owner:
@@ -304,7 +304,7 @@ def sort_options(
             raise HandfulError(unknown("setting or option", name, [*ours, *known]) + hint)
     if often is not None:
         chosen.setdefault("evaluate_every", max(1, chosen.get("epochs", Settings.epochs) // often))
-    return chosen, found
+    return chosen, result
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
@@ -323,16 +323,16 @@ def choose_folder(out: Path | None, name: str) -> Path:
     return folder
 
 
-def make_answer(found: Finding, folder: Path | None, *lines: str) -> Answer:
+def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
     """A finding as an answer; in ``folder``, if there is one, it is kept with its page and what it was made with."""
     from handful.report.page import write_finding
     from handful.training.record import environment
 
     if folder is not None:
-        lines = (*lines, f"report: {write_finding(replace(found, environment=environment()), folder)}")
-    if found.failed:
-        note(f"failed: {', '.join(found.failed)}; see the stderr.txt beside their records")
-    return Answer(found.payload, found.tables, [found.words, *lines], int(bool(found.failed)))
+        lines = (*lines, f"report: {write_finding(replace(finding, environment=environment()), folder)}")
+    if finding.failed:
+        note(f"failed: {', '.join(finding.failed)}; see the stderr.txt beside their records")
+    return Answer(finding.payload, finding.tables, [finding.words, *lines], int(bool(finding.failed)))
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -373,17 +373,17 @@ def command(
     return add
 
 
-def _parameter(name: str, kind: Any, told: Any, base: bool) -> Parameter:
+def _parameter(name: str, kind: Any, option: Any, base: bool) -> Parameter:
     """A shared option as a parameter; its help has the default, unless the command has its own."""
     usual = {**vars(Settings()), "seeds": PAPER_SEEDS}.get(name)
-    if told.help and usual is not None and not base:
-        told = copy(told)
-        told.help = f"{told.help.rstrip('.')} (else {words(usual)})."
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=told, annotation=kind)
+    if option.help and usual is not None and not base:
+        option = copy(option)
+        option.help = f"{option.help.rstrip('.')} (else {words(usual)})."
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=kind)
 
 
 def _place(parameter: Parameter) -> int:
     """Where help shows a parameter: by its panel; those without one come first."""
-    (told,) = getattr(parameter.annotation, "__metadata__", (parameter.default,))
-    panel = getattr(told, "rich_help_panel", None)
+    (option,) = getattr(parameter.annotation, "__metadata__", (parameter.default,))
+    panel = getattr(option, "rich_help_panel", None)
     return PANELS.index(panel) if panel in PANELS else -1

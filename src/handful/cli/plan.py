@@ -33,56 +33,56 @@ def plan(
     asked = p.make_experiment(graph, given)
     if asked.sampler.options().get("parts") == 1:
         asked = asked.with_(sampler="full")
-    found = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)
-    lines = [describe_fit(found)]
-    if found.shape.edges >= ARITHMETIC:
+    result = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)
+    lines = [describe_fit(result)]
+    if result.shape.edges >= ARITHMETIC:
         lines.append("A graph of this size was not run here: these figures are arithmetic from a small one.")
-    return Answer(found.to_json(), make_tables(found), lines)
+    return Answer(result.to_json(), make_tables(result), lines)
 
 
-def make_tables(found: Plan) -> list[Table]:
+def make_tables(plan: Plan) -> list[Table]:
     """The graph, the cost of the m that was asked for, and memory by m."""
     from handful.budget import show_size as size
 
-    shape, chosen = found.shape, found.chosen
+    shape, chosen = plan.shape, plan.chosen
     rows = {
         "graph": f"{shape.nodes:,} nodes, {shape.edges:,} edges, {shape.features:,} features of {shape.element} bytes, "
         f"{shape.train:,} training nodes ({size(shape.total_bytes)}; known from {shape.known})",
-        "model": f"{found.parameters:,} parameters",
-        f"memory, m = {found.m}": f"{size(found.ram(chosen))} with the graph in memory, "
-        f"{size(chosen.budget(shape, found.base))} out of core (--memory)",
+        "model": f"{plan.parameters:,} parameters",
+        f"memory, m = {plan.m}": f"{size(plan.ram(chosen))} with the graph in memory, "
+        f"{size(chosen.budget(shape, plan.base))} out of core (--memory)",
         "a step": f"{size(chosen.step_bytes)}; {size(chosen.step_bytes + shape.total_bytes)} on a GPU, with the graph",
     }
-    if found.epoch_seconds is not None and found.evaluation_seconds is not None:
-        rows["an epoch"] = f"about {format_duration(found.epoch_seconds)}"
-        if found.reading_seconds:
-            rows["an epoch"] += f", {format_duration(found.reading_seconds)} of it waiting for the disk"
-        rows["an exact evaluation"] = f"about {format_duration(found.evaluation_seconds)}"
-    if found.memory is not None or shape.folder is not None:
-        rate = "" if found.disk_rate is None else f" (the disk gives {size(found.disk_rate)} per second)"
+    if plan.epoch_seconds is not None and plan.evaluation_seconds is not None:
+        rows["an epoch"] = f"about {format_duration(plan.epoch_seconds)}"
+        if plan.reading_seconds:
+            rows["an epoch"] += f", {format_duration(plan.reading_seconds)} of it waiting for the disk"
+        rows["an exact evaluation"] = f"about {format_duration(plan.evaluation_seconds)}"
+    if plan.memory is not None or shape.folder is not None:
+        rate = "" if plan.disk_rate is None else f" (the disk gives {size(plan.disk_rate)} per second)"
         rows["read per epoch"] = size(chosen.read(shape)) + rate
-    if found.memory is not None:
-        rows["scratch files"] = size(chosen.scratch(shape, found.memory, found.base))
-    if found.processes > 1:
-        rows["sent per epoch"] = f"{size(found.sent_replicated)} by each rank if every rank has the graph, "
-        rows["sent per epoch"] += f"{size(found.sent_sharded)} by all if each has a share"
+    if plan.memory is not None:
+        rows["scratch files"] = size(chosen.scratch(shape, plan.memory, plan.base))
+    if plan.processes > 1:
+        rows["sent per epoch"] = f"{size(plan.sent_replicated)} by each rank if every rank has the graph, "
+        rows["sent per epoch"] += f"{size(plan.sent_sharded)} by all if each has a share"
     by_m = []
-    for part in found.parts:
-        sizes = (found.ram(part), part.budget(shape, found.base), part.step_bytes)
-        by_m.append((str(part.m), *map(size, sizes), found.fits(part)))
+    for part in plan.parts:
+        sizes = (plan.ram(part), part.budget(shape, plan.base), part.step_bytes)
+        by_m.append((str(part.m), *map(size, sizes), plan.fits(part)))
     head = ("m", "graph in memory", "least --memory", "a step", "fits")
     return [text_table(f"Plan for {shape.name}", ["", ""], rows.items()), text_table("Memory by m", head, by_m)]
 
 
-def describe_fit(found: Plan) -> str:
+def describe_fit(plan: Plan) -> str:
     """Whether the m that was asked for fits, and which does."""
     from handful.budget import show_size as size
 
-    where = f"a budget of {size(found.memory)}" if found.memory else f"the {size(found.available)} that are free"
+    where = f"a budget of {size(plan.memory)}" if plan.memory else f"the {size(plan.available)} that are free"
     words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
-    smallest = "none that was looked at" if found.smallest is None else found.smallest
-    verdict = words.get(found.fits(found.chosen), "fits into")
-    return f"m = {found.m} {verdict} {where}; the smallest m that does is {smallest}."
+    smallest = "none that was looked at" if plan.smallest is None else plan.smallest
+    verdict = words.get(plan.fits(plan.chosen), "fits into")
+    return f"m = {plan.m} {verdict} {where}; the smallest m that does is {smallest}."
 
 
 def format_duration(seconds: float) -> str:

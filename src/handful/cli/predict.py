@@ -94,16 +94,16 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     """The summary for people."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
     some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
-    told = [f"predicted: {some}{' …' if len(top) > 6 else ''}"] if top else []
+    lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}"] if top else []
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"
         shares.append(f"{split} {right} of {one['nodes']:,}")
     if shares:
-        told.append(f"{'right ' if top else ''}where the label is known: {', '.join(shares)}")
+        lines.append(f"{'right ' if top else ''}where the label is known: {', '.join(shares)}")
     if several:
-        told.append(f"means over the seeds {', '.join(map(str, result['seeds']))}; ± is their standard deviation")
-    return [*told, f"written to {result['out']}" if result["out"] else "nothing is written without --out"]
+        lines.append(f"means over the seeds {', '.join(map(str, result['seeds']))}; ± is their standard deviation")
+    return [*lines, f"written to {result['out']}" if result["out"] else "nothing is written without --out"]
 
 
 @p.command()
@@ -131,5 +131,5 @@ def report(
     counts["charts"] = sum(len(one.charts) for one in shown)
     for place, why in unreadable.items():
         note(f"not readable: {place}: {why}")
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return Answer({"path": str(page), **counts}, lines=[f"report: {page} ({told})"])
+    sums = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return Answer({"path": str(page), **counts}, lines=[f"report: {page} ({sums})"])

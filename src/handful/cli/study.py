@@ -38,8 +38,8 @@ def study(
     if graph is not None and "split" not in given:
         asked["split"] = p.with_split(hf.Experiment(graph, root=given.get("root"))).split
     with Bar("done", word=name) as bar:
-        found = run_study(name, Request(**asked, report=bar.at))
-    return p.make_answer(found, folder)
+        result = run_study(name, Request(**asked, report=bar.at))
+    return p.make_answer(result, folder)
 
 
 # -- tuning -----------------------------------------------------------------------------------------------------------
@@ -85,8 +85,8 @@ def tune(
     executor, jobs = given.get("executor", "local"), given.get("jobs")
     runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
     with Bar("trials", trials * len(space)) as bar:
-        found = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
-    return p.make_answer(found, folder, f"storage: {where}")
+        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
+    return p.make_answer(result, folder, f"storage: {where}")
 
 
 def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:

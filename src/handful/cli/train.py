@@ -95,11 +95,11 @@ def run(
         summary = asked.run(folder, resume=resume, callbacks=callbacks, **how)
     if ranks.rank() > 0:
         return None
-    found = summary_finding(summary, folder, given.get("memory"))
+    result = summary_finding(summary, folder, given.get("memory"))
     if given.get("checksums"):
-        found.payload["batches"] = sums.found
+        result.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
-    shown = p.make_answer(found, folder, *batches, f"records: {folder}")
+    shown = p.make_answer(result, folder, *batches, f"records: {folder}")
     again = f"handful compare {quote(asked.graph)}" + (f" --split {quote(given['split'])}" if "split" in given else "")
     then = [
         "next:",
@@ -107,5 +107,5 @@ def run(
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     ]
-    short = [table for i, table in enumerate(found.tables) if i == 0 or len(table.rows) <= 10]
+    short = [table for i, table in enumerate(result.tables) if i == 0 or len(table.rows) <= 10]
     return shown._replace(tables=short, lines=[*shown.lines, *then])

@@ -118,9 +118,9 @@ def _arrays(data: np.ndarray, order: str, what: str) -> Iterator[tuple[str, np.n
         if kind == COMPRESSED:
             kind, held, _ = _element(np.frombuffer(_inflate(held, order, what), np.uint8), order)
         if kind == MATRIX:
-            found = _array(held, order, what)
-            if found is not None:
-                yield found
+            result = _array(held, order, what)
+            if result is not None:
+                yield result
 
 
 def _element(data: np.ndarray, order: str, padded: bool = True) -> tuple[int, np.ndarray, np.ndarray]:

@@ -100,12 +100,12 @@ def is_tables(path: Path) -> bool:
 
 
 def _table(folder: Path, stem: str) -> Path:
-    found = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
-    if not found:
+    result = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
+    if not result:
         raise DatasetError(f"{folder} has no table '{stem}' ({', '.join(stem + s for s in SUFFIXES)}): give {KINDS}")
-    if len(found) > 1:
-        raise DatasetError(f"{folder} has both {found[0].name} and {found[1].name}: keep one of them")
-    return found[0]
+    if len(result) > 1:
+        raise DatasetError(f"{folder} has both {result[0].name} and {result[1].name}: keep one of them")
+    return result[0]
 
 
 def _read_pt(path: Path) -> dict[str, Any]:

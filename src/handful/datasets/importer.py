@@ -242,11 +242,11 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     if chosen is not None:
         return table.has(chosen)
     lower = {name.lower(): name for name in reversed(table.names)}
-    found = next((lower[name] for name in USUAL[role] if name in lower), None)
-    if found is None and needed:
+    result = next((lower[name] for name in USUAL[role] if name in lower), None)
+    if result is None and needed:
         looked, names = ", ".join(USUAL[role]), ", ".join(table.names)
         raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): say which it is of {names}")
-    return found
+    return result
 
 
 def _edge_roles(table: TableFile, columns: Columns, how: Handling) -> Edges:
@@ -286,20 +286,20 @@ def _read_nodes(
         train = _split(table, split).get("train_mask")
         fitted = fitted if train is None or not train.any() else train
     used = {id, split, *labels, *MASKS}
-    found = fit_columns(table, _feature_names(source, columns, used), columns, how, fitted, problems)
+    result = fit_columns(table, _feature_names(source, columns, used), columns, how, fitted, problems)
     classes: tuple[str, ...] = ()
     with problems.collected():
         classes = fit_labels(table, labels, how.task) if labels else ()
     with problems.collected():
         _check_ids(table, id)
     problems.tell()
-    for name, values in {**{c.name: c.categories for c in found}, "the label": classes}.items():
+    for name, values in {**{c.name: c.categories for c in result}, "the label": classes}.items():
         if pair := alike(values):
             say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
-    used |= {column.name for column in found}
+    used |= {column.name for column in result}
     ignored = tuple(name for name in source.names if name not in used)
     rows, training = int(fitted.sum()), not bool(fitted.all())
-    return table, Schema(id, roles, found, labels, how.task, classes, split, ignored, rows, training)
+    return table, Schema(id, roles, result, labels, how.task, classes, split, ignored, rows, training)
 
 
 def _feature_names(source: TableFile, columns: Columns, used: set[Any]) -> list[str]:
@@ -317,21 +317,21 @@ def _texts(names: Sequence[str | None]) -> dict[str, Any]:
 def _node_fields(table: Rows, schema: Schema, say: Say) -> tuple[Any, dict[str, Any]]:
     """The ids of a node table, and the fields of ``Graph`` that come from it."""
     problems = Problems()
-    found: dict[str, Any] = {"schema": schema.to_json()}
+    result: dict[str, Any] = {"schema": schema.to_json()}
     ids = None
     with problems.collected():
         ids = _check_ids(table, schema.id)
     with problems.collected():
-        found |= schema.label_fields(table, say)
+        result |= schema.label_fields(table, say)
     with problems.collected():
-        found |= _masks(table, schema, found.get("y"))
+        result |= _masks(table, schema, result.get("y"))
     x = schema.encode(table, problems, say)
     problems.tell()
     if schema.columns:
-        found["x"] = x
+        result["x"] = x
     if schema.task == "classification" and not schema.classes:
-        found = {name: value for name, value in found.items() if name not in ("y", "num_classes", "class_names")}
-    return ids, found
+        result = {name: value for name, value in result.items() if name not in ("y", "num_classes", "class_names")}
+    return ids, result
 
 
 def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:

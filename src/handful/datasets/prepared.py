@@ -1,8 +1,8 @@
 """Data sets that are fetched, unpacked and converted once, and then opened from their folder.
 
 A file appears under its name only when it is complete, and without a network the error says which file to put where. No
-publisher of these data sets prints a SHA-256. What is verified instead: the length that the server told; the MD5 that
-it told, where it does (Zenodo and Google); and the CRC of every member of a zip, or of the gzip, when it is unpacked.
+publisher of these data sets prints a SHA-256. What is verified instead: the length and, from Zenodo and
+Google, the MD5 that the server sends; and the CRC of every member of a zip, or of the gzip, when it is unpacked.
 
 A data set that is prepared is a memory-mapped graph, and beside it each split, with one byte per node.
 """
@@ -133,14 +133,14 @@ def _download(url: str, part: Path) -> None:
         shown: dict[str, Any] = {"description": part.stem, "transient": True, "console": Console(stderr=True)}
         with part.open("ab" if have else "wb") as file, wrap_file(response, length, **shown) as source:
             shutil.copyfileobj(source, file, BLOCK_BYTES)
-    got, told = part.stat().st_size, read_md5_header(headers)
+    got, md5 = part.stat().st_size, read_md5_header(headers)
     if length and got != have + length:
         raise OSError(f"the connection broke off at {got:,} of {have + length:,} bytes")
     with part.open("rb") as file:
-        differs = told is not None and hashlib.file_digest(file, "md5").digest() != told
+        differs = md5 is not None and hashlib.file_digest(file, "md5").digest() != md5
     if differs:
         part.unlink()
-        raise OSError("its MD5 is not the one that its server told")
+        raise OSError("its MD5 is not the one that its server sent")
     tag.unlink()
 
 
@@ -161,9 +161,9 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
     '900150983cd24fb0d6963f7d28e17f72'
     """
     for name, pattern in (("Content-MD5", "()(.+)"), ("ETag", '(md5:)([^"]+)'), ("x-goog-hash", "(md5=)([^,]+)")):
-        found = re.search(pattern, headers.get(name) or "")
+        result = re.search(pattern, headers.get(name) or "")
         with suppress(ValueError):
-            text = found[2] if found else ""
+            text = result[2] if result else ""
             digest = bytes.fromhex(text) if len(text) == 32 else base64.b64decode(text, validate=True)
             if len(digest) == hashlib.md5().digest_size:
                 return digest

@@ -84,8 +84,8 @@ def sources() -> dict[str, Source]:
     >>> sources()["debian"].nodes, sources()["debian"].splits
     (63436, ('rh', 'rl'))
     """
-    found = [source for module in MODULES for source in import_module(f"handful.datasets.{module}").SOURCES]
-    return {source.name: source for source in found}
+    result = [source for module in MODULES for source in import_module(f"handful.datasets.{module}").SOURCES]
+    return {source.name: source for source in result}
 
 
 def load(
@@ -146,10 +146,10 @@ def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
     ...     open_graph(folder + "/graph")
     Graph(synthetic: undirected, 500 nodes, 1,932 edges, 8 features, 5 classes)
     """
-    found = query_of(name, None, None, 0)
-    if found is None:
+    result = query_of(name, None, None, 0)
+    if result is None:
         raise DatasetError(unknown("data set", name, sources()))
-    source, query = found
+    source, query = result
     if source.write is None:
         able = ", ".join(one.name for one in sources().values() if one.write is not None)
         raise DatasetError(f"data set '{source.name}' is made in memory: leave memory out, or choose from {able}")

@@ -324,12 +324,12 @@ class Schema:
     def differences(self, other: Schema) -> list[str]:
         """In what the features of ``other`` are not those of this schema, in words, column by column."""
         mine, theirs = ({column.name: column for column in one.columns} for one in (self, other))
-        found = [f"'{name}' is missing" for name in mine if name not in theirs]
-        found += [f"'{name}' is new" for name in theirs if name not in mine]
-        found += [words for name in mine if name in theirs for words in mine[name].differences(theirs[name])]
-        if not found and list(mine) != list(theirs):
-            found = ["the columns are in another order"]
-        return found
+        result = [f"'{name}' is missing" for name in mine if name not in theirs]
+        result += [f"'{name}' is new" for name in theirs if name not in mine]
+        result += [words for name in mine if name in theirs for words in mine[name].differences(theirs[name])]
+        if not result and list(mine) != list(theirs):
+            result = ["the columns are in another order"]
+        return result
 
     # -- for people and files -----------------------------------------------------------------------------------------
 
@@ -385,11 +385,11 @@ def fit_columns(
         fitted: boolean ``(rows,)``, the rows that medians and scales are taken from; categories are those of all.
         problems: where mistakes go.
     """
-    found: list[Column | None] = []
+    result: list[Column | None] = []
     for name in names:
         with problems.collected():
-            found.append(_fit_column(rows, name, columns, how, fitted))
-    return tuple(column for column in found if column is not None)
+            result.append(_fit_column(rows, name, columns, how, fitted))
+    return tuple(column for column in result if column is not None)
 
 
 def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: np.ndarray) -> Column | None:
@@ -434,10 +434,10 @@ def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
             raise rows.error(f"{such}: write them with a point and without separators, or make it categorical")
         return "category"
-    found = _kind_of(column.type)
-    if found is None:
+    result = _kind_of(column.type)
+    if result is None:
         raise rows.error(f"column '{name}' holds {column.type}, neither numbers nor text: ignore it")
-    return found
+    return result
 
 
 def _kind_of(kind: Any) -> Kind | None:
@@ -544,8 +544,8 @@ def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.nda
     A column of another kind is refused; a boolean one is one of numbers too, and numbers may be 0 and 1 alone.
     """
     column = rows.column(name)
-    found, alike = _kind_of(column.type), {"number", "boolean"}
-    if not arrow().types.is_null(column.type) and found != kind and {found, kind} != alike:
+    result, alike = _kind_of(column.type), {"number", "boolean"}
+    if not arrow().types.is_null(column.type) and result != kind and {result, kind} != alike:
         such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
         raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
     if kind == "vector":

@@ -185,5 +185,5 @@ class _Act(torch.autograd.Function):
             passes = hashing.keep_torch(seed, len(grad), grad.shape[1], p, grad.device) if out is None else out > 0
             return grad * passes * hashing.scale(p), None, None, None
         ops, grad = loops("activation", grad.device), grad.contiguous()
-        found = ops.act_forward(grad, False, p, seed) if out is None else ops.act_backward(out, grad, p)
-        return found, None, None, None
+        result = ops.act_forward(grad, False, p, seed) if out is None else ops.act_backward(out, grad, p)
+        return result, None, None, None

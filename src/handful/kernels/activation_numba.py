@@ -20,10 +20,10 @@ BLOCK = 256
 
 def moments(x: Tensor) -> Tensor:
     """float64 ``(2, F)``: mean and biased variance of every column."""
-    sums, found = _partials(x), np.zeros((2, x.shape[1]))
+    sums, result = _partials(x), np.zeros((2, x.shape[1]))
     _over_blocks(_block_moments, len(x), array(x), sums)
-    _join_moments(array(x), sums, found)
-    return torch.from_numpy(found)
+    _join_moments(array(x), sums, result)
+    return torch.from_numpy(result)
 
 
 def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:
@@ -45,10 +45,10 @@ def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: f
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
     """Layer norm, ReLU, dropout; and ``(2, N)``: the mean of every row and one over its standard deviation."""
-    out, found = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
-    arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(found)
+    out, result = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
+    arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(result)
     _over_blocks(_rows_forward, len(x), *arrays)
-    return out, found
+    return out, result
 
 
 def rows_backward(

@@ -103,9 +103,9 @@ def _columns_backward(x, out, grad, columns, grad_x, n, width, SCALE: tl.constex
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     centred = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
-    found = column(columns, 1, cols, width) * passed(out, grad, rows, cols, n, width, SCALE, WIDE)
-    found += column(columns, 2, cols, width) * centred + column(columns, 3, cols, width)
-    put(grad_x, found, rows, cols, n, width)
+    result = column(columns, 1, cols, width) * passed(out, grad, rows, cols, n, width, SCALE, WIDE)
+    result += column(columns, 2, cols, width) * centred + column(columns, 3, cols, width)
+    put(grad_x, result, rows, cols, n, width)
 
 
 @triton.jit
@@ -150,10 +150,10 @@ def _act_forward(x, seed, out, n, width, RELU: tl.constexpr, LEAST: tl.constexpr
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     value = tile(x, rows, cols, n, width, WIDE)
-    found = value * factor(seed, rows, cols, LEAST, SCALE, WIDE)
+    result = value * factor(seed, rows, cols, LEAST, SCALE, WIDE)
     if RELU:
-        found = tl.where(value <= 0, value * 0, found)
-    put(out, found, rows, cols, n, width)
+        result = tl.where(value <= 0, value * 0, result)
+    put(out, result, rows, cols, n, width)
 
 
 @triton.jit
@@ -197,14 +197,14 @@ def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: f
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
     """Layer norm, ReLU, dropout; and ``(2, N)``: the mean of every row and one over its standard deviation."""
-    x, found = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
+    x, result = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
     out = torch.empty_like(x)
     if x.numel():
         wide = _whole(x)
         _rows_forward[(triton.cdiv(len(x), wide["ROWS"]),)](
-            x, affine, seed_of(seed, x), out, found, *x.shape, EPS=eps, **_drop(p), **wide
+            x, affine, seed_of(seed, x), out, result, *x.shape, EPS=eps, **_drop(p), **wide
         )
-    return out, found
+    return out, result
 
 
 def rows_backward(

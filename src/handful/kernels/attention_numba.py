@@ -23,8 +23,8 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
     out = empty(shape, x)
     positive = empty(shape if keep else (0, *shape[1:]), x)
     rows = torch.empty(3, *a_dst.shape, dtype=wide_dtype(x))
-    found = array(out), array(positive), array(rows)
-    over_rows(_forward_rows, array(indptr), array(indices), _arrays(given), *found)
+    result = array(out), array(positive), array(rows)
+    over_rows(_forward_rows, array(indptr), array(indices), _arrays(given), *result)
     return out, positive, rows
 
 
@@ -41,8 +41,8 @@ def backward_sources(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
     grad_x, grad_src = empty(given.x.shape, given.x), torch.empty(given.a_src.shape, dtype=rows.dtype)
-    found = array(grad), array(rows), array(inner), array(grad_x), array(grad_src)
-    over_rows(_source_rows, array(indptr), array(indices), _arrays(given), *found)
+    result = array(grad), array(rows), array(inner), array(grad_x), array(grad_src)
+    over_rows(_source_rows, array(indptr), array(indices), _arrays(given), *result)
     return grad_x, grad_src
 
 

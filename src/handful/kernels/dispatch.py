@@ -87,5 +87,5 @@ def use(which: Backend) -> Iterator[None]:
 
 def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> list[Tensor | None]:
     """The gradients of ``twin(*inputs)``, themselves differentiable; ``None`` for inputs that need none."""
-    found = iter(torch.autograd.grad(twin(*inputs), [t for t in inputs if t.requires_grad], grad, create_graph=True))
-    return [next(found) if t.requires_grad else None for t in inputs]
+    result = iter(torch.autograd.grad(twin(*inputs), [t for t in inputs if t.requires_grad], grad, create_graph=True))
+    return [next(result) if t.requires_grad else None for t in inputs]

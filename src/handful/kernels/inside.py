@@ -109,7 +109,7 @@ def inside(
     pieces = [(*ends, row) for ends, row in zip(held, cursor, strict=True)]
     run(_scatter, pieces, own, kept, kept_target, out, out_target)
     del own, kept, kept_target
-    found = np.split(out, first[1:-1])
+    result = np.split(out, first[1:-1])
     if out_target is None:  # in arrays of their own: the memory of a part is free as soon as it has been used
-        return [Inside(places.copy(), source, target) for places in found]
-    return [Inside(None, *both) for both in zip(found, np.split(out_target, first[1:-1]), strict=True)]
+        return [Inside(places.copy(), source, target) for places in result]
+    return [Inside(None, *both) for both in zip(result, np.split(out_target, first[1:-1]), strict=True)]

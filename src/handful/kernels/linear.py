@@ -73,15 +73,15 @@ class _Linear(torch.autograd.Function):
         inputs = (x, weight) if bias is None else (x, weight, bias)
         with torch.autocast("cpu", enabled=False):
             if torch.is_grad_enabled():
-                found = twin_gradients(linear_torch, inputs, grads[0])
+                result = twin_gradients(linear_torch, inputs, grads[0])
             else:
                 need, grad = ctx.needs_input_grad, grads[0].contiguous()
-                found = [
+                result = [
                     product(grad, weight.to(torch.bfloat16)) if need[0] else None,
                     outer(grad, x).to(weight.dtype) if need[1] else None,
                     grad.sum(0, dtype=torch.float32).to(bias.dtype) if bias is not None and need[2] else None,
                 ]
-        return found[0], found[1], found[2] if bias is not None else None
+        return result[0], result[1], result[2] if bias is not None else None
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:

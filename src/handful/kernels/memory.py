@@ -42,12 +42,12 @@ class Pool:
             self._collect()
             # The block that came back last is most likely in the cache; one that is much too large would be wasted.
             fits = (i for i, block in enumerate(reversed(self.kept), 1) if size <= _size(block) <= size + size // 8)
-            found = next(fits, None)
-            if found is None:
+            result = next(fits, None)
+            if result is None:
                 self._make_room(size)
                 block = np.empty(size + ALIGNMENT, np.uint8)
             else:
-                block = self.kept.pop(-found)
+                block = self.kept.pop(-result)
             self.live += _size(block)
             self.peak = max(self.peak, self.live)
         start = -block.ctypes.data % ALIGNMENT

@@ -342,8 +342,8 @@ def heads(
 
 def _over(function: Any, count: int, threads: int, *args: Any) -> int:
     """Call ``function(lo, hi, *args)`` over all rows on so many threads; the first row that it finds fault with."""
-    found = run(function, even_ranges(count, threads if count > _FEW else 1), *args)
-    return next((bad for bad in found if bad >= 0), -1)
+    result = run(function, even_ranges(count, threads if count > _FEW else 1), *args)
+    return next((bad for bad in result if bad >= 0), -1)
 
 
 # -- all hops of a checked graph ---------------------------------------------------------------------------------------

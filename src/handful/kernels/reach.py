@@ -103,26 +103,26 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
     degree, sources = indptr.diff(), indices.to(torch.int64)
     for hop in range(1, hops + 1):
         near = torch.where(distance < hop, hop, FAR).to(torch.int32)
-        found = torch.repeat_interleave(near, degree, output_size=len(sources))
-        distance.scatter_reduce_(0, sources, found, "amin")
+        result = torch.repeat_interleave(near, degree, output_size=len(sources))
+        distance.scatter_reduce_(0, sources, result, "amin")
 
 
-def rows_among(indptr: Tensor, indices: Tensor, found: Reach) -> tuple[Tensor, Tensor]:
-    """The sources of the rows of ``found``, numbered by their places in ``found.order``; and the place of every node,
+def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, Tensor]:
+    """The sources of the rows of ``reach``, numbered by their places in ``reach.order``; and the place of every node,
     undefined for nodes that are not there."""
-    rows = len(found.indptr) - 1
+    rows = len(reach.indptr) - 1
     place = torch.empty(len(indptr) - 1, dtype=torch.int32, device=indptr.device)
-    place[found.order] = torch.arange(len(found.order), dtype=torch.int32, device=indptr.device)
+    place[reach.order] = torch.arange(len(reach.order), dtype=torch.int32, device=indptr.device)
     if backend(indptr.device) != "numba":
-        return place[indices[edges_of_rows(indptr, found)].to(torch.int64)], place
-    out = torch.empty(found.edges[-1] if rows else 0, dtype=torch.int32)
-    given = found.order, indptr, indices, place, found.indptr, out
+        return place[indices[edges_of_rows(indptr, reach)].to(torch.int64)], place
+    out = torch.empty(reach.edges[-1] if rows else 0, dtype=torch.int32)
+    given = reach.order, indptr, indices, place, reach.indptr, out
     run(_rows, even_ranges(rows, get_threads()), *map(array, given))
     return out, place
 
 
-def edges_of_rows(indptr: Tensor, found: Reach) -> Tensor:
-    """The places in a CSR of the edges of the rows of ``found``, one row after another."""
-    rows, edges = found.order[: len(found.indptr) - 1], found.edges[-1] if found.edges else 0
-    shift = torch.repeat_interleave(indptr[rows] - found.indptr[:-1], found.indptr.diff(), output_size=edges)
+def edges_of_rows(indptr: Tensor, reach: Reach) -> Tensor:
+    """The places in a CSR of the edges of the rows of ``reach``, one row after another."""
+    rows, edges = reach.order[: len(reach.indptr) - 1], reach.edges[-1] if reach.edges else 0
+    shift = torch.repeat_interleave(indptr[rows] - reach.indptr[:-1], reach.indptr.diff(), output_size=edges)
     return shift + torch.arange(edges, device=indptr.device)

@@ -187,8 +187,8 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
     out_count, out = np.empty(first[0, -1], np.int64), np.empty(first[1, -1], sources.dtype)
     out_value = np.empty(0 if values is None else len(out), value_dtype)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *at, strict=True)]
-    found = out_count, out, out_value
-    run(_distribute, pieces, begin, indptr, code, m, hub, values, kept, kept_value, count, *found)
+    result = out_count, out, out_value
+    run(_distribute, pieces, begin, indptr, code, m, hub, values, kept, kept_value, count, *result)
     smallest = np.min_scalar_type(int(out_count.max(initial=0)))
     return Cut(first[0], first[1], out_count.astype(smallest), out.view(indices.dtype), out_value)
 
@@ -321,8 +321,9 @@ def part_csr(
         degree, moved = degree[place], np.empty_like(value)
     indptr = starts(degree)
     out = source if start is None and source.dtype == np.int32 else np.empty(len(source), np.int32)
-    told = indptr if start is None else start, unsigned(source), value, member, before, helper, helper_before, len(own)
-    over_rows(_renumber, indptr, *told, out, moved)
+    first = indptr if start is None else start
+    arrays = first, unsigned(source), value, member, before, helper, helper_before, len(own)
+    over_rows(_renumber, indptr, *arrays, out, moved)
     return nodes, indptr, out, moved
 
 
@@ -426,9 +427,9 @@ def counts(part: np.ndarray, m: int) -> np.ndarray:
     array([2, 0, 1])
     """
     ranges = even_ranges(len(part), get_threads() if len(part) > 100_000 else 1)
-    found = np.zeros((len(ranges), m), np.int64)
-    run(_counts, [(*ends, own) for ends, own in zip(ranges, found, strict=True)], part)
-    return found.sum(0)  # type: ignore[no-any-return]
+    result = np.zeros((len(ranges), m), np.int64)
+    run(_counts, [(*ends, own) for ends, own in zip(ranges, result, strict=True)], part)
+    return result.sum(0)  # type: ignore[no-any-return]
 
 
 @kernel
@@ -453,9 +454,9 @@ def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
     order = [np.argsort(of_part) for of_part in ranks]
     first = starts(np.array([len(of_part) for of_part in ranks], np.int64))
     ascending = np.concatenate([of_part[by] for of_part, by in zip(ranks, order, strict=True)]).astype(np.int64)
-    found = np.empty(len(ascending), np.int64)
-    _of_rank(part, ascending, first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), found)
-    out = np.empty_like(found)
+    result = np.empty(len(ascending), np.int64)
+    _of_rank(part, ascending, first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), result)
+    out = np.empty_like(result)
     for begin, by in zip(first, order, strict=False):
-        out[begin + by] = found[begin : begin + len(by)]
+        out[begin + by] = result[begin : begin + len(by)]
     return np.split(out, first[1:-1])

@@ -150,14 +150,14 @@ class Network(nn.Module, ABC):
 @cache
 def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
     """The options of a model with their types and defaults, those of its base classes included."""
-    found: dict[str, inspect.Parameter] = {}
+    result: dict[str, inspect.Parameter] = {}
     for cls in model.__mro__:
         if issubclass(cls, Network) and "__init__" in vars(cls):
             hints = get_type_hints(cls.__init__, include_extras=True)
             for name, parameter in inspect.signature(cls.__init__).parameters.items():
                 if parameter.default is not parameter.empty:
-                    found.setdefault(name, parameter.replace(annotation=hints[name]))
-    return found
+                    result.setdefault(name, parameter.replace(annotation=hints[name]))
+    return result
 
 
 def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:

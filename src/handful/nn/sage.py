@@ -151,7 +151,7 @@ class _LeanConvolution(torch.autograd.Function):
             raise RuntimeError("a lean convolution cannot be differentiated twice: set lean to False")
         neighbor, own, around, mine, *below = ctx.saved_tensors
         grad, turned = grads[0].contiguous(), ctx.turned
-        found = [outer(grad, around), outer(grad, mine), grad.sum(0)]
+        result = [outer(grad, around), outer(grad, mine), grad.sum(0)]
         moved = product(grad, neighbor)
         if ctx.scale is not None:
             moved.mul_(ctx.scale[:, None])
@@ -165,7 +165,7 @@ class _LeanConvolution(torch.autograd.Function):
             product(grad[lo:hi], own, onto=own_rows)
             for total, one in zip(sums, torch.autograd.grad(rows, below, slope), strict=True):
                 total.add_(one)
-        return None, None, *found, *sums
+        return None, None, *result, *sums
 
 
 class SAGE(Backbone):

@@ -152,7 +152,7 @@ def _hetero_neighbor_sample(*args: Any, **options: Any) -> Any:
         if given.get(name) is not None:
             given[name] = remap_keys(given[name], to_name)
     rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(**given)
-    rows, cols, per_edge = (remap_keys(found, to_type) for found in (rows, cols, per_edge))
+    rows, cols, per_edge = (remap_keys(result, to_type) for result in (rows, cols, per_edge))
     return rows, cols, nodes, places and remap_keys(places, to_type), per_node, per_edge
 
 
@@ -182,11 +182,11 @@ def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
         seeds = {kind: ids.to(dtype) for kind, ids in seed.items()}
         counts = self.num_neighbors.get_mapped_values(self.edge_types)
         given = self.node_types, self.edge_types, self.colptr_dict, self.row_dict, seeds, counts
-        found: Any = operators.hetero_neighbor_sample(*given, edge_weight_dict=self.edge_weight, **how)
+        result: Any = operators.hetero_neighbor_sample(*given, edge_weight_dict=self.edge_weight, **how)
     else:
         seeds, counts = seed.to(self.colptr.dtype), self.num_neighbors.get_mapped_values()
-        found = operators.neighbor_sample(self.colptr, self.row, seeds, counts, edge_weight=self.edge_weight, **how)
-    row, col, node, edge, *_ = found
+        result = operators.neighbor_sample(self.colptr, self.row, seeds, counts, edge_weight=self.edge_weight, **how)
+    row, col, node, edge, *_ = result
     backward = self.sample_direction == "backward"
     if backward:
         row, col = col, row

@@ -107,8 +107,8 @@ def _checked(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
         raise OperatorError(str(error)) from None
 
 
-def _tensor(found: np.ndarray, dtype: torch.dtype) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(found)).to(dtype)
+def _tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(dtype)
 
 
 def _nodes(sampled: Sampled, kind: str, disjoint: bool, dtype: torch.dtype) -> Tensor:
@@ -238,18 +238,18 @@ def _seed_times(
     given = seed_time_dict if seed_time_dict is not None else node_time_dict
     if given is None:
         return None
-    found = [np.empty(0, np.int64)]
+    result = [np.empty(0, np.int64)]
     for kind, ids in seeds.items():
         if kind not in given:
             raise OperatorError(f"the seeds of type {kind!r} have no time: give 'seed_time'")
         if seed_time_dict is not None:
-            found.append(_times("seed_time", given[kind], len(ids)))
+            result.append(_times("seed_time", given[kind], len(ids)))
             continue
         time = _times("node_time", given[kind])
         if len(ids) and ids.max() >= len(time):
             raise OperatorError(f"'node_time' has {len(time)} entries and there is a seed {ids.max()}")
-        found.append(time[ids])
-    return np.concatenate(found)
+        result.append(time[ids])
+    return np.concatenate(result)
 
 
 def _edges(edges: Mapping[str, list[Any]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
@@ -271,10 +271,10 @@ def subgraph(
     relation = Relation(rows="", cols="", rowptr=_rowptr(rowptr, nodes.dtype), col=_ints("col", col, nodes.dtype))
     ids = _seeds(nodes, len(rowptr) - 1)
     known = Known(ids)
-    row, found, place = _checked(induced, relation, known, known)
+    row, result, place = _checked(induced, relation, known, known)
     ptr = starts(np.bincount(row, minlength=len(ids)))
     edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
-    return _tensor(ptr, nodes.dtype), _tensor(found, nodes.dtype), edge_id
+    return _tensor(ptr, nodes.dtype), _tensor(result, nodes.dtype), edge_id
 
 
 def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: float = 1.0, q: float = 1.0) -> Tensor:

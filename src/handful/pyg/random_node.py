@@ -114,7 +114,7 @@ class RandomNodeLoader(DataLoader[Any]):
             of_source, of_target = (part[slice(*self._kinds[end])] for end in (kind[0], kind[2]))
             kept[kind] = inside(source, target, of_source, of_target, m, self._needs_places(kind), threads)
         for nodes in parts:
-            yield self._batch(nodes, {kind: found.pop(0) for kind, found in kept.items()}, numbers)
+            yield self._batch(nodes, {kind: result.pop(0) for kind, result in kept.items()}, numbers)
 
     def _needs_places(self, kind: Any) -> bool:
         """Whether a batch has more of its edges than their ends."""
@@ -134,13 +134,13 @@ class RandomNodeLoader(DataLoader[Any]):
                     new[key] = _pick(value, own, self._dim(key, value))
             if self.return_ids and "n_id" not in store:
                 new.n_id = own
-        for kind, found in edges.items():
+        for kind, result in edges.items():
             store, new = (_store(one, kind) for one in (self.data, out))
-            numbered = found.numbered(numbers[kind[0]], numbers[kind[2]], self._ends[kind][0].dtype, kernel_threads())
+            numbered = result.numbered(numbers[kind[0]], numbers[kind[2]], self._ends[kind][0].dtype, kernel_threads())
             new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
-            if found.places is None:
+            if result.places is None:
                 continue
-            ids = torch.from_numpy(found.places)
+            ids = torch.from_numpy(result.places)
             for key, value in store.items():
                 at_edges = key != "edge_index" and store.is_edge_attr(key)
                 if at_edges and not (kind == _ONLY and store.is_node_attr(key)):

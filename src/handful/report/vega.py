@@ -375,10 +375,10 @@ def _category_labels(names: Sequence[str]) -> dict[str, Any]:
     lines = [wrap(name, 14) or [""] for name in names]
     room = len(names) * (max(len(line) for name in lines for line in name) * LETTER + 12)
     slanted = f"(across || width) < {room:.0f}"
-    found = f"{json.dumps(lines, ensure_ascii=False)}[indexof({json.dumps(names, ensure_ascii=False)}, datum.value)]"
+    result = f"{json.dumps(lines, ensure_ascii=False)}[indexof({json.dumps(names, ensure_ascii=False)}, datum.value)]"
     places = {"labelAngle": "-32 : 0", "labelAlign": "'right' : 'center'", "labelBaseline": "'middle' : 'top'"}
     moved = {name: {"expr": f"{slanted} ? {either}"} for name, either in places.items()}
-    return LOOK["categories"] | moved | {"labelExpr": f"{slanted} ? datum.label : {found}"}
+    return LOOK["categories"] | moved | {"labelExpr": f"{slanted} ? datum.label : {result}"}
 
 
 def domain(view: View, which: str) -> tuple[float, float]:

@@ -142,14 +142,14 @@ def cut_by_metis(
     one_way = csr_array((weight, (row[apart], indices[apart])), shape=(n, n))
     both = csr_array(one_way + one_way.T)
     both.sort_indices()
-    found = pymetis.part_graph(
+    result = pymetis.part_graph(
         parts,
         pymetis.CSRAdjacency(both.indptr.astype(np.int64), both.indices.astype(np.int64)),
         vweights=node_weight,
         eweights=None if edge_weight is None else both.data,
         recursive=recursive,
     )
-    return np.asarray(found.vertex_part, np.int32)
+    return np.asarray(result.vertex_part, np.int32)
 
 
 def _read(path: Path, nodes: int, clusters: int) -> Partition | None:

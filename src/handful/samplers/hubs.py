@@ -37,10 +37,10 @@ def checked_hubs(hubs: Any) -> Hubs | None:
     """
     if hubs is None or (isinstance(hubs, str) and hubs == "auto"):
         return hubs
-    if isinstance(hubs, str) and (found := THRESHOLD.fullmatch(hubs.strip())):
-        return f"degree>={int(found[1])}"
-    if isinstance(hubs, str) and (found := DRAWN.fullmatch(hubs.strip())) and 0 < float(found[1]) < 1:
-        return f"drawn={float(found[1])}"
+    if isinstance(hubs, str) and (result := THRESHOLD.fullmatch(hubs.strip())):
+        return f"degree>={int(result[1])}"
+    if isinstance(hubs, str) and (result := DRAWN.fullmatch(hubs.strip())) and 0 < float(result[1]) < 1:
+        return f"drawn={float(result[1])}"
     if isinstance(hubs, Integral) and not isinstance(hubs, bool) and int(hubs) >= 1:
         return int(hubs)
     if isinstance(hubs, Real) and not isinstance(hubs, Integral) and 0 < float(hubs) < 1:

@@ -37,10 +37,10 @@ def induced_parts(
             yield torch.from_numpy(nodes), part_adjacency(graph, *map(torch.from_numpy, edges))
     elif way == "triton":
         # The parts of all nodes and the hubs go to the device at once, and nothing of a single part.
-        told = sent(torch.from_numpy(part), graph.device)
+        placed = sent(torch.from_numpy(part), graph.device)
         kept = None if hubs is None else sent(torch.from_numpy(hubs), graph.device)
         weighted = graph.edge_weight is not None
-        cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, told, parts, weighted, kept)
+        cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, placed, parts, weighted, kept)
         for ids, indptr, indices, edges in cut:
             yield ids, part_adjacency(graph, indptr, indices, _weights(graph, edges))
     else:
@@ -65,10 +65,10 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     else:
         ids = sent(torch.from_numpy(nodes), graph.device)
         if way == "triton":
-            found = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
+            result = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
         else:
-            found = subgraph.induced_torch(graph.indptr, graph.indices, ids)
-        indptr, indices, edges = found
+            result = subgraph.induced_torch(graph.indptr, graph.indices, ids)
+        indptr, indices, edges = result
     return part_adjacency(graph, indptr, indices, _weights(graph, edges))
 
 

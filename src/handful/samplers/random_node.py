@@ -96,8 +96,8 @@ class RandomNodes(Sampler):
         trained: list[int | None] = [None] * len(sizes)
         if backend(graph.device) != "numba" and graph.train_mask is not None:
             trained = np.bincount(dealt.part[graph.train_mask.cpu().numpy()], minlength=self.parts).tolist()
-        found = induced_parts(graph, *dealt)
-        for size, count, (nodes, adjacency) in zip(sizes, trained[: len(sizes)], found, strict=True):
+        result = induced_parts(graph, *dealt)
+        for size, count, (nodes, adjacency) in zip(sizes, trained[: len(sizes)], result, strict=True):
             yield nodes, adjacency, size, count
 
     @property

@@ -211,13 +211,13 @@ def put(sample: Sample, p: int, codes: Codes, step_bytes: tuple[int, int], scrat
     nodes = sample.nodes.numpy()
     scratch.append("nodes", p, nodes.astype(smallest))
     scratch.append("targets", p, sample.targets.numpy().astype(smallest))
-    found = [{name: getattr(layer, name) for name in ARRAYS} for layer in sample.layers]
-    lengths = tuple({name: len(one) for name, one in arrays.items() if one is not None} for arrays in found)
+    result = [{name: getattr(layer, name) for name in ARRAYS} for layer in sample.layers]
+    lengths = tuple({name: len(one) for name, one in arrays.items() if one is not None} for arrays in result)
     for name in lengths[0]:
-        scratch.append(name, p, max((arrays[name] for arrays in found), key=len).numpy())
+        scratch.append(name, p, max((arrays[name] for arrays in result), key=len).numpy())
     layers = tuple(
         replace(layer, **{name: arrays[name][:0] for name in length})
-        for layer, arrays, length in zip(sample.layers, found, lengths, strict=True)
+        for layer, arrays, length in zip(sample.layers, result, lengths, strict=True)
     )
     hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
     return Waiting(layers, lengths, hubs, step_bytes)
@@ -267,11 +267,11 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
 
 def _list_needed(codes: Codes, hubs: list[np.ndarray], lo: int, hi: int) -> list[np.ndarray]:
     """Ids, ascending, of the nodes ``lo`` to ``hi`` that each part needs."""
-    found = [nodes + lo for nodes in grouped(codes.code[lo:hi], 0, codes.m)]
+    result = [nodes + lo for nodes in grouped(codes.code[lo:hi], 0, codes.m)]
     if codes.hub is None:
-        return found
+        return result
     here = (some[slice(*np.searchsorted(some, (lo, hi)))] for some in hubs)
-    return [np.sort(np.concatenate(both), kind="stable") for both in zip(found, here, strict=True)]
+    return [np.sort(np.concatenate(both), kind="stable") for both in zip(result, here, strict=True)]
 
 
 def _own(codes: Codes, p: int, nodes: np.ndarray) -> np.ndarray:

@@ -76,12 +76,12 @@ def send(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> l
         arrays = ([np.empty(0, kind), *(one[i] for one in kept)] for i, kind in enumerate(kinds))
         leaving.append([np.concatenate(some, dtype=some[0].dtype) for some in arrays])
     del cuts
-    found = [lengths.numpy() for lengths in ranks.exchange(lengths)]
+    result = [lengths.numpy() for lengths in ranks.exchange(lengths)]
     arrived = []
     for i in range(len(kinds)):
         got = [one.numpy() for one in ranks.exchange([torch.from_numpy(out[i]) for out in leaving])]
         # What each rank sent, cut into parts; then part by part what all sent, in their order.
-        pieces = [np.split(one, np.cumsum(told[:, i])[:-1]) for one, told in zip(got, found, strict=True)]
+        pieces = [np.split(one, np.cumsum(lengths[:, i])[:-1]) for one, lengths in zip(got, result, strict=True)]
         arrived.append([np.concatenate(of_part) for of_part in zip(*pieces, strict=True)])
     return list(zip(*arrived, strict=True))[: len(parts[ranks.rank()])]
 

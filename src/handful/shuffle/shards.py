@@ -178,10 +178,10 @@ def even_cuts(graph: Graph, shards: int) -> list[int]:
 def _rows(graph: Graph, lo: int, hi: int) -> dict[str, Tensor]:
     """The arrays of the shard with nodes ``lo`` to ``hi``."""
     begin, end = int(graph.indptr[lo]), int(graph.indptr[hi])
-    found = {"indptr": graph.indptr[lo : hi + 1] - begin, "indices": graph.indices[begin:end]}
+    result = {"indptr": graph.indptr[lo : hi + 1] - begin, "indices": graph.indices[begin:end]}
     if graph.edge_weight is not None:
-        found["edge_weight"] = graph.edge_weight[begin:end]
-    return found | {name: getattr(graph, name)[lo:hi] for name in ROWS}
+        result["edge_weight"] = graph.edge_weight[begin:end]
+    return result | {name: getattr(graph, name)[lo:hi] for name in ROWS}
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------

@@ -61,12 +61,12 @@ def run_study(name: str, request: Request) -> Finding:
         raise HandfulError(unknown("study", name, STUDIES))
     if request.tune_each and name not in TUNED:
         raise HandfulError(f"study '{name}' tunes nothing: tune_each is for {' and '.join(TUNED)}")
-    found = _function(name)(request)
+    result = _function(name)(request)
     asked = {"budget": request.budget, "seeds": words(request.seeds), "device": request.device}
-    return replace(found, facts={**asked, **found.facts})
+    return replace(result, facts={**asked, **result.facts})
 
 
 def _function(name: str) -> Callable[[Request], Finding]:
     module, _, function = STUDIES[name].partition(".")
-    found: Callable[[Request], Finding] = getattr(import_module(f"handful.studies.{module}"), function)
-    return found
+    result: Callable[[Request], Finding] = getattr(import_module(f"handful.studies.{module}"), function)
+    return result

@@ -48,10 +48,10 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         best = opened.result
         graph = made.load(best.seed)
         limit = 0.5 if best.threshold is None else best.threshold
-        found = assess(opened.model, graph, limit, made.sampler, memory)
-        payload |= {"assessment": {"seed": best.seed, **found.to_json()}}
-        tables += assessment_tables(found, f"{found.nodes} nodes, seed {best.seed}")
-        charts += assessment_charts(found, graph, best.seed)
+        result = assess(opened.model, graph, limit, made.sampler, memory)
+        payload |= {"assessment": {"seed": best.seed, **result.to_json()}}
+        tables += assessment_tables(result, f"{result.nodes} nodes, seed {best.seed}")
+        charts += assessment_charts(result, graph, best.seed)
     return Finding(
         "train",
         heading,
@@ -70,22 +70,22 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
     head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
     rows = []
     for run in summary.runs:
-        found, counts = map(metric.text, (run.val, run.test)), map(str, (run.best_epoch, run.epochs, run.steps))
-        rows.append([str(run.seed), *found, *counts, f"{run.seconds:.1f}", f"{run.peak_ram_bytes / 2**30:.2f}"])
+        result, counts = map(metric.text, (run.val, run.test)), map(str, (run.best_epoch, run.epochs, run.steps))
+        rows.append([str(run.seed), *result, *counts, f"{run.seconds:.1f}", f"{run.peak_ram_bytes / 2**30:.2f}"])
     return text_table(heading, head, rows)
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
     """The test and the validation metric, and what was out of the ordinary: steps not made, METIS, divergence."""
-    told = summary.to_json()
-    values = {"Test": told["test"], "Validation": {**told["val"], "ci95": None}}
+    record = summary.to_json()
+    values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
     said = []
     for which, value in values.items():
         measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}."
         said.append(f"There are no {which.lower()} nodes." if isnan(value["mean"]) else measured)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
-    if prepared := told["prepare_seconds"]["mean"]:
+    if prepared := record["prepare_seconds"]["mean"]:
         said.append(f"Before the first epoch the clusters took {prepared:.1f} s (METIS; not in the seconds).")
     for run in summary.runs:
         if run.diverged is not None:
@@ -116,23 +116,25 @@ def describe_labels(graph: Graph) -> str:
 # -- what a model does ------------------------------------------------------------------------------------------------
 
 
-def assessment_tables(found: Assessment, where: str) -> list[Table]:
+def assessment_tables(assessment: Assessment, where: str) -> list[Table]:
     """All metrics, the classes one by one, what is taken for what, and the worst mistakes."""
-    splits = list(next(iter(found.metrics.values())))
+    splits = list(next(iter(assessment.metrics.values())))
     measured = [
         [METRICS[name].label(), *(METRICS[name].text(values[split]) for split in splits)]
-        for name, values in found.metrics.items()
+        for name, values in assessment.metrics.items()
     ]
-    usual, chosen = (f" at threshold {t:.3g}" if found.kind == "binary" else "" for t in (0.5, found.threshold))
+    usual, chosen = (
+        f" at threshold {t:.3g}" if assessment.kind == "binary" else "" for t in (0.5, assessment.threshold)
+    )
     tables = [text_table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
-    if found.classes:
-        what = "label" if found.kind == "multilabel" else "class"
-        tables.append(_records(f"By {what}{chosen}, {where}", what, "name", found.classes))
-    if found.confusion:
-        tables.append(_confusions(found, where))
-    if found.mistakes:
-        heading = "Largest errors" if found.kind == "regression" else "Most confident mistakes"
-        tables.append(_records(f"{heading}, {where}", "node", "node", found.mistakes))
+    if assessment.classes:
+        what = "label" if assessment.kind == "multilabel" else "class"
+        tables.append(_records(f"By {what}{chosen}, {where}", what, "name", assessment.classes))
+    if assessment.confusion:
+        tables.append(_confusions(assessment, where))
+    if assessment.mistakes:
+        heading = "Largest errors" if assessment.kind == "regression" else "Most confident mistakes"
+        tables.append(_records(f"{heading}, {where}", "node", "node", assessment.mistakes))
     return tables
 
 
@@ -149,43 +151,45 @@ def _text(value: Any) -> str:
     return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _confusions(found: Assessment, where: str) -> Table:
-    names = [one["name"] for one in found.classes]
+def _confusions(assessment: Assessment, where: str) -> Table:
+    names = [one["name"] for one in assessment.classes]
     if len(names) <= MATRIX:
         rows = [
             [Cell(name), *(Cell(f"{n:,}", int(i == j)) for j, n in enumerate(row))]
-            for i, (name, row) in enumerate(zip(names, found.confusion, strict=True))
+            for i, (name, row) in enumerate(zip(names, assessment.confusion, strict=True))
         ]
         return Table(f"Confusion matrix, {where}", ["is ↓ taken for →", *names], rows)
-    pairs = [(n, i, j) for i, row in enumerate(found.confusion) for j, n in enumerate(row) if n and i != j]
+    pairs = [(n, i, j) for i, row in enumerate(assessment.confusion) for j, n in enumerate(row) if n and i != j]
     most = sorted(pairs, key=lambda pair: -pair[0])[:LISTED]
     listed = ([names[i], names[j], f"{n:,}"] for n, i, j in most)
     return text_table(f"Most frequent confusions, {where}", ["is", "taken for", "nodes"], listed)
 
 
-def assessment_charts(found: Assessment, graph: Graph, seed: int) -> list[Chart]:
+def assessment_charts(assessment: Assessment, graph: Graph, seed: int) -> list[Chart]:
     """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
-    if found.calibration:
-        where = f"{sum(one['nodes'] for one in found.calibration):,} {found.nodes} nodes, seed {seed}"
-        x = [100 * one["confidence"] for one in found.calibration]
-        y: list[float | None] = [100 * one["share"] for one in found.calibration]
-        what = f"probability of {found.positive}" if found.positive else "probability of the predicted class"
+    if assessment.calibration:
+        where = f"{sum(one['nodes'] for one in assessment.calibration):,} {assessment.nodes} nodes, seed {seed}"
+        x = [100 * one["confidence"] for one in assessment.calibration]
+        y: list[float | None] = [100 * one["share"] for one in assessment.calibration]
+        what = f"probability of {assessment.positive}" if assessment.positive else "probability of the predicted class"
         series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in found.calibration]
+        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in assessment.calibration]
         tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
-        counts: list[float | None] = [one["nodes"] for one in found.calibration]
+        counts: list[float | None] = [one["nodes"] for one in assessment.calibration]
         views = [
             View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
             View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
         ]
-        error = f"calibration error {shown(found.calibration_error, '{:.2%}')} over {where}"
+        error = f"calibration error {shown(assessment.calibration_error, '{:.2%}')} over {where}"
         return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
-    if found.points:
-        true, guess = [one[0] for one in found.points], [one[1] for one in found.points]
+    if assessment.points:
+        true, guess = [one[0] for one in assessment.points], [one[1] for one in assessment.points]
         ends = [min(true), max(true)]
         series = [Series("nodes", true, [*guess]), Series("true = predicted", ends, [*ends], color=1, mark="line")]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [Chart("predicted", f"{graph.name}: predicted against true ({found.nodes} nodes, seed {seed})", [view])]
+        return [
+            Chart("predicted", f"{graph.name}: predicted against true ({assessment.nodes} nodes, seed {seed})", [view])
+        ]
     return []
 
 

@@ -179,15 +179,15 @@ def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Exp
     """
     if not request.tune_each:
         return dict(jobs)
-    total, found = request.tune_each * len(jobs), {}
+    total, result = request.tune_each * len(jobs), {}
     storage = f"sqlite:///{request.out / 'tune.db'}"
     for i, (name, job) in enumerate(jobs.items()):
 
         def report(_: str, done: int, trials: int, before: int = i, name: str = name) -> None:
             request.report(before * trials + done, total, f"{name}: trials")
 
-        found[name] = search(job, storage, request.tune_each, report=report).experiment
-    return found
+        result[name] = search(job, storage, request.tune_each, report=report).experiment
+    return result
 
 
 def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> list[Outcome]:

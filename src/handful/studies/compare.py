@@ -98,13 +98,13 @@ def samplers(request: Request) -> Finding:
 
 def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
     """Jobs by their methods, with the paper's numbers for those of its graphs that are judged by their own metric."""
-    found = {}
+    result = {}
     for method, job in jobs.items():
         named = sources().get(job.graph)
         own = named is not None and job.settings.metric in (None, named.metric)
         paper = paper_number("tab:main-results", job.graph, method) if own else None
-        found[method] = Entry(job, method, paper=paper, facts={"sampler": method})
-    return found
+        result[method] = Entry(job, method, paper=paper, facts={"sampler": method})
+    return result
 
 
 def comparison(name: str, grid: Grid) -> Finding:
@@ -113,8 +113,8 @@ def comparison(name: str, grid: Grid) -> Finding:
     measures = [TEST, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
     measures += [measure for measure in (GPU, PREPARED) if any(any(o.seeds(measure.key)) for o in grid.done)]
     table = grid.list_table(heading, "Method", measures)
-    found = grid.finding(name, conclude(grid.done), [table], [cost_chart(grid)], records="rows")
-    return replace(found, facts={**found.facts, "clock": "starts when all kernels are compiled"})
+    result = grid.finding(name, conclude(grid.done), [table], [cost_chart(grid)], records="rows")
+    return replace(result, facts={**result.facts, "clock": "starts when all kernels are compiled"})
 
 
 def cost_chart(grid: Grid) -> Chart:

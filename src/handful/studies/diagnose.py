@@ -78,24 +78,24 @@ def diagnose_samplers(
             )
         experiment = experiment.with_(model=model_name(saved), options=saved.options)
         network = partial(read_saved_model, weights)
-    found = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
+    result = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
     shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"
     where = "random initialisation" if weights is None else "the weights given"
     heading = f"{graph.name} · {shape} · {batches} batches × {repeats} repeats at {where}"
     settings = {"model": experiment.model, **experiment.options, "weights": weights and str(weights)}
     settings |= {"batches": batches, "repeats": repeats, "seed": seed, "samplers": [str(one) for one in samplers]}
-    said = diagnosis.in_words(found)
+    said = diagnosis.in_words(result)
     return Finding(
         "diagnose",
         heading,
         said,
-        [term_table(heading, found, step, momentum)],
-        [term_chart(found, graph.name), plane_chart(found, graph.name)],
+        [term_table(heading, result, step, momentum)],
+        [term_chart(result, graph.name), plane_chart(result, graph.name)],
         {
             "graph": graph.name,
             "settings": settings,
-            "samplers": [d.record() for d in found],
-            "alpha_R_rank_correlation": relation(found),
+            "samplers": [d.record() for d in result],
+            "alpha_R_rank_correlation": relation(result),
             "words": said,
         },
         {spaced(name): words(value) for name, value in settings.items()},
@@ -108,32 +108,32 @@ def read_saved_model(weights: str | Path) -> Network:
     return open_run(weights).model if whole else load_model(weights)
 
 
-def term_table(heading: str, found: Sequence[Diagnosis], step: float | None = None, momentum: float = 0.0) -> Table:
+def term_table(heading: str, diagnoses: Sequence[Diagnosis], step: float | None = None, momentum: float = 0.0) -> Table:
     """A row for every term and a column for every sampler; the smallest in bold."""
-    rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in found)]]
+    rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
         # A small gradient is no merit: all other terms are distances from the full graph.
-        means = [d.mean(term) if term != "grad_norm_sq" else None for d in found]
-        texts = [_text(mean_ci95(d.values(term))) for d in found]
+        means = [d.mean(term) if term != "grad_norm_sq" else None for d in diagnoses]
+        texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
         if term == "R":
-            each = [d.variance_per_target for d in found]
+            each = [d.variance_per_target for d in diagnoses]
             rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in each], each, highest=False)])
-            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in found)])
+            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in diagnoses)])
     if step is not None:
-        modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in found)
+        modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in diagnoses)
         rows.append([Cell(f"L̃ at lr {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
-    return Table(heading, ["", *(title(d.name) for d in found)], rows)
+    return Table(heading, ["", *(title(d.name) for d in diagnoses)], rows)
 
 
-def term_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
+def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
     """The paper's figure of the implicit terms: one panel per term, mean and 95% CI over repeats."""
-    names, colors = [title(d.name) for d in found], hues([d.name for d in found])
+    names, colors = [title(d.name) for d in diagnoses], hues([d.name for d in diagnoses])
     views = []
     for term, label in TERMS.items():
         if term == "alpha_error":
             continue
-        means = [mean_ci95(d.values(term)) for d in found]
+        means = [mean_ci95(d.values(term)) for d in diagnoses]
         series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
         log = all(value["mean"] > 0 for value in means)
         # A bar on a log scale would stand on nothing.
@@ -141,9 +141,9 @@ def term_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
     return Chart("terms", f"{graph}: implicit regularisation terms", views, together=True)
 
 
-def plane_chart(found: Sequence[Diagnosis], graph: str) -> Chart:
+def plane_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
     """The error of the power-law exponent against R(w): one point per sampler."""
-    rows = [d for d in found if np.isfinite(d.mean("alpha_error"))]
+    rows = [d for d in diagnoses if np.isfinite(d.mean("alpha_error"))]
     series = []
     for d, hue in zip(rows, hues([d.name for d in rows]), strict=True):
         series.append(Series(title(d.name), [d.mean("alpha_error")], [d.mean("R")], color=hue))
@@ -173,8 +173,8 @@ def implicit(request: Request) -> Finding:
 
     request.report(0, total, title(SAMPLERS[0]))
     samplers = [experiment.sampler for experiment in experiments]
-    found = diagnose_samplers(experiments[0], samplers, amount["batches"], amount["seeds"], report=report)
-    return replace(found, name="implicit")
+    result = diagnose_samplers(experiments[0], samplers, amount["batches"], amount["seeds"], report=report)
+    return replace(result, name="implicit")
 
 
 def powerlaw(request: Request) -> Finding:
@@ -182,11 +182,11 @@ def powerlaw(request: Request) -> Finding:
 
     One point per sampler, from the same batches as ``implicit``.
     """
-    found = implicit(request)
-    rho = found.payload["alpha_R_rank_correlation"]
-    charts = [chart for chart in found.charts if chart.name == PLANE]
+    result = implicit(request)
+    rho = result.payload["alpha_R_rank_correlation"]
+    charts = [chart for chart in result.charts if chart.name == PLANE]
     said = f"The rank correlation of the error of α and R(w) over the samplers is {rho:.2f}."
-    return replace(found, name="powerlaw", words=said, charts=charts)
+    return replace(result, name="powerlaw", words=said, charts=charts)
 
 
 def along_adam(request: Request) -> Finding:
@@ -234,7 +234,7 @@ def along_adam(request: Request) -> Finding:
 def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:
     """The mean over seeds of every term, and the share of the training at which it was measured, in percent."""
     epochs = [epoch for epoch, _ in runs[0]]
-    found: dict[str, list[float]] = {"epoch": [*map(float, epochs)], "share": [100 * e / epochs[-1] for e in epochs]}
+    result: dict[str, list[float]] = {"epoch": [*map(float, epochs)], "share": [100 * e / epochs[-1] for e in epochs]}
     for term in (*ALONG, "loss_variance"):
-        found[term] = np.mean([[getattr(terms, term) for _, terms in run] for run in runs], axis=0).tolist()
-    return found
+        result[term] = np.mean([[getattr(terms, term) for _, terms in run] for run in runs], axis=0).tolist()
+    return result

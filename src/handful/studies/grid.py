@@ -82,10 +82,10 @@ def paper_number(table: str, *place: str) -> dict[str, Any] | None:
     True
     """
     try:
-        found = presets.paper_result(table, *place)
+        result = presets.paper_result(table, *place)
     except HandfulError:
         return None
-    return {"test": found} if found is None or "mean" in found else dict(found)
+    return {"test": result} if result is None or "mean" in result else dict(result)
 
 
 BESIDE = {
@@ -195,11 +195,11 @@ class Grid:
         cells = []
         for row in rows:
             jobs = [self.job(row, column) for column in columns]
-            found = [Cell(title(row)), *(self.cell(job, rank=ranks.get(job or "", 0)) for job in jobs)]
+            result = [Cell(title(row)), *(self.cell(job, rank=ranks.get(job or "", 0)) for job in jobs)]
             if apart:
                 gap = self.gap(row, columns[0], columns[-1])
-                found.append(Cell("" if gap is None else self.outcome(row, columns[0]).metric.signed(gap)))
-            cells.append(found)
+                result.append(Cell("" if gap is None else self.outcome(row, columns[0]).metric.signed(gap)))
+            cells.append(result)
         return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
 
     def gap(self, row: str, first: str, last: str) -> float | None:
@@ -242,16 +242,16 @@ class Grid:
     def series(self, by: Side, measure: Measure = TEST) -> list[Series]:
         """Points with bars: a series for every row or column, against the other side; the paper's test beside ours."""
         scale = self.metric.scale if measure.of_metric else measure.scale
-        names, found = self.names(by), []
+        names, result = self.names(by), []
         for name, hue in zip(names, hues(names), strict=True):
             own = {job: entry for job, entry in self.entries.items() if getattr(entry, by) == name}
             x = [title(e.column if by == "row" else e.row) if e.x is None else e.x for e in own.values()]
-            found.append(points(title(name), x, [self.value(job, measure.key) for job in own], hue, scale))
+            result.append(points(title(name), x, [self.value(job, measure.key) for job in own], hue, scale))
             papers = [(entry.paper or {}).get("test") for entry in own.values()]
             if measure.key == "test" and any(papers):
                 theirs = points(f"{title(name)}, paper", x, papers, hue, scale)
-                found.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
-        return found
+                result.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
+        return result
 
     def finding(
         self,

@@ -53,8 +53,8 @@ def run(request: Request) -> Finding:
     samplers = [job.sampler for job in jobs.values()]
     measured = diagnose(data, samplers, network, *BATCHES[request.budget], request.seeds[0])
     entries = {}
-    for (name, (row, column, known)), found in zip(places.items(), measured, strict=True):
-        terms = {term: mean_ci95(found.values(term)) for term in ("R", "bias")}
+    for (name, (row, column, known)), result in zip(places.items(), measured, strict=True):
+        terms = {term: mean_ci95(result.values(term)) for term in ("R", "bias")}
         entries[name] = Entry(jobs[name], row, column, label=row, facts={"name": name, "label": row, **known, **terms})
     grid = Grid.train(request, entries)
     x, measures = Axis("hubs in every part", of=grid.names("row")), [TEST, R, BIAS, EDGES, EPOCH_SECONDS, RAM]

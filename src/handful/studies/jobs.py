@@ -66,8 +66,8 @@ class Outcome:
         if self.summary is None:
             return {"error": self.error}
         kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")
-        told = self.summary.to_json()
-        return {"options": told["sampler"], **{key: told[key] for key in kept}, "dir": str(self.folder)}
+        record = self.summary.to_json()
+        return {"options": record["sampler"], **{key: record[key] for key in kept}, "dir": str(self.folder)}
 
 
 def run_jobs(

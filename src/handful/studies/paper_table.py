@@ -54,7 +54,7 @@ def printed_range(text: str) -> Printed:
 
 def compare_with_paper(name: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Each column of data set ``name`` that was measured beside what the paper prints, and whether the two agree."""
-    found = []
+    result = []
     for column in COLUMNS:
         value = measured.get(column)
         if value is None or not np.isfinite(value):
@@ -65,8 +65,8 @@ def compare_with_paper(name: str, measured: dict[str, Any]) -> list[dict[str, An
         if column == "homophily" and value not in paper and measured.get("unbiased_homophily", np.nan) in paper:
             note = "the paper has the unbiased homophily here"
         beside = {"column": column, "paper": PAPER[name][column], "measured": value}
-        found.append({**beside, "agrees": value in paper, "note": note})
-    return found
+        result.append({**beside, "agrees": value in paper, "note": note})
+    return result
 
 
 def find_inconsistencies() -> list[dict[str, str]]:
@@ -75,26 +75,26 @@ def find_inconsistencies() -> list[dict[str, str]]:
     The caption says that edges are counted twice, so edges / nodes must be the average degree and edges / nodes² the
     density, as far as rounding lets us tell; and two rows on the same graph must have the same topology.
     """
-    found = [{"dataset": name, "what": what} for name, row in PAPER.items() for what in _within(row)]
+    result = [{"dataset": name, "what": what} for name, row in PAPER.items() for what in _within(row)]
     for first, second in SAME_GRAPH:
         for column in COLUMNS:
             a, b = PAPER[first][column], PAPER[second][column]
             if column != "homophily" and not printed_range(a).meets(printed_range(b)):
                 what = f"one graph has {column.replace('_', ' ')} {a} in one row and {b} in the other"
-                found.append({"dataset": f"{first}, {second}", "what": what})
-    return found
+                result.append({"dataset": f"{first}, {second}", "what": what})
+    return result
 
 
 def _within(row: dict[str, str]) -> list[str]:
     nodes, edges, degree, density = (printed_range(row[c]) for c in ("nodes", "edges", "average_degree", "density"))
     per_node = edges.over(nodes)
-    found = []
+    result = []
     if not per_node.over(nodes).meets(density):
-        found.append(f"{row['edges']} edges on {row['nodes']} nodes do not make density {row['density']}")
+        result.append(f"{row['edges']} edges on {row['nodes']} nodes do not make density {row['density']}")
     if not per_node.meets(degree):
         once = per_node.over(Printed(0.5, 0.5)).meets(degree)
         how = "count each edge once, against the caption" if once else "fit it neither counted once nor twice"
-        found.append(
+        result.append(
             f"for average degree {row['average_degree']} {row['edges']} edges and density {row['density']} {how}"
         )
-    return found
+    return result

@@ -158,8 +158,8 @@ def point_of(m: int, outcome: Outcome) -> Point:
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
     """``experiment`` with the m that ``choose_parts`` takes, by its first three seeds; and the values tried."""
-    found = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
-    if found["recommended"] is None:
-        raise HandfulError(f"no number of parts could be trained with: {found['curve'][-1].get('error')}")
-    sampler = replace(dealing(experiment.sampler), parts=found["recommended"])
-    return experiment.with_(sampler=sampler), [point["m"] for point in found["curve"]]
+    result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
+    if result["recommended"] is None:
+        raise HandfulError(f"no number of parts could be trained with: {result['curve'][-1].get('error')}")
+    sampler = replace(dealing(experiment.sampler), parts=result["recommended"])
+    return experiment.with_(sampler=sampler), [point["m"] for point in result["curve"]]

@@ -66,13 +66,13 @@ def nearby(graph: Graph, seed: int) -> np.ndarray:
     few = np.diff(indptr) <= max(12, int(np.percentile(np.diff(indptr), 95)))
     best: tuple[int, int, list[int]] = (0, 0, [])
     for start in rng.permutation(graph.num_nodes)[:40].tolist():
-        found = [start]
-        for v in found:  # grows as it goes: breadth first
+        result = [start]
+        for v in result:  # grows as it goes: breadth first
             around = indices[indptr[v] : indptr[v + 1]]
-            new = [u for u in rng.permutation(around[few[around]]).tolist() if u not in found]
-            found += new[: min(4, SHOWN - len(found))]
-        inside = np.isin(np.concatenate([indices[indptr[v] : indptr[v + 1]] for v in found]), found).sum()
-        best = max(best, (len(found), -abs(int(inside) - 3 * len(found)), found))
+            new = [u for u in rng.permutation(around[few[around]]).tolist() if u not in result]
+            result += new[: min(4, SHOWN - len(result))]
+        inside = np.isin(np.concatenate([indices[indptr[v] : indptr[v + 1]] for v in result]), result).sum()
+        best = max(best, (len(result), -abs(int(inside) - 3 * len(result)), result))
     return np.sort(best[2])
 
 
@@ -126,11 +126,11 @@ def panels(graph: Graph, seed: int) -> list[Panel]:
     drawn, of_walks = _telling(lambda k: next(walks.epoch(graph, seed, k)))
     _, of_parts = _telling(lambda k: next(parts.epoch(graph, seed, k)))
     groups = [np.flatnonzero(cluster == k) for k in np.unique(cluster)]
-    told = f"{clusters.clusters} clusters, {clusters.per_batch} in a batch"
+    sizes = f"{clusters.clusters} clusters, {clusters.per_batch} in a batch"
     neighbor, ladies = _for_the_same_targets(graph, seed)
     return [
         neighbor,
-        _panel("ClusterGCN", told, clusters, of_clusters, groups=groups),
+        _panel("ClusterGCN", sizes, clusters, of_clusters, groups=groups),
         _panel("GraphSAINT", "1 walk of 7 steps", walks, of_walks, walks=walks.walks(graph, seed, drawn, 0)),
         ladies,
         _panel("Random node sampling", f"{parts.parts} parts", parts, of_parts),

@@ -86,18 +86,18 @@ def controls(request: Request) -> Finding:
 
 def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Finding:
     """The table of regimes by optimisers, and how far the second row of each pair is above the first."""
-    metric, told = grid.metric, []
+    metric, sentences = grid.metric, []
     for optimizer in OPTIMIZERS:
         ends = [(grid.mean(low, optimizer), grid.mean(high, optimizer)) for low, high in pairs]
         gaps = ["–" if a is None or b is None else metric.signed(b - a) for a, b in ends]
-        told.append(f"{title(optimizer)} {', '.join(gaps)}")
+        sentences.append(f"{title(optimizer)} {', '.join(gaps)}")
     steps = ", ".join(f"{title(low)} to {title(high)}" for low, high in pairs)
     x = Axis("", of=[title(optimizer) for optimizer in OPTIMIZERS])
     view = View("test", "dot", x, Axis(metric.label("test")), grid.series("row"))
     heading = f"{grid.graph} · {metric.label('test')} · {grid.setting}"
     return grid.finding(
         name,
-        f"{metric.differences} from {steps}: {'; '.join(told)}.",
+        f"{metric.differences} from {steps}: {'; '.join(sentences)}.",
         [grid.cross_table(heading, "Training regime", best_in="column")],
         [Chart(name, f"{grid.graph}: regimes by optimiser", [view])],
     )

@@ -78,11 +78,11 @@ def speedup(
     missed the target; without start-up also where RNS has it at its first evaluation.
     """
     methods = {"full": full, "rns": rns}
-    found = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
-    reached = {name: sum(one is not None for one in all_) for name, all_ in found.items()}
+    result = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
+    reached = {name: sum(one is not None for one in all_) for name, all_ in result.items()}
 
     def ratio(quantity: str) -> float:
-        means = [np.mean([getattr(one, quantity, np.nan) for one in found[name]]) for name in ("full", "rns")]
+        means = [np.mean([getattr(one, quantity, np.nan) for one in result[name]]) for name in ("full", "rns")]
         return float(means[0] / means[1]) if means[1] != 0 else float("nan")
 
     tau = float(np.mean([epoch_time(lines) for lines in full]) / np.mean([epoch_time(lines) for lines in rns]))

@@ -121,7 +121,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     graphs, methods, scale = grid.names("row"), grid.names("column"), SCALES[request.budget]
     ranks, against = rank(grid), compare_with_ours(grid)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
-    found = grid.finding(
+    result = grid.finding(
         "survey",
         conclude(ranks),
         [accuracy_table(heading, grid, ranks), *versus_tables(against), cost_table(grid)],
@@ -133,7 +133,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     facts = {"model": model, "epochs": str(scale.epochs), "batches per epoch": f"about {STEPS} (full graph 1)"}
     if missing:
         facts["left out"] = "; ".join(f"{name}: {why}" for name, why in missing.items())
-    return replace(found, title=heading, facts=facts)
+    return replace(result, title=heading, facts=facts)
 
 
 # -- statistics -------------------------------------------------------------------------------------------------------
@@ -199,12 +199,12 @@ def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
 
 def versus_tables(against: list[dict[str, Any]]) -> list[Table]:
     """Every other method against ours: points over the graphs, and on how many graphs the seeds tell them apart."""
-    told = ("better", "level", "worse")
+    outcomes = ("better", "level", "worse")
     rows = [
-        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in told)]
+        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in outcomes)]
         for row in against
     ]
-    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *told]
+    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *outcomes]
     heading = f"{title(OURS)} against each; by graph: paired t over seeds, Holm, {ALPHA:g}"
     return [text_table(heading, head, rows)] if rows else []
 

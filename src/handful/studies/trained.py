@@ -59,7 +59,7 @@ class Trained:
         sampler = dict(config["sampler"])
         name = sampler.pop("name")
         options = ", ".join(f"{key} = {words(value)}" for key, value in sampler.items())
-        found = {
+        result = {
             "graph": self.graph,
             "training nodes": f"{config['data']['train nodes']:,}",
             "model": config["model"],
@@ -68,7 +68,7 @@ class Trained:
             **{key: value for key, value in config["settings"].items() if key not in UNSHOWN},
             "device": config["device"],
         }
-        return {spaced(key): words(value) for key, value in found.items()}
+        return {spaced(key): words(value) for key, value in result.items()}
 
 
 def read_trained(folder: Path, name: str, label: str | None = None) -> Trained | None:
@@ -120,11 +120,11 @@ def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
         return {}
     names = {label: name for name, label in {**REGIMES, **METHODS}.items()}  # a method has its colour by its name
-    found: dict[str, list[Trained]] = {}
+    result: dict[str, list[Trained]] = {}
     for one, (first, _, last) in zip(runs, pairs, strict=True):
         by, line = (first, last) if last in METHODS.values() else (last, first)
-        found.setdefault(by, []).append(replace(one, name=names.get(line, line), label=line))
-    return found
+        result.setdefault(by, []).append(replace(one, name=names.get(line, line), label=line))
+    return result
 
 
 def _view(name: str, runs: Sequence[Trained], look: str) -> View:
@@ -235,8 +235,8 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
 
 def _experiments(folder: Path) -> list[Path]:
     """Folders of experiments and of single runs; a seed's folder is part of its experiment."""
-    found = {file.parent for file in folder.rglob("config.json")}
-    tops = [place for place in found if place.parent not in found or not place.name.startswith("seed-")]
+    result = {file.parent for file in folder.rglob("config.json")}
+    tops = [place for place in result if place.parent not in result or not place.name.startswith("seed-")]
     return sorted(tops, key=_order)
 
 

@@ -144,12 +144,12 @@ def tune_samplers(
             ends[outcome.name] = {key: outcome.estimate(key) for key in ("val", "test")}
         rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in own.values())] for name, own in ends.items()]
         tables.append(Table("The best of each sampler over the seeds", [*head, metric.label("test")], rows))
-    found = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
+    result = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
     return Finding(
         "tune",
         f"{payload['graph']} · tuning",
         f"The best validation {spaced(metric.name)} is {metric.with_unit(first.val)}, by {first.experiment.sampler} "
-        f"with {found}.",
+        f"with {result}.",
         tables,
         payload={
             **payload,
@@ -186,8 +186,8 @@ def search(
     if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
         raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial
-    found = {name: best.params[name] for name in presets.training_space()}
-    return Best(experiment.with_(**found), len(_finished(study)), best.value, found)
+    result = {name: best.params[name] for name in presets.training_space()}
+    return Best(experiment.with_(**result), len(_finished(study)), best.value, result)
 
 
 def _left(study: Any, trials: int, report: Report) -> Iterator[int]:

@@ -118,11 +118,11 @@ def diagnose(
             report(sampler)
         return terms, alpha_error(alphas, alpha_full), share.share
 
-    found = ((sampler, [measure(sampler, repeat) for repeat in range(repeats)]) for sampler in samplers)
-    return [Diagnosis(sampler, *zip(*measured, strict=True)) for sampler, measured in found]
+    result = ((sampler, [measure(sampler, repeat) for repeat in range(repeats)]) for sampler in samplers)
+    return [Diagnosis(sampler, *zip(*measured, strict=True)) for sampler, measured in result]
 
 
-def relation(found: Sequence[Diagnosis]) -> float:
+def relation(diagnoses: Sequence[Diagnosis]) -> float:
     """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w).
 
     >>> import handful as hf
@@ -130,10 +130,10 @@ def relation(found: Sequence[Diagnosis]) -> float:
     >>> round(relation([Diagnosis(hf.FullGraph(), (t,), (error,)) for t, error in zip(terms, (0.3, 0.5))]), 6)
     1.0
     """
-    return rank_correlation([d.mean("alpha_error") for d in found], [d.mean("R") for d in found])
+    return rank_correlation([d.mean("alpha_error") for d in diagnoses], [d.mean("R") for d in diagnoses])
 
 
-def in_words(found: Sequence[Diagnosis]) -> str:
+def in_words(diagnoses: Sequence[Diagnosis]) -> str:
     """Which sampler has the steadiest gradients, and which the loss nearest to the full graph's.
 
     >>> import handful as hf
@@ -141,7 +141,7 @@ def in_words(found: Sequence[Diagnosis]) -> str:
     >>> in_words([Diagnosis(hf.RandomNodes(2), (terms,))])
     "RNS has the least gradient variance, R = 0.5, and the loss nearest to the full graph's, 0.1 off."
     """
-    varying = [d for d in found if d.mean("R") > 0]
+    varying = [d for d in diagnoses if d.mean("R") > 0]
     if not varying:
         return "Every batch is the whole graph: the gradients do not vary."
     steadiest = min(varying, key=lambda d: d.mean("R"))

@@ -138,14 +138,14 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
     """
     left = batches
     for epoch in count():
-        found = left
+        result = left
         for batch in ahead(sampler.epoch(graph, seed, epoch)):
             if len(batch.targets):
                 yield batch
                 left -= 1
                 if left == 0:
                     return
-        if left == found:
+        if left == result:
             raise SamplerError(f"an epoch of {sampler} has no training node in any batch: make its batches larger")
 
 

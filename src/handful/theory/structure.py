@@ -190,14 +190,14 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
     (6, 1, 2, 3)
     """
     both = graph.to_undirected().without_loops()
-    found = asdict(part_structure(*both.topology, generator(seed), None, sources, sweeps))
-    found["homophily"], adjusted, unbiased = homophilies(*both.topology, _classes(graph))
-    n, edges = found["nodes"], found["edges"]
+    result = asdict(part_structure(*both.topology, generator(seed), None, sources, sweeps))
+    result["homophily"], adjusted, unbiased = homophilies(*both.topology, _classes(graph))
+    n, edges = result["nodes"], result["edges"]
     masks = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
     return Statistics(
-        **{name: found[name] for name in COLUMNS if name in found},
+        **{name: result[name] for name in COLUMNS if name in result},
         density=edges / (n * (n - 1)) if n > 1 else float("nan"),
-        diameter=found["diameter_lower_bound"],
+        diameter=result["diameter_lower_bound"],
         adjusted_homophily=adjusted,
         unbiased_homophily=unbiased,
         classes=graph.num_classes,
@@ -240,16 +240,16 @@ def structure(
     for m in parts:
         rows = []
         for epoch in range(epochs):
-            found = []
+            result = []
             for index, (nodes, adjacency) in enumerate(RandomNodes(m).subgraphs(graph, seed, epoch)):
                 labels = None if y is None else y[nodes.cpu().numpy()]
                 topology = adjacency.indptr.cpu().numpy(), adjacency.indices.cpu().numpy()
                 rng = generator(seed, epoch, m, index)
-                found.append(part_structure(*topology, rng, labels, sources, sweeps))
+                result.append(part_structure(*topology, rng, labels, sources, sweeps))
                 if report is not None:
                     report(m)
             # distances are not defined in parts without edges, which are left out
-            rows.append([finite_mean([getattr(part, name) for part in found]) for name in MEASURES])
+            rows.append([finite_mean([getattr(part, name) for part in result]) for name in MEASURES])
         table = np.array(rows, float)
         spread = table.std(0, ddof=1) if epochs > 1 else np.full(len(MEASURES), np.nan)
         summary = zip(MEASURES, table.mean(0), spread, strict=True)

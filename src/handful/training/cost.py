@@ -118,10 +118,10 @@ def step_costs(
     """``step_cost`` of the model as it is, and lean; the same where it has no lean way."""
     if not isinstance(model, Stack) or not model.trimmable:  # then lean or not is the same step
         return (step_cost(model, graph, sample, loss, scale),) * 2
-    trial, found = copy.deepcopy(model), []
+    trial, result = copy.deepcopy(model), []
     for trial.lean in (False, True):
-        found.append(step_cost(trial, graph, sample, loss, scale))
-    return found[0], found[1]
+        result.append(step_cost(trial, graph, sample, loss, scale))
+    return result[0], result[1]
 
 
 def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0) -> StepCost:
@@ -183,14 +183,14 @@ def graph_bytes(graph: Graph) -> int:
 
 def tensors(batch: Batch) -> list[Tensor]:
     """All that a batch is made of."""
-    found: list[Tensor] = []
+    result: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        result.append(tensor)
         return tensor
 
     batch.map(note)
-    return found
+    return result
 
 
 def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:

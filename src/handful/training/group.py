@@ -105,8 +105,8 @@ class Statistics:
     def collect(self, places: int) -> Tensor:
         """``(places, 1 + width)``: a one and what this rank found at each place; zeros where it computed nothing."""
         learnt = torch.zeros(places, 1 + sum(self.sizes), dtype=torch.float64)
-        for place, found in self.found.items():
-            learnt[place] = found
+        for place, result in self.found.items():
+            learnt[place] = result
         self.found = {}
         return learnt
 

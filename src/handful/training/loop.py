@@ -128,9 +128,9 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
             if received:
                 if folder is not None:
                     save_checkpoint(loop, folder)
-                    told = f"{Signals(int(received)).name} after epoch {loop.epoch} of {loop.settings.epochs}"
+                    what = f"{Signals(int(received)).name} after epoch {loop.epoch} of {loop.settings.epochs}"
                     where = f"a checkpoint is in {folder.path}; resume goes on"
-                    print(f"handful: {told}: {where}", file=sys.stderr, flush=True)
+                    print(f"handful: {what}: {where}", file=sys.stderr, flush=True)
                 signals.deliver(int(received))
     if not loop.best_weights:  # stopped before its first epoch
         keep_line(loop, note(loop, *evaluate(loop)), folder)
