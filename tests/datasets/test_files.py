@@ -153,6 +153,7 @@ def test_saved_folder(tmp_path: Path) -> None:
     graph = read_graph(tmp_path / "folder")
     assert_good(graph)
     assert graph.name == "mine"
+    assert read_graph(tmp_path / "folder", metric="roc_auc", name="other").name == "other"
     assert read_graph(tmp_path / "folder", metric="roc_auc").metric == "roc_auc"
 
 

@@ -52,19 +52,15 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
     path = Path(path)
     _check_kind(path)
     tables = {name: fields.pop(name) for name in TABLES if name in fields}
-    if is_sharded(path):
-        sharded = open_shards(path)
-        return sharded.replace(**fields) if fields else sharded
+    if is_sharded(path) or (is_saved(path) and nodes is None):
+        graph: Graph = open_shards(path) if is_sharded(path) else open_graph(path)
+        return graph.replace(**fields) if fields else graph
     fields = {"name": path.name.split(".")[0]} | fields
     if is_tables(path):
         edges, nodes = (_table(path, "edges"), _table(path, "nodes")) if path.is_dir() else (path, nodes)
         return read_tables(edges, nodes, **tables, **fields)
     if nodes is not None:
         raise DatasetError(f"{path} is no edge list, and {nodes} is a node table: give an edge list beside it")
-    if is_saved(path):
-        graph = open_graph(path)
-        fields.pop("name")
-        return graph.replace(**fields) if fields else graph
     if path.suffix == ".npz":
         store: Mapping[str, Any] = ArrayFile(path)
     elif path.suffix in (".pt", ".pth"):
