@@ -15,7 +15,7 @@ from PIL import Image
 from browser import CHROMIUM, Browser, wait_for
 from handful.files import write_text
 from handful.report.page import render
-from made_records import findings
+from made_records import SAMPLERS, findings
 
 pytestmark = [
     pytest.mark.slow,
@@ -113,7 +113,7 @@ def test_names_beside_points_cover_no_other(browser: Browser, page: Path) -> Non
             f"[...{costs}.querySelectorAll('.view:not([hidden]) .mark-text.role-mark text')]"
             ".map(t => t.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
         )
-        assert len(boxes) == 6
+        assert len(boxes) == len(SAMPLERS)
         for i, a in enumerate(boxes):
             for b in boxes[:i]:
                 across, down = (min(a[k + 2], b[k + 2]) - max(a[k], b[k]) for k in (0, 1))
@@ -151,9 +151,9 @@ VIEW = f"{CURVES}.querySelector('.view:not([hidden])')"
 def test_buttons_of_a_chart_change_what_it_shows(browser: Browser, page: Path) -> None:
     open_page(browser, page)
     lines = f"{VIEW}.querySelectorAll('.mark-line path').length"
-    assert browser.ask(lines) == 6
+    assert browser.ask(lines) == len(SAMPLERS)
     browser.ask(f"{VIEW}.querySelector('.legend button').click()")
-    browser.until(f"{lines} === 5")
+    browser.until(f"{lines} === {len(SAMPLERS) - 1}")
     press = "[...{}.querySelectorAll('.switch')].find(b => b.textContent === '{}').click()"
     for name, label in (("seconds", "seconds of training"), ("loss", "training loss (log)")):
         browser.ask(press.format(CURVES, name))
@@ -194,7 +194,7 @@ def test_downloads_are_files(browser: Browser, page: Path, tmp_path: Path) -> No
     with wait_for(tmp_path / "samplers-curves.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {row["series"] for row in rows} >= {"RNS", "Full graph"}
-    assert len(rows) == 3 * 6 * 8
+    assert len(rows) == 3 * len(SAMPLERS) * 8
     browser.ask("document.querySelector('#finding-1 a[download]').click()")
     assert "RNS,72.50 ± 0.40,12.0,1.00" in wait_for(tmp_path / "samplers-1.csv").read_text(encoding="utf-8")
     panels = "[...document.querySelectorAll('figure.wide')][0]"
