@@ -72,19 +72,22 @@ class RandomNodeLoader(DataLoader[Any]):
 
     def _epoch(self) -> Iterator[Any]:
         torch.empty((), dtype=torch.int64).random_(generator=self.generator)  # torch's own iterator draws a seed first
-        parts = self._parts()
-        apart = not parts or int(torch.cat(parts).bincount().max()) == 1
-        batches = self._cut(parts) if apart else map(self.collate_fn, parts)
+        parts, disjoint = self._parts()
+        batches = self._cut(parts) if disjoint else map(self.collate_fn, parts)
         if self.pin_memory and torch.cuda.is_available():
             batches = (batch.pin_memory() for batch in batches)
         yield from batches  # no name here holds a batch while the next is made
 
-    def _parts(self) -> list[Tensor]:
-        """The nodes of each part. Torch's samplers give numbers one by one: what they draw is drawn here at once."""
+    def _parts(self) -> tuple[list[Tensor], bool]:
+        """The nodes of each part, and whether no two share one.
+
+        Torch's samplers give numbers one by one: what they draw is drawn here at once.
+        """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
         if not (plain or type(sampler) is SequentialSampler) or self.batch_size is None:
-            return [torch.as_tensor(index) for index in self.batch_sampler or ()]
+            parts = [torch.as_tensor(index) for index in self.batch_sampler or ()]
+            return parts, not parts or len(torch.unique(torch.cat(parts))) == sum(map(len, parts))
         order = torch.arange(n)
         if isinstance(sampler, RandomSampler):
             draws = sampler.generator
@@ -94,7 +97,7 @@ class RandomNodeLoader(DataLoader[Any]):
             if sampler.generator is not None:
                 torch.randperm(n, generator=draws)  # the sampler draws a second one, of which it takes nothing
         parts = list(torch.split(order, self.batch_size)) if n else []
-        return parts[:-1] if self.drop_last and n % self.batch_size else parts
+        return parts[:-1] if self.drop_last and n % self.batch_size else parts, True
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 
