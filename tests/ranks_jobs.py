@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "bn, uneven": {"parts": 7, "parts_per_step": 3, "norm": "bn", "dropout": 0.3},
     "bn, whole epoch": {"parts": 5, "update": "epoch", "norm": "bn"},
     "ln, trimmed": {"parts": 9, "parts_per_step": 4, "norm": "ln", "dropout": 0.3, "weighted": True},
+    "mean field": {"parts": 5, "parts_per_step": 2, "norm": "bn", "first_hop": "exact", "mean_field": 1.0},
     "idle ranks": {"parts": 4, "parts_per_step": 1, "norm": "none"},
     "neighbours": {"sampler": hf.Neighbors(batch_size=3, fanout=(3, 3)), "parts_per_step": 2, "norm": "ln"},
 }
@@ -265,7 +267,8 @@ def batches(folder: Path) -> dict[str, list[str]]:
         graph, source = opened[name], SAMPLERS[sampler]
         if isinstance(graph, ShardedGraph):
             owner = lambda index, k=per_step: ranks.owner(index, k, ranks.size())  # noqa: E731
-            made = list(shard_batches(graph, source, 5, epoch, owner, depth))
+            trimmed = (lambda sample: sample) if depth is None else partial(trim, depth=depth)
+            made = list(shard_batches(graph, source, 5, epoch, owner, trimmed))
         else:
             samples = (s if depth is None else trim(s, depth) for s in source.sample(graph, 5, epoch))
             made = [hf.make_batch(graph, sample) for sample in samples]
@@ -282,6 +285,8 @@ def sharded(folder: Path) -> dict[str, Any]:
         graph = graphs[name] if ranks.size() == 1 else hf.load(folder / "shards" / name)
         options = {"hidden": 8, "dropout": 0.3} | ({} if model == "graphland-sage" else {"layers": 2, "norm": "ln"})
         how = {"epochs": 3, "lr": 0.05, "optimizer": "sgd", "parts_per_step": 3}
+        if model in ("gcn", "sage"):
+            how |= {"first_hop": "exact", "mean_field": 1.0}
         checksums = hf.training.callbacks.Checksums()
         run = hf.fit(model, graph, hf.RandomNodes(4, hubs=5), options=options, seed=7, callbacks=[checksums], **how)
         found[model] = {**outcome(run), "checksums": checksums.found}

@@ -18,12 +18,14 @@ from scipy import stats
 
 import handful as hf
 from graphs import make_graph
+from handful.errors import HandfulError
 from handful.experiment import Fields, ModelFields
 from handful.files import unseal
 from handful.nn import MODELS, model_defaults
 from handful.samplers import sampler_names
 from handful.settings import PlainFields, SettingsFields
 from handful.training.record import RunFolder, read_config
+from handful.vocabulary import METHODS
 from small import BreakOff, another, assert_same_end, timeless
 
 MODEL_HINTS, SETTINGS_HINTS = get_type_hints(ModelFields), get_type_hints(hf.Settings)
@@ -145,8 +147,26 @@ def changes_of(experiment: hf.Experiment) -> dict[str, Any]:
     }
     assert {*parts, "options", "settings"} == {f.name for f in fields(hf.Experiment)}
     how = {name: another(getattr(experiment.settings, name), hint) for name, hint in SETTINGS_HINTS.items()}
+    how |= {"first_hop": "auto"}  # which every model takes
+    del how["mean_field"]  # which needs it: see ``test_a_stand_in_needs_the_first_hop``
     what = {name: another(value, MODEL_HINTS[name]) for name, value in experiment.options.items()}
     return {**parts, **how, **what}
+
+
+def test_a_stand_in_needs_the_first_hop() -> None:
+    experiment = hf.Experiment("debian", first_hop="exact")
+    assert experiment.with_(mean_field=1.0) != experiment
+    with pytest.raises(HandfulError, match="first_hop"):
+        hf.Experiment("debian", mean_field=1.0)
+    with pytest.raises(HandfulError, match="first layer of gat"):
+        hf.Experiment("debian", model="gat", first_hop="exact")
+
+
+def test_a_method_is_a_sampler_with_what_it_sets() -> None:
+    base = hf.Experiment("debian")
+    for method in METHODS:
+        assert base.with_method(method).method == method
+    assert base.with_method("rns-hubs", parts=8).sampler == hf.RandomNodes(8, hubs="auto")
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -276,7 +296,7 @@ def test_each_seed_is_a_fit_of_a_model_made_after_it(tmp_path: Path) -> None:
 
 
 def test_a_summary_is_means_with_their_intervals(tmp_path: Path) -> None:
-    summary = an_experiment(seeds=(1, 2, 3), dropout=0.3).run(tmp_path)
+    summary = an_experiment(seeds=(1, 2, 3), dropout=0.3, lr=0.02).run(tmp_path)
     told = summary.to_json()
     for name in ("val", "test"):
         values = np.array([getattr(run, name) for run in summary.runs])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -46,7 +47,7 @@ def test_loss_and_gradients_stay_the_same(kind: str, name: str, norm: str) -> No
     batch = batch_of(sparse_graph(kind), 12)
     torch.manual_seed(0)
     model = make_model(name, 8, 4, hidden=12, layers=3, dropout=0.0, norm=norm, residual=True).double().train()
-    assert model.trimmable
+    assert model.whole_layers == 0
     trimmed = trim(batch, model.depth)
     assert trimmed is not batch
     assert trimmed.num_nodes < batch.num_nodes
@@ -57,8 +58,29 @@ def test_loss_and_gradients_stay_the_same(kind: str, name: str, norm: str) -> No
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)  # GCN's scales are float32
 
 
-def test_batch_norm_is_not_trimmable() -> None:
-    assert not make_model("sage", 8, 4, norm="bn").trimmable
+@pytest.mark.parametrize("kind", ["undirected", "directed", "weighted", "loops"])
+@pytest.mark.parametrize("name", ["sage", "gcn", "gat"])
+def test_with_batch_norm_the_last_layer_alone_is_trimmed(kind: str, name: str) -> None:
+    """Nothing is normalised after it; all layers before it see all nodes, and so do their statistics."""
+    batch = batch_of(sparse_graph(kind), 12)
+    torch.manual_seed(0)
+    model = make_model(name, 8, 4, hidden=12, layers=3, dropout=0.0, norm="bn").double().train()
+    trimmed = trim(batch, model.depth, model.whole_layers)
+    assert [layer.num_targets for layer in trimmed.layers] == [batch.num_nodes, batch.num_nodes, 12]
+    results = []
+    for one in (trimmed, batch):
+        again = copy.deepcopy(model)
+        buffers = [buffer for _, buffer in again.named_buffers()]
+        results.append([*loss_and_gradients(again, one), *buffers])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8)  # GCN's scales are float32
+
+
+def test_with_an_output_projection_all_layers_are_normalised() -> None:
+    batch = batch_of(sparse_graph("undirected"), 12)
+    model = make_model("sage", 8, 4, norm="bn", layers=2, output_projection=True).train()
+    assert model.whole_layers == 2
+    assert trim(batch, 2, model.whole_layers) is batch
 
 
 def test_it_keeps_ids_features_and_labels_together() -> None:

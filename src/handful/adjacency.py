@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -18,6 +18,9 @@ from handful.kernels import csr
 from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.attention import attention
 from handful.kernels.dispatch import backend
+
+Hop = Literal["mean", "mean_with_loops", "gcn"]
+"""The aggregations that are linear in the features, by the name of the method that computes them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +157,9 @@ class Adjacency:
         """
         if (lo, hi) == (0, self.num_targets):
             return self
-        return self._cut(lo, hi, source_degree=self.degree_with_loops)
+        return self.cut(lo, hi, source_degree=self.degree_with_loops)
 
-    def _cut(self, lo: int, hi: int, **fields: Any) -> Self:
+    def cut(self, lo: int, hi: int, **fields: Any) -> Self:
         """The rows ``lo`` to ``hi``, with other ``fields`` exchanged too."""
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
@@ -179,6 +182,54 @@ class Adjacency:
         if missing == 0:
             return self
         return replace(self, indptr=torch.cat([self.indptr, self.indptr[-1:].expand(missing)]))
+
+    def mass(self, hop: Hop) -> Tensor:
+        """float32 ``(targets,)``, what ``hop`` divides by: the sum of a target's weights, with the loop that it adds.
+
+        >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mass("gcn")
+        tensor([2., 1.])
+        """
+        return self.row_weight if hop == "mean" else self.own_degree_with_loops
+
+    def operator(self, hop: Hop) -> tuple[Adjacency, Tensor]:
+        """The aggregation ``hop`` as a plain weighted sum, with its self-loops as edges; and ``mass``.
+
+        >>> adj = Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2)
+        >>> mean, mass = adj.operator("mean")
+        >>> mean.weight, mass
+        (tensor([0.5000, 0.5000]), tensor([2., 0.]))
+        """
+        own, edges = torch.arange(self.num_targets, device=self.device), self
+        mass = self.mass(hop)
+        if hop != "mean" and bool(self.loop.any()):
+            ones = torch.ones(self.num_edges, device=self.device) if self.weight is None else self.weight
+            edges = replace(self, weight=ones).with_edges(own[self.loop > 0], own[self.loop > 0] + self.offset, 1.0)
+        targets = edges.target_of_edge
+        weight = self.own(self.gcn_scale)[targets] if hop == "gcn" else inverse(mass)[targets]
+        if hop == "gcn":
+            weight = weight * self.gcn_scale[edges.indices.long()]
+        if edges.weight is not None:
+            weight = weight * edges.weight
+        return replace(edges, weight=weight, symmetric=False, normalized=True, source_degree=None), mass
+
+    def with_edges(self, targets: Tensor, sources: Tensor, weight: Tensor | float) -> Adjacency:
+        """The same with one more edge at the end of the rows of some ``targets``, which are distinct.
+
+        >>> adj = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2, weight=torch.ones(2))
+        >>> adj.with_edges(torch.tensor([0]), torch.tensor([0]), 0.5).weight
+        tensor([1.0000, 0.5000, 1.0000])
+        """
+        assert self.weight is not None
+        more = torch.zeros_like(self.indptr)
+        more[targets + 1] = 1
+        more = more.cumsum(0)
+        indptr = self.indptr + more
+        place = torch.arange(self.num_edges, device=self.device) + more[self.target_of_edge]
+        last, count = indptr[targets + 1] - 1, self.num_edges + len(targets)
+        indices, weights = self.indices.new_empty(count), self.weight.new_empty(count)
+        indices[place], indices[last] = self.indices, sources.to(indices.dtype)
+        weights[place], weights[last] = self.weight, torch.as_tensor(weight, dtype=weights.dtype, device=self.device)
+        return replace(self, indptr=indptr, indices=indices, weight=weights, symmetric=False)
 
     # -- products -----------------------------------------------------------------------------------------------
 
@@ -341,6 +392,38 @@ class Adjacency:
         own_scale = self.own(self.gcn_scale)
         out = self.matmul(x, left=own_scale, right=self.gcn_scale)
         return out + (self.loop * own_scale * own_scale).to(out.dtype)[:, None] * self.own(x)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownHop(Adjacency):
+    """A layer whose aggregation is known: each row is [own ‖ aggregated], and no edge is needed.
+
+    >>> rows = torch.tensor([[1.0, 5.0]])
+    >>> layer = KnownHop.of(rows, torch.float32)
+    >>> layer.own(rows), layer.mean(rows), layer.gcn(rows)
+    (tensor([[1.]]), tensor([[5.]]), tensor([[5.]]))
+    """
+
+    in_memory: ClassVar[bool] = False
+    dtype: torch.dtype = torch.float32
+
+    @classmethod
+    def of(cls, rows: Tensor, dtype: torch.dtype) -> KnownHop:
+        """The layer for ``rows``, which gives them the type of the parameters."""
+        none = torch.zeros(1, dtype=torch.int64, device=rows.device)
+        return cls(none.expand(len(rows) + 1), none[:0], len(rows), normalized=True, dtype=dtype)
+
+    def typed(self, x: Tensor) -> Tensor:
+        """All of the rows, in the type of the parameters."""
+        return x.to(self.dtype)
+
+    def own(self, x: Tensor) -> Tensor:
+        return self.typed(x[:, : x.shape[1] // 2])
+
+    def matmul(
+        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
+    ) -> Tensor:
+        return self.typed(x[:, x.shape[1] // 2 :])
 
 
 def inverse(total: Tensor) -> Tensor:

@@ -24,11 +24,12 @@ from handful.nn import MODELS, make_model, model_options, parameter_count
 from handful.nn.backbone import Norm
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
-from handful.settings import SETTING_NAMES, GraphOn, Settings, SettingsFields, vary_settings
+from handful.settings import RECOMMENDED, SETTING_NAMES, GraphOn, Settings, SettingsFields, vary_settings
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.execution import GRAPH_ON
+from handful.training.first_hop import check_first_hop
 from handful.training.fit import adapt_sampler, make_seeded_model, with_task
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
@@ -38,7 +39,12 @@ from handful.vocabulary import PAPER_SEEDS
 
 SUMMARY = "summary.json"
 MODEL = "sage"
-"""The model, where nobody names one."""
+"""The default model."""
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "rns-hubs": ({"hubs": "auto"}, {}),
+    "rns-mean-field": ({}, {**RECOMMENDED, "first_hop": "exact"}),
+}
+"""Methods that are RNS with something beside: options of the sampler, and settings."""
 
 
 class ModelFields(TypedDict, total=False):
@@ -142,23 +148,25 @@ class Experiment:
         for name, (value, kind, words) in wanted.items():
             if not isinstance(value, kind) or (value == "" and name != "graph"):
                 raise HandfulError(f"{name} takes {words}, got {value!r}")
-        how = {name: value for name, value in fields.items() if name in SETTING_NAMES}
+        named = {name: value for name, value in fields.items() if name in SETTING_NAMES}
         what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
         for name in what:
             if name not in ModelFields.__annotations__:
                 known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
                 raise HandfulError(unknown("part, setting or option of the model", name, known))
         complete = model_options(model, {**(options or {}), **what})
-        network = MODELS[model]
+        network, how = MODELS[model], vary_settings(settings, named)
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler
+        source = adapt_sampler(source, network, network.hops(complete))
+        check_first_hop(network.first_hop(complete), model, source, how)
         vars(self).update(
             graph=str(graph),
             split=split,
             root=None if root is None else str(root),
             model=model,
             options=MappingProxyType(complete),
-            sampler=adapt_sampler(source, network, network.hops(complete)),
-            settings=vary_settings(settings, how),
+            sampler=source,
+            settings=how,
             seeds=_seeds(seeds),
             device=device,
         )
@@ -186,6 +194,22 @@ class Experiment:
         elif "options" in changes:
             changes["options"] = {**self.options, **changes["options"]}
         return type(self)(**{**kept, **changes})
+
+    @property
+    def method(self) -> str:
+        """The name that tables have for how batches are made, of ``handful.vocabulary.METHODS``."""
+        stands_in = self.sampler.method == "rns" and self.settings.mean_field > 0
+        return "rns-mean-field" if stands_in else self.sampler.method
+
+    def with_method(self, method: str, **options: Any) -> Self:
+        """The same with the sampler of a method, with these ``options``, and what else the method sets.
+
+        >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.first_hop
+        'exact'
+        """
+        own, how = VARIANTS.get(method, ({}, {}))
+        sampler = make_sampler("rns" if method in VARIANTS else method, **{**own, **options})
+        return self.with_(sampler=sampler, **how)
 
     def to_json(self) -> dict[str, Any]:
         """The experiment as plain values."""

@@ -16,6 +16,7 @@ from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from itertools import chain, combinations
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -104,6 +105,11 @@ class Graph:
             for key, value in validate(self).items():
                 object.__setattr__(self, key, value)
             object.__setattr__(self, "checked", True)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where ``open_graph`` found it, topology and features as they are there; ``None`` for all other graphs."""
+        return self.__dict__.get("opened")
 
     # -- size ---------------------------------------------------------------------------------------------------
 
@@ -360,6 +366,7 @@ class Graph:
         if not set(fields) <= {"name", "metric", "positive", *MASKS}:
             return replace(self, checked=False, **fields)
         out = replace(self, **fields)
+        out.__dict__.update({name: vars(self)[name] for name in ("opened", "has_loops") if name in vars(self)})
         labels = {"y": self.y, "num_classes": self.num_classes}
         for key, value in (_check_masks(out, self.num_nodes, self.y) | _check_metric(out, labels)).items():
             object.__setattr__(out, key, value)

@@ -34,10 +34,9 @@ from handful.samplers.induced import part_dtype
 from handful.samplers.random_node import dealing
 from handful.shuffle.epoch import NEAR, part_bytes
 from handful.shuffle.scratch import SLACK
-from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_costs, units
-from handful.training.execution import depth_of_trimming, gather
+from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_cost, units
+from handful.training.execution import gather, loss_with, trimmer, widened
 from handful.training.loop import Loop, evaluate
-from handful.trim import trim
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
 """The most that the calibration's graph has; the last is nodes times features."""
@@ -62,8 +61,6 @@ class Part:
     m: int
     step_bytes: int
     """A training step: activations, gradients, the features of the batch."""
-    lean_bytes: int
-    """The same step made lean, as it is where a budget does not hold it otherwise."""
     cut_bytes: int
     """To renumber and trim the part."""
     needed: float
@@ -71,7 +68,7 @@ class Part:
 
     def budget(self, shape: Shape, base: int) -> int:
         """The least ``--memory`` that an epoch out of core can be made in."""
-        held = base + max(self.lean_bytes, shape.nodes + self.cut_bytes)  # the deal is forgotten before the first step
+        held = base + max(self.step_bytes, shape.nodes + self.cut_bytes)  # the deal is forgotten before the first step
         return held * SLACK // (SLACK - 1)
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
@@ -82,7 +79,7 @@ class Part:
 
     def read(self, shape: Shape) -> int:
         """Bytes that an epoch reads of a saved graph: all edges, and features near one that is needed."""
-        row = max(1, shape.features * shape.element)
+        row = max(1, shape.row_bytes)
         touched = 1 - math.exp(-self.needed * NEAR / row)
         return shape.topology_bytes + shape.nodes + int(shape.feature_bytes * touched)
 
@@ -147,7 +144,7 @@ class Plan:
         """Bytes that all ranks send in an epoch when each has a share of the graph: survivors and needed rows, once."""
         shape, share = self.shape, (self.processes - 1) / self.processes
         edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
-        rows = self.chosen.needed * shape.nodes * (shape.features * shape.element + 8)
+        rows = self.chosen.needed * shape.nodes * (shape.row_bytes + 8)
         return int(share * (edges + rows)) + self.sent_replicated
 
     def to_json(self) -> dict[str, Any]:
@@ -166,7 +163,6 @@ class Plan:
                 {
                     "parts": part.m,
                     "step_bytes": part.step_bytes,
-                    "lean_step_bytes": part.lean_bytes,
                     "ram_bytes": self.ram(part),
                     "least_memory": part.budget(self.shape, self.base),
                     "scratch_bytes": part.scratch(self.shape, self.memory, self.base),
@@ -210,8 +206,9 @@ def plan(
     small = small_graph(shape)
     scale = shape.nodes / small.num_nodes
     here = experiment.with_(graph="synthetic", split=None, task=None, metric=None, positive=None, class_weight="none")
-    held = graph_bytes(small)
     loop = here.begin(small, seed=here.seeds[0])
+    wide = widened(small, loop.execution.known)
+    held, shape = graph_bytes(wide), replace(shape, hops=wide.num_features // small.num_features - 1)
     with LiveBytes() as counted:
         evaluate(loop)
     wanted = sorted({m, *(PARTS if isinstance(experiment.sampler, RandomNodes) else ())})
@@ -253,26 +250,26 @@ def small_graph(shape: Shape, share: float = 1.0) -> Graph:
 
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
     """What a part takes when the graph is dealt into ``m``."""
-    graph = loop.graph
+    known = loop.execution.known
+    graph = widened(loop.graph, known)
     sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
     needed, looked, sizes = 0, 0, []
-    depth = depth_of_trimming(loop.model, loop.settings.trim)
-    costs: tuple[StepCost, StepCost] | None = None
+    trimmed, loss = trimmer(loop.model, loop.settings.trim, known), loss_with(loop.loss_on, known)
+    cost: StepCost | None = None
     for looked, sample in enumerate(sampler.sample(graph, seed=0, epoch=0), start=1):
         nodes, edges = sample.num_nodes, sample.layers[0].num_edges
-        if depth is not None:
-            sample = trim(sample, depth)
+        sample = trimmed(sample)
         needed += sample.num_nodes
-        if costs is None and len(sample.targets):
-            costs = step_costs(loop.model, graph, sample, loop.loss_on, scale)
-        if costs is not None:
-            steps = (cost(sample, scale) for cost in costs)
-            sizes.append((*steps, part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)))
+        if cost is None and len(sample.targets):
+            cost = step_cost(loop.model, graph, sample, loss, scale)
+        if cost is not None:
+            whole = part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)
+            sizes.append((cost(sample, scale), whole))
         if len(sizes) == 2:  # parts are alike
             needed = int(needed / looked * m)
             break
-    step, lean, whole = map(max, zip(*sizes, strict=True)) if sizes else (0, 0, 0)
-    return Part(m, step, lean, whole, min(1.0 * m, needed / graph.num_nodes))
+    step, whole = map(max, zip(*sizes, strict=True)) if sizes else (0, 0)
+    return Part(m, step, whole, min(1.0 * m, needed / graph.num_nodes))
 
 
 # -- seconds ----------------------------------------------------------------------------------------------------------
@@ -284,11 +281,12 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     An epoch is the pass over the edges, the making of its batches, scaled up from the small graph's, and its steps. One
     step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: small ones stay in the cache.
     """
-    shape, graph = untimed.shape, loop.graph
+    shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
     def batches(graph: Graph) -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
-        return list(gather(graph, samples, loop.model, loop.settings.trim))
+        own = known if graph is loop.graph else None  # rows of the smaller graph have no aggregates beside them
+        return list(gather(graph, samples, loop.model, loop.settings.trim, own))
 
     def making(graph: Graph) -> float:
         cutting = cut_seconds(graph.num_nodes, untimed.m) * graph.num_edges if passes else 0.0
@@ -303,9 +301,7 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     all_batches = batches(graph)
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
-    batch = small_batch(graph, typical, grown)
-    least = (untimed.base + untimed.chosen.step_bytes) * SLACK // (SLACK - 1)
-    loop.model.lean = untimed.memory is not None and untimed.memory < least  # type: ignore[assignment]
+    batch = small_batch(graph, typical, grown, typical.x.shape[1])
     step = fastest(lambda: loop.loss_on(loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown

@@ -20,6 +20,7 @@ Update = Literal["step", "epoch"]
 Precision = Literal["fp32", "bf16"]
 Evaluation = Literal["exact", "sampled"]
 Decayed = Literal["all", "weights"]
+FirstHop = Literal["sampled", "exact", "auto"]
 Threshold = Literal["half", "f1"]
 GraphOn = Literal["auto", "device", "host"]
 """Where the graph is while a model trains. It changes no result, so it is no setting; see ``handful.fit``."""
@@ -156,6 +157,11 @@ class Settings:
         evaluation_fanout: how many edges of a node ``sampled`` evaluation keeps, from the judged nodes outwards, -1 for
             all; ``None`` for the fanout of the sampler ``neighbor``, the run's own or its default.
         patience: stop after this many evaluations without a better validation metric; ``None`` for never.
+        first_hop: what the first layer aggregates: the ``sampled`` neighbours of a batch; or ``exact``, all neighbours
+            in the full graph, by features that are aggregated once before training. For GraphSAGE and GCN; ``auto`` is
+            ``exact`` where model, sampler and memory allow it.
+        mean_field: λ, the weight of a mean-field neighbour in rows that lack neighbours in their part; 0 for none. It
+            needs ``first_hop``. See ``handful.mean_field``.
         trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm).
         checkpoint_activations: keep only what enters a layer, and run the layer again in the backward pass: less
             memory, the same result.
@@ -185,6 +191,8 @@ class Settings:
     evaluation: Evaluation = "exact"
     evaluation_fanout: tuple[int, ...] | None = None
     patience: Count | None = None
+    first_hop: FirstHop = "sampled"
+    mean_field: NotNegative = 0.0
     trim: bool = True
     checkpoint_activations: bool = False
     checkpoint_seconds: NotNegative = 10.0
@@ -229,6 +237,8 @@ class PlainFields(TypedDict, total=False):
     evaluation: Evaluation
     evaluation_fanout: tuple[int, ...] | None
     patience: Count | None
+    first_hop: FirstHop
+    mean_field: NotNegative
     trim: bool
     checkpoint_activations: bool
     checkpoint_seconds: NotNegative
@@ -243,6 +253,9 @@ class SettingsFields(PlainFields, total=False):
     metric: str | None
 
 
+RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 1.0}
+"""What `handful train` sets for RNS, where neither a sampler nor these are named: the best at equal seconds
+(docs/survey.md). ``Settings`` themselves are those of the paper."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 

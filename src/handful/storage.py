@@ -217,6 +217,7 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
         fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
     with blaming(path):
         graph = Graph(**fields, **arrays, checked=confirm is None)
+    vars(graph)["opened"] = path.resolve()
     if confirm is not None:
         confirm()
     return graph

@@ -14,35 +14,40 @@ import torch
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample
 from handful.kernels.gather import gather
-from handful.kernels.reach import edges_of_rows, reach, rows_among
+from handful.kernels.reach import edges_of_rows, reach, rows_among, with_all
 
 S = TypeVar("S", bound=Sample)
 WORTH = 0.9
 """Beyond this share of the rows left to compute, trimming costs more than it saves."""
 
 
-def trim(sample: S, depth: int) -> S:
-    """The sample with one rectangle for each of ``depth`` layers, holding only what its targets depend on.
+def trim(sample: S, depth: int, whole: int | None = None) -> S:
+    """The sample with one layer for each of ``depth``, holding only what its targets depend on.
 
     Loss and gradients stay the same up to rounding, and up to which elements dropout takes: its mask goes by a node's
     place. This needs a model in which nodes matter to each other only along edges. BatchNorm is no such model: its
-    statistics are those of all nodes. Degrees stay those of the sampled graph. A sample whose layers are rectangles
-    already, one without targets, and one with next to nothing to cut are returned as they are. Away from the CPU the
-    host waits for the device once.
+    statistics are those of all nodes. With ``whole`` all nodes stay, and the first ``whole`` layers compute all of
+    them. Degrees stay those of the sampled graph. A sample whose layers are rectangles already, one without targets,
+    and one with next to nothing to cut are returned as they are. Away from the CPU the host waits for the device once.
     """
-    if not sample.shared or len(sample.targets) == 0:
+    squares = whole or 0
+    free = depth - squares
+    if not sample.shared or len(sample.targets) == 0 or free < 1:
         return sample
     adj = sample.layers[0]
     if sample.hops is not None:
         last = len(sample.hops) - 1
-        counts = [sample.hops[min(hop, last)] for hop in range(depth + 1)]
+        counts = [sample.hops[min(hop, last)] for hop in range(free + 1)]
+        if whole is not None:
+            counts[-1] = adj.num_targets
         order = place = torch.arange(counts[-1], device=adj.device)
         indptr, indices, weight = adj.indptr, adj.indices, adj.weight
         edges = indptr[torch.tensor(counts[:-1], device=adj.device)].tolist()
     else:
-        result = reach(adj.indptr, adj.indices, sample.targets, depth)
+        result = reach(adj.indptr, adj.indices, sample.targets, free)
+        result = result if whole is None else with_all(adj.indptr, result)
         order, counts, indptr, edges = result
-        if sum(counts[:-1]) > WORTH * depth * adj.num_targets:
+        if sum(counts[:-1]) > WORTH * free * adj.num_targets:
             return sample
         indices, place = rows_among(adj.indptr, adj.indices, result)
         weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, result)]
@@ -60,6 +65,7 @@ def trim(sample: S, depth: int) -> S:
         )
 
     layers = [rectangle(*sizes) for sizes in zip(counts[1:], counts, edges, strict=False)]
+    layers += [rectangle(counts[-1], counts[-1], adj.num_edges)] * squares
     features = {"x": gather(sample.x, order)} if isinstance(sample, Batch) else {}
     return replace(
         sample,

@@ -163,7 +163,7 @@ def test_both_orders_of_the_product_agree() -> None:
 
 @pytest.mark.parametrize("cls", [hf.SAGE, hf.GCN, hf.GAT])
 def test_only_batch_norm_sees_nodes_that_no_edge_leads_to(cls: type[Backbone]) -> None:
-    """``trimmable`` says so, and a node far away from all others shows it."""
+    """``whole_layers`` says so, and a node far away from all others shows it."""
     graph = make_graph(40)
     lonely = hf.Graph.from_edge_index(graph.edge_index, 41, x=torch.cat([graph.x, torch.full((1, 8), 9.0)]))
     fields = {"y": torch.zeros(41), "num_classes": 4, "train_mask": torch.ones(41, dtype=torch.bool)}
@@ -171,7 +171,7 @@ def test_only_batch_norm_sees_nodes_that_no_edge_leads_to(cls: type[Backbone]) -
         torch.manual_seed(0)
         model = cls(8, 4, hidden=8, layers=2, norm=norm, dropout=0.0)
         with_it, without = model(full_batch(lonely.replace(**fields))), model(full_batch(graph))
-        assert torch.allclose(with_it[:40], without, atol=1e-5) == model.trimmable == (norm != "bn")
+        assert torch.allclose(with_it[:40], without, atol=1e-5) == (model.whole_layers == 0) == (norm != "bn")
 
 
 # -- norm, ReLU and dropout ------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Sums(Stack):
         super().__init__(features, features, layers=layers)
         self.scales = nn.ModuleList(nn.Linear(features, features) for _ in range(layers))
 
-    trimmable = True
+    whole_layers = 0
 
     def blocks(self) -> list[list[nn.Module]]:
         return [[scale] for scale in self.scales]

@@ -18,10 +18,7 @@ from handful.batch import Batch
 from handful.nn import MODELS, model_defaults, model_name, model_options, network, parameter_count
 from handful.nn.network import Chunks, Network, arrange, moved
 from handful.samplers.full import full_adjacency
-from handful.settings import Precision
 from handful.storage import save
-from handful.training.cost import LiveBytes, tensors
-from handful.training.execution import gather
 from handful.training.loop import batch_loss
 from small import full_batch
 
@@ -148,53 +145,6 @@ def test_a_layer_runs_again_in_the_precision_it_had() -> None:
         batch_loss(model, full_batch(graph), "bf16").backward()
         gradients.append([p.grad for p in model.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", ["sage", "gcn", "gat", "graphland-sage"])
-def test_a_lean_model_has_the_same_gradients(name: str, precision: Precision) -> None:
-    """The first layer runs in pieces, with the dropout of the whole; sums over its rows are taken in another order."""
-    graph = make_graph(500, degree=3)
-    batch = next(gather(graph, hf.RandomNodes(2).sample(graph, 0, 0), model := make_ln(name, graph), trimmed=True))
-    found = []
-    for lean in (False, True):
-        model.lean = lean
-        model.zero_grad()
-        loss = batch_loss(model, batch, precision)
-        loss.backward()
-        found.append((loss.detach(), *(p.grad for p in model.parameters())))
-    for plain, lean in zip(*found, strict=True):
-        assert (lean - plain).norm() <= (1e-5 if precision == "fp32" else 2e-2) * plain.norm()
-
-
-def make_ln(name: str, graph: hf.Graph) -> Network:
-    norm = {} if name == "graphland-sage" else {"norm": "ln"}
-    torch.manual_seed(0)
-    return hf.make_model(name, graph.num_features, graph.num_outputs, hidden=12, dropout=0.4, **norm).train()
-
-
-def test_a_lean_model_takes_less_memory() -> None:
-    graph = hf.load("synthetic?nodes=40000&degree=10&features=32&half=true&train=0.02")
-    batch = next(gather(graph, hf.RandomNodes(4).sample(graph, 0, 0), model := make_ln("sage", graph), trimmed=True))
-    peaks = []
-    for lean in (False, True):
-        model.lean = lean
-        with LiveBytes(tensors(batch)) as counted:
-            batch_loss(model, batch).backward()
-        peaks.append(counted.peak)
-    assert peaks[1] < 0.6 * peaks[0]
-
-
-def test_batch_norm_is_never_in_pieces() -> None:
-    """Its statistics are those of all rows."""
-    graph = make_graph(50)
-    found = []
-    for lean in (False, True):
-        model = make("sage", graph)
-        model.lean = lean
-        batch_loss(model, full_batch(graph)).backward()
-        found.append([p.grad for p in model.parameters()])
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
 def test_running_statistics_see_a_batch_once() -> None:

@@ -10,7 +10,7 @@ import handful as hf
 from graphs import make_graph
 from handful.adjacency import Adjacency
 from handful.nn.backbone import multiply_first
-from handful.nn.sage import SAGEConv, _Convolution, _LeanConvolution, convolution
+from handful.nn.sage import SAGEConv, _Convolution, convolution
 from handful.samplers.full import full_adjacency
 from small import dense, dense_mean
 
@@ -38,22 +38,6 @@ def test_the_fused_convolution_is_the_plain_one(adj: Adjacency, first: bool) -> 
         results.append([out, *torch.autograd.grad(out, tensors, torch.cos(out.detach()))])
     for fused, plain in zip(*results, strict=True):
         torch.testing.assert_close(fused, plain)
-
-
-def test_a_lean_convolution_is_the_plain_one(adj: Adjacency) -> None:
-    """Its input comes in pieces, here of a product, and gets its gradient piece by piece."""
-    h, *weights = operands(adj)
-    adj = replace(adj, offset=0)
-    below = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
-    plain = convolution(h.detach() @ below, *weights, adj, False)
-    lean = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)
-    torch.testing.assert_close(lean, plain)
-    inputs, slope = [*weights, below], torch.cos(plain.detach())
-    for ours, theirs in zip(*(torch.autograd.grad(out, inputs, slope) for out in (lean, plain)), strict=True):
-        torch.testing.assert_close(ours, theirs)
-    again = _LeanConvolution.apply(lambda lo, hi: h.detach()[lo:hi] @ below, adj, *weights, below)
-    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
-        torch.autograd.grad(again.sum(), inputs, create_graph=True)
 
 
 @pytest.mark.parametrize("width", [1, 64], ids=["multiplied-first", "aggregated-first"])

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,20 @@ from handful.batch import Batch, make_batch
 from handful.errors import HandfulError
 from handful.samplers import Sampler
 from handful.shuffle import epoch
-from handful.shuffle.epoch import NEAR, fetch, fetch_rows, shuffle_epoch
+from handful.shuffle.epoch import NEAR, Trim, fetch, fetch_rows, shuffle_epoch
 from handful.shuffle.scratch import Budget, Scratch
 from handful.trim import trim
 
 AMPLE = 1 << 40
 
 
+def to_depth(depth: int | None) -> Trim:
+    """What trims to ``depth``, or not at all."""
+    return (lambda sample: sample) if depth is None else partial(trim, depth=depth)
+
+
 def in_memory(graph: hf.Graph, sampler: Sampler, depth: int | None) -> list[Batch]:
-    samples = sampler.sample(graph, 3, 1)
-    return [make_batch(graph, sample if depth is None else trim(sample, depth)) for sample in samples]
+    return [make_batch(graph, to_depth(depth)(sample)) for sample in sampler.sample(graph, 3, 1)]
 
 
 def bytes_of(tensor: Tensor) -> list[int]:
@@ -97,7 +102,7 @@ def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataO
         patch.setattr(epoch, "ROWS", data.draw(st.sampled_from([1 << 25, 40])))
         patch.setattr(epoch, "LEAST_BLOCK", 1)
         patch.setattr(epoch, "LEAST_ROWS", 1)
-        ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, depth=depth))
+        ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, trimmed=to_depth(depth)))
     for a, b in zip(ours, in_memory(graph, sampler, depth), strict=True):
         assert_same(a, b)
 
@@ -110,7 +115,7 @@ def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataO
 )
 def test_every_partition_can_be_shuffled(sampler: Sampler, depth: int | None) -> None:
     graph = make_graph(n=900, weighted=True)
-    ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, depth=depth))
+    ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, trimmed=to_depth(depth)))
     for a, b in zip(ours, in_memory(graph, sampler, depth), strict=True):
         assert_same(a, b)
 
@@ -119,7 +124,8 @@ def test_a_saved_graph_is_read_from_its_files(tmp_path: Path) -> None:
     graph = hf.load(hf.save(make_graph(n=3000, degree=9), tmp_path / "saved"))
     said: list[tuple[str, float]] = []
     sampler = hf.RandomNodes(4, hubs=0.05)
-    ours = list(shuffle_epoch(graph, sampler.deal(graph, 3, 1), AMPLE, depth=2, say=lambda *told: said.append(told)))
+    deal = sampler.deal(graph, 3, 1)
+    ours = list(shuffle_epoch(graph, deal, AMPLE, trimmed=to_depth(2), say=lambda *told: said.append(told)))
     for a, b in zip(ours, in_memory(graph, sampler, 2), strict=True):
         assert_same(a, b)
     assert [what for what, share in said if share == 1.0] == ["reading edges", "cutting parts", "reading features"]
@@ -127,36 +133,9 @@ def test_a_saved_graph_is_read_from_its_files(tmp_path: Path) -> None:
 
 def test_too_small_a_budget_names_what_would_do() -> None:
     graph = make_graph()
-    batches = shuffle_epoch(
-        graph, hf.RandomNodes(4).deal(graph, 0, 0), 3 << 30, step_bytes=lambda sample: (1 << 40, 1 << 40)
-    )
+    batches = shuffle_epoch(graph, hf.RandomNodes(4).deal(graph, 0, 0), 3 << 30, step_bytes=lambda sample: 1 << 40)
     with pytest.raises(HandfulError, match=r"a training step on one part of 4 takes .*use at least \d+ parts, or mem"):
         next(batches)
-
-
-@pytest.mark.parametrize("as_it_is", [0, 2 * AMPLE])
-def test_steps_are_lean_where_they_do_not_fit_as_they_are(as_it_is: int) -> None:
-    graph, told = make_graph(), []
-    deal = hf.RandomNodes(4).deal(graph, 0, 0)
-    next(shuffle_epoch(graph, deal, AMPLE, step_bytes=lambda sample: (as_it_is, 0), take_lean=told.append))
-    assert told == [as_it_is > AMPLE]
-
-
-def test_lean_steps_train_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same budget, once as if no step fitted: the losses of all epochs agree to rounding."""
-    graph = hf.load("synthetic?nodes=3000&degree=8&features=16&half=true&train=0.05")
-    losses = []
-    for lean in (False, True):
-        monkeypatch.setattr(Budget, "holds", lambda self, needed, scratch, lean=lean: not lean)
-        monkeypatch.setattr(Budget, "require", lambda *_: None)
-        model = hf.SAGE(16, graph.num_outputs, hidden=16, layers=3, norm="ln", dropout=0.3)
-        torch.manual_seed(0)
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.2)
-        run = hf.fit(model, graph, hf.RandomNodes(4), epochs=3, memory="64GiB", seed=1)
-        assert model.lean == lean
-        losses.append([line["loss"] for line in run.history])
-    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
 def test_a_graph_elsewhere_is_refused() -> None:

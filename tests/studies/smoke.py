@@ -34,8 +34,12 @@ def made_outcome(
         return Outcome(name, experiment, folder, None, "out of memory")
     usual = {"best_epoch": 2, "epochs": 2, "seconds": 1.0, "train_seconds": 1.0, "peak_ram_bytes": 2**30}
     usual |= {"higher_is_better": metric not in ("mae", "rmse"), **fields}
-    history = [{"epoch": e, "seconds": float(e), "val": tests[0], "loss": 1.0} for e in (1, 2)]
-    runs = [Run(metric, test, test, seed=i, history=history, **usual) for i, test in enumerate(tests)]
+
+    def history(test: float) -> list[dict[str, Any]]:
+        same = {"val": test, "test": test, "loss": 1.0}
+        return [{"epoch": e, "seconds": float(e), "train_seconds": float(e), **same} for e in (1, 2)]
+
+    runs = [Run(metric, test, test, seed=i, history=history(test), **usual) for i, test in enumerate(tests)]
     return Outcome(name, experiment, folder, Summary(experiment, graph, runs))
 
 

@@ -46,7 +46,7 @@ BASES = {
     "study": "handful.studies:BUDGETS",
 }
 """Where the defaults stand of commands that have some of their own, which help does not show: torch is not imported."""
-SAMPLERS = [name for name in METHODS if name != "rns-hubs"]
+SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
 
@@ -174,7 +174,8 @@ def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
 
 def _of_setting(name: str, hint: Any) -> Option:
     """The option of a setting; help shows those that people use first."""
-    panel = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}.get(name)
+    panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
+    panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
     help = describe(Settings).get(name, "") if panel else ""
     return option(kind, panel, help[:1].upper() + help[1:], check=partial(check_setting, name))

@@ -42,6 +42,9 @@ class Shape:
     folder: Path | None = None
     """Of a saved graph: its arrays are mapped into memory, and are read where they are needed."""
 
+    hops: int = 0
+    """How many aggregates of the features are kept beside them."""
+
     @property
     def index_bytes(self) -> int:
         """Bytes of a node id in the topology."""
@@ -53,9 +56,14 @@ class Shape:
         return 8 * (self.nodes + 1) + (self.index_bytes + 4 * self.weighted) * self.edges
 
     @property
+    def row_bytes(self) -> int:
+        """Of the features of a node, and of their aggregates."""
+        return (1 + self.hops) * self.features * self.element
+
+    @property
     def feature_bytes(self) -> int:
-        """Of all features."""
-        return self.nodes * self.features * self.element
+        """Of all features, and of their aggregates."""
+        return self.nodes * self.row_bytes
 
     @property
     def total_bytes(self) -> int:

@@ -107,6 +107,15 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
         distance.scatter_reduce_(0, sources, result, "amin")
 
 
+def with_all(indptr: Tensor, reach: Reach) -> Reach:
+    """``reach`` with all other nodes as the farthest, and with the rows of all nodes."""
+    missing = torch.ones(len(indptr) - 1, dtype=torch.bool, device=indptr.device)
+    missing[reach.order] = False
+    order = torch.cat([reach.order, missing.nonzero().squeeze(1)])
+    ends = starts_torch(indptr.diff()[order])
+    return Reach(order, [*reach.counts[:-1], len(order)], ends, [*reach.edges, int(indptr[-1])])
+
+
 def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, Tensor]:
     """The sources of the rows of ``reach``, numbered by their places in ``reach.order``; and the place of every node,
     undefined for nodes that are not there."""

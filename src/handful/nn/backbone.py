@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from handful.adjacency import Adjacency
+from handful.adjacency import Adjacency, KnownHop
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
@@ -44,11 +43,11 @@ class Stack(Network):
         """The logits from the last layer's output."""
 
     def forward(self, batch: Batch) -> Tensor:
-        stack = batch.stack(self.depth)
-        h = self.run_layer(0, self.embed, batch.x[: stack[0].num_sources])
-        lean = self.first_two(stack, h) if self.lean and torch.is_grad_enabled() else None
-        h, done = (h, 0) if lean is None else (lean, 2)
-        for i, adj in enumerate(stack[done:], done):
+        known = self.knows_hop(batch.x)
+        stack = batch.stack(self.depth - known)
+        h = batch.x[: stack[0].num_sources] if stack else batch.x
+        h = self.run_layer(0, self.first_layer if known else self.embed, h)
+        for i, adj in enumerate(stack, int(known)):
             h = self.run_layer(i, self.layer, i, adj, h)
         return self.run_layer(-1, self.head, h).to(batch.x.device)
 
@@ -58,19 +57,25 @@ class Stack(Network):
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)
 
-    def first_two(self, stack: Sequence[Adjacency], h: Tensor) -> Tensor | None:
-        """What comes out of layer 1, without ever holding all rows that come out of layer 0, which has by far the most;
-        ``None`` where that cannot be done. Gradients agree with those of ``layer`` to rounding."""
-        return None
+    def knows_hop(self, x: Tensor) -> bool:
+        """Whether rows of ``x`` are [own ‖ aggregated], and not features alone."""
+        return self.hop is not None and x.shape[1] > self.in_features
+
+    def first_layer(self, x: Tensor) -> Tensor:
+        """Layer 0 of rows [own ‖ aggregated]; what comes after them is of further hops."""
+        rows = x[:, : 2 * self.in_features]
+        return self.layer(0, KnownHop.of(rows, next(self.parameters()).dtype), rows)
 
     def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """What comes out of the first ``layers`` layers, by chunks."""
         h = x
-        if adj.in_memory or self.embeds:  # products of blocks give rows that type themselves
+        # What multiplies by blocks, or knows the first hop, gives its rows their type itself.
+        if (adj.in_memory and not self.knows_hop(x)) or self.embeds:
             h = chunks.map_rows(partial(self.run_layer, 0, self.embed), x)
         for i, block in enumerate(self.blocks()[:layers]):
             adj, h = (moved(value, device_of(block)) for value in (adj, h))
-            h = self.infer_layer(i, adj, h, chunks)
+            known = i == 0 and self.knows_hop(x)
+            h = chunks.map_rows(self.first_layer, h) if known else self.infer_layer(i, adj, h, chunks)
         return h
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
@@ -180,13 +185,14 @@ class Backbone(Stack):
         """The convolution of one layer; ``final`` where its output is the logits."""
 
     @property
-    def trimmable(self) -> bool:
+    def whole_layers(self) -> int:
         """BatchNorm's statistics see every node of a training batch; all else sees ``depth`` hops."""
-        return self.norm != "bn" or not self.training
+        return len(self.acts) if self.norm == "bn" and self.training else 0
 
     def too_small(self, batch: Batch) -> bool:
-        normed = batch.stack(self.depth)[: len(self.acts)]
-        return self.norm == "bn" and any(adj.num_targets < 2 for adj in normed)
+        known = self.knows_hop(batch.x)
+        rows = [batch.num_nodes] * known + [adj.num_targets for adj in batch.stack(self.depth - known)]
+        return self.norm == "bn" and any(count < 2 for count in rows[: len(self.acts)])
 
     def blocks(self) -> list[list[nn.Module]]:
         layers = zip_longest(self.convs, self.skips, self.acts)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor, nn
 
-from handful.adjacency import Adjacency
+from handful.adjacency import Adjacency, Hop
 from handful.kernels.linear import linear
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
@@ -34,6 +37,10 @@ class GCN(Backbone):
     >>> GCN(8, 3, hidden=16, layers=2).depth
     2
     """
+
+    @classmethod
+    def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
+        return None if options["input_projection"] or options["input_dropout"] else "gcn"
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return GCNConv(in_features, out_features)

@@ -46,7 +46,7 @@ class GraphLandSAGE(Stack):
     2
     """
 
-    trimmable = True
+    whole_layers = 0
 
     def __init__(
         self,

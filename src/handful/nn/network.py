@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from handful.adjacency import Adjacency
+from handful.adjacency import Adjacency, Hop
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.kernels.threads import even_ranges
@@ -52,8 +52,6 @@ class Network(nn.Module, ABC):
     """Whether its layers see all nodes of a batch, so that they must share one subgraph."""
     checkpoint_activations = False
     """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
-    lean = False
-    """Whether training takes little memory rather than little time, where the model has a way: ``Stack.first_two``."""
 
     units: tuple[float, float] | None = None
     """Of a model that predicts a number: the mean and spread of those it was trained on, in which its output counts."""
@@ -84,6 +82,17 @@ class Network(nn.Module, ABC):
         """How many hops the output of a model with these options sees."""
         return int(options["layers"])
 
+    @classmethod
+    def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
+        """How layer 0 of a model with these options aggregates the features; ``None`` where it does something else with
+        them first, or nothing that is linear."""
+        return None
+
+    @property
+    def hop(self) -> Hop | None:
+        """``first_hop`` of this model."""
+        return self.first_hop(self.options)
+
     @property
     def depth(self) -> int:
         """How many hops the output sees."""
@@ -91,8 +100,9 @@ class Network(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def trimmable(self) -> bool:
-        """Whether, in the model's mode, a node that is more than ``depth`` hops from all targets changes nothing."""
+    def whole_layers(self) -> int:
+        """How many of the first layers need all nodes of a batch, in the model's mode: for the statistics of BatchNorm.
+        With 0, a node that is more than ``depth`` hops from all targets changes nothing."""
 
     def too_small(self, batch: Batch) -> bool:
         """Whether a training step on ``batch`` is impossible: BatchNorm has no variance of one node."""

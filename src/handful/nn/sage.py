@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from handful.adjacency import Adjacency
+from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.kernels.aggregate import Scaled, result_dtype, spmm
 from handful.kernels.dispatch import backend, twin_gradients
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
-from handful.kernels.threads import even_ranges
 from handful.nn.backbone import Backbone, Conv, multiply_first
-
-PIECES = 32
-"""In how many a lean model makes the rows between its first two layers: a fixed number, so that memory grows evenly
-with the batch."""
 
 
 class SAGEConv(Conv):
@@ -42,6 +37,8 @@ class SAGEConv(Conv):
         if halves and (first or not fused or self.own.weight.dtype != torch.float32):
             h = h.to(self.own.weight.dtype)
         neighbor, own, bias = self.weights(skip)
+        if isinstance(adj, KnownHop):  # one product of [own ‖ mean]
+            return linear(adj.typed(h), torch.cat([own, neighbor], 1), bias)
         if self.self_loops:
             return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
         if fused:
@@ -114,60 +111,6 @@ class _Convolution(torch.autograd.Function):
         return grad_h, grad_neighbor, grad_own, grad_bias, None, None
 
 
-class _LeanConvolution(torch.autograd.Function):
-    """mean(h) Wₙᵀ + h Wₛᵀ + b where ``make(lo, hi)`` gives rows of h: there are never more than some of them.
-
-    They are made again in the backward pass. What they are made of, ``below``, gets its gradients there.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        make: Callable[[int, int], Tensor],
-        adj: Adjacency,
-        neighbor: Tensor,
-        own: Tensor,
-        bias: Tensor,
-        *below: Tensor,
-    ) -> Tensor:
-        indptr, indices, weight = adj.transposed
-        ctx.make, ctx.scale = make, adj.mean_scale
-        ctx.turned = Adjacency(indptr, indices, adj.num_targets, weight)
-        around = neighbor.new_zeros(adj.num_targets, neighbor.shape[1])
-        mine = torch.empty_like(around)
-        for lo, hi in even_ranges(adj.num_sources, PIECES):
-            rows = make(lo, hi)
-            ends, sources, weight = ctx.turned.rows(lo, hi).transposed
-            spmm(Scaled(ends, sources, weight), rows, onto=around)
-            mine[lo:hi] = rows[: max(0, len(mine) - lo)]
-        if ctx.scale is not None:
-            around.mul_(ctx.scale[:, None])
-        ctx.save_for_backward(neighbor, own, around, mine, *below)
-        return product(mine, own.T, onto=product(around, neighbor.T, bias))
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError("a lean convolution cannot be differentiated twice: set lean to False")
-        neighbor, own, around, mine, *below = ctx.saved_tensors
-        grad, turned = grads[0].contiguous(), ctx.turned
-        result = [outer(grad, around), outer(grad, mine), grad.sum(0)]
-        moved = product(grad, neighbor)
-        if ctx.scale is not None:
-            moved.mul_(ctx.scale[:, None])
-        sums = [torch.zeros_like(p) for p in below]
-        for lo, hi in even_ranges(turned.num_targets, PIECES):
-            with torch.enable_grad():
-                rows = ctx.make(lo, hi)
-            piece = turned.rows(lo, hi)
-            slope = spmm(Scaled(piece.indptr, piece.indices, piece.weight), moved)
-            own_rows = slope[: max(0, len(mine) - lo)]
-            product(grad[lo:hi], own, onto=own_rows)
-            for total, one in zip(sums, torch.autograd.grad(rows, below, slope), strict=True):
-                total.add_(one)
-        return None, None, *result, *sums
-
-
 class SAGE(Backbone):
     """GraphSAGE; see ``Backbone`` for the arguments. With ``self_loops`` a node is one of its own neighbours.
 
@@ -180,21 +123,11 @@ class SAGE(Backbone):
     ) -> None:
         super().__init__(in_features, out_features, *args, self_loops=self_loops, **options)
 
-    def first_two(self, stack: Sequence[Adjacency], h: Tensor) -> Tensor | None:
-        block, seed = self.blocks()[0], self.step_seed
-        below = [p for module in block for p in module.parameters() if p.requires_grad]
-        if len(stack) < 2 or not below or h.requires_grad or not self.trimmable or torch.is_autocast_enabled("cpu"):
+    @classmethod
+    def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
+        if options["input_projection"] or options["input_dropout"]:
             return None
-        second: Any = self.convs[1]
-        if not all(second.fused(adj) for adj in stack[:2]):
-            return None
-
-        def make(lo: int, hi: int) -> Tensor:
-            with self.second_run(block, seed):
-                return self.layer(0, stack[0].rows(lo, hi), h)
-
-        weights = second.weights(self.skips[1] if len(self.skips) else None)
-        return self.act(1, _LeanConvolution.apply(make, stack[1], *weights, *below))  # type: ignore[no-untyped-call]
+        return "mean_with_loops" if options["self_loops"] else "mean"
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return SAGEConv(in_features, out_features, self.options["self_loops"])

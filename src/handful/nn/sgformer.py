@@ -130,7 +130,6 @@ class SGFormer(Network):
 
     sums_neighbors = False
     sees_all = True
-    trimmable = False
 
     def __init__(
         self,
@@ -172,6 +171,11 @@ class SGFormer(Network):
     def hops(cls, options: Mapping[str, Any]) -> int:
         """The attention sees every node; the GCN as many hops as it has layers."""
         return int(options["gnn_layers"]) if options["use_graph"] else 0
+
+    @property
+    def whole_layers(self) -> int:
+        """Attention sees all nodes."""
+        return self.depth
 
     def too_small(self, batch: Batch) -> bool:
         return self.norm == "bn" and self.graph is not None and batch.num_nodes < 2

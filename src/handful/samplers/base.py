@@ -43,6 +43,11 @@ class Sampler(ABC):
     """Whether every layer of a sample has nodes and edges of its own, with their weights."""
 
     @property
+    def induces(self) -> bool:
+        """Whether its samples are subgraphs with all edges of the graph between their nodes."""
+        return False
+
+    @property
     def shared(self) -> bool:
         """Whether all layers of a sample share one subgraph."""
         return not self.layerwise

@@ -59,6 +59,10 @@ class Clusters(Sampler):
         """Cut the graph into clusters, if nobody has; the seconds that METIS took."""
         return partition(graph, self.clusters).seconds
 
+    @property
+    def induces(self) -> bool:
+        return True
+
     def share(self, graph: Graph) -> float:
         return self.per_batch / self.clusters
 

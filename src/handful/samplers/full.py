@@ -28,5 +28,9 @@ class FullGraph(Sampler):
     [100]
     """
 
+    @property
+    def induces(self) -> bool:
+        return True
+
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         yield Sample(graph.nodes, (full_adjacency(graph),), graph.train_nodes)

@@ -64,6 +64,10 @@ class RandomNodes(Sampler):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
 
     @property
+    def induces(self) -> bool:
+        return True
+
+    @property
     def method(self) -> str:
         return self.name if self.hubs is None else "rns-hubs"
 

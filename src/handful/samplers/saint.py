@@ -51,6 +51,10 @@ class RandomWalks(Sampler):
     normalize: bool = False
     coverage: Size = 50
 
+    @property
+    def induces(self) -> bool:
+        return not self.normalize
+
     def __post_init__(self) -> None:
         check_options(self)
         if self.roots * (self.length + 1) > MOST_VISITS:

@@ -35,12 +35,12 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.base import Deal
 from handful.samplers.induced import edge_values, part_adjacency
 from handful.shuffle.scratch import Budget, Scratch
-from handful.trim import trim
 
+Trim = Callable[[Sample], Sample]
 Say = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is done."""
-StepBytes = Callable[[Sample], tuple[int, int]]
-"""What a training step on a sample takes, its batch included: as it is, and if it is made lean."""
+StepBytes = Callable[[Sample], int]
+"""What a training step on a sample takes, its batch included."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
 """How many bytes of features are read at a time, at most and at least."""
 LEAST_BLOCK = 1 << 12
@@ -60,9 +60,8 @@ def shuffle_epoch(
     deal: Deal,
     memory: int,
     *,
-    depth: int | None = None,
-    step_bytes: StepBytes = lambda sample: (0, 0),
-    take_lean: Callable[[bool], None] = lambda lean: None,
+    trimmed: Trim = lambda sample: sample,
+    step_bytes: StepBytes = lambda sample: 0,
     say: Say = lambda what, share: None,
 ) -> Iterator[Batch]:
     """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
@@ -73,9 +72,8 @@ def shuffle_epoch(
         graph: on the CPU; its arrays may be, and of a large graph are, memory-mapped.
         deal: the partition; its array is written over.
         memory: the budget; see ``Budget``.
-        depth: of the model, for ``trim``; ``None`` for batches that are not trimmed.
+        trimmed: trims a sample to what its loss can see.
         step_bytes: what a step takes on each sample.
-        take_lean: told before the first batch whether steps must be lean to fit.
         say: told how far the work is.
 
     Raises:
@@ -95,16 +93,14 @@ def shuffle_epoch(
     with Scratch() as scratch:
         cut_edges(graph, codes, scratch, budget, say)
         waiting: list[Waiting] = []
-        for p, sample in enumerate(samples(graph, codes, depth, scratch, budget, say)):
+        for p, sample in enumerate(samples(graph, codes, trimmed, scratch, budget, say)):
             waiting.append(put(sample, p, codes, step_bytes(sample), scratch))
             del sample
-        lean = not budget.holds(max(one.step_bytes[0] for one in waiting), scratch)
-        budget.require(max(one.step_bytes[lean] for one in waiting), scratch, "a training step on one part")
-        take_lean(lean)
+        budget.require(max(one.step_bytes for one in waiting), scratch, "a training step on one part")
         collect(graph, codes, [one.hubs for one in waiting], scratch, budget, say)
         del codes
         for p, one in enumerate(waiting):
-            budget.make_room(one.step_bytes[lean], scratch, "a training step on one part")
+            budget.make_room(one.step_bytes, scratch, "a training step on one part")
             scratch.expect(p + 1)
             yield batch_of(graph, p, one, scratch)
 
@@ -146,9 +142,7 @@ def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int
     return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
 
 
-def samples(
-    graph: Graph, codes: Codes, depth: int | None, scratch: Scratch, budget: Budget, say: Say
-) -> Iterator[Sample]:
+def samples(graph: Graph, codes: Codes, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
     """The sample of every part. From then on only nodes that it needs have its code; hubs keep theirs."""
     together = max(1, codes.m // 8)  # the codes are read at most eight times, and the nodes listed take a byte each
     heavy = graph.edge_weight is not None or graph.has_loops
@@ -157,7 +151,7 @@ def samples(
             edges, rows = scratch.rows("source", p), len(own) + len(codes.hubs)
             budget.make_room(part_bytes(rows, edges, graph.num_nodes, heavy), scratch, "one part")
             kept = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
-            sample = sample_of(graph, codes, p, own, kept, depth)
+            sample = sample_of(graph, codes, p, own, kept, trimmed)
             if sample.num_nodes < rows:
                 _forget_others(codes, p, own, sample.nodes.numpy())
             yield sample
@@ -172,9 +166,9 @@ def _forget_others(codes: Codes, p: int, own: np.ndarray, needed: np.ndarray) ->
 
 
 def sample_of(
-    graph: Graph, codes: Codes, p: int, own: np.ndarray, edges: Iterable[np.ndarray], depth: int | None
+    graph: Graph, codes: Codes, p: int, own: np.ndarray, edges: Iterable[np.ndarray], trimmed: Trim
 ) -> Sample:
-    """Part ``p`` with the nodes ``own`` as a sample, trimmed to ``depth``: the same as the sampler makes.
+    """Part ``p`` with the nodes ``own`` as a sample, trimmed: the same as the sampler makes.
 
     Args:
         graph: of which labels and masks are looked at.
@@ -182,11 +176,10 @@ def sample_of(
         p: which part.
         own: its nodes.
         edges: degree, source and weight of what ``cut`` has left of it.
-        depth: of the model; ``None`` for a sample that is not trimmed.
+        trimmed: what trims it.
     """
     nodes, *arrays = map(torch.from_numpy, part_csr(codes, p, own, *edges))
-    sample = training_sample(graph, nodes, (part_adjacency(graph, *arrays),), own=len(own))
-    return sample if depth is None else trim(sample, depth)
+    return trimmed(training_sample(graph, nodes, (part_adjacency(graph, *arrays),), own=len(own)))
 
 
 # -- what waits -------------------------------------------------------------------------------------------------------
@@ -201,11 +194,11 @@ class Waiting(NamedTuple):
     """How much of every array a layer has, by name; an array that it has not is left out."""
     hubs: np.ndarray
     """Ids, ascending, of the hubs that it needs."""
-    step_bytes: tuple[int, int]
-    """What batch and training step take together, as it is and lean."""
+    step_bytes: int
+    """What batch and training step take together."""
 
 
-def put(sample: Sample, p: int, codes: Codes, step_bytes: tuple[int, int], scratch: Scratch) -> Waiting:
+def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch) -> Waiting:
     """Let the sample of part ``p`` wait in the scratch."""
     smallest = index_dtype(len(codes.code))
     nodes = sample.nodes.numpy()

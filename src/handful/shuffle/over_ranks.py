@@ -25,7 +25,7 @@ from handful.kernels.subgraph import Codes, coded, cut, members, row_blocks
 from handful.nn.backbone import Stack
 from handful.nn.network import Chunks
 from handful.samplers.base import Sampler
-from handful.shuffle.epoch import sample_of
+from handful.shuffle.epoch import Trim, sample_of
 from handful.shuffle.shards import ShardedGraph, all_rows
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -38,7 +38,7 @@ def shard_batches(
     seed: int,
     epoch: int,
     owner: Callable[[int], int],
-    depth: int | None = None,
+    trimmed: Trim = lambda sample: sample,
 ) -> Iterator[Batch | None]:
     """The batches of an epoch that this rank owns, and ``None`` in the place of all others.
 
@@ -47,7 +47,7 @@ def shard_batches(
         sampler: one whose batches are the parts of a partition.
         seed, epoch: as for ``Sampler.sample``.
         owner: the rank that computes a part.
-        depth: of the model, where batches are trimmed.
+        trimmed: trims a sample to what its loss can see.
     """
     deal = sampler.deal(graph, seed, epoch)
     codes = coded(deal.part, deal.parts, deal.hubs)
@@ -55,7 +55,7 @@ def shard_batches(
     parts = [[p for p in range(deal.parts) if owners[p] == rank] for rank in range(ranks.size())]
     own = parts[ranks.rank()]
     samples = [
-        sample_of(graph, codes, p, next(iter(members(codes, p, p + 1))), survivors, depth)
+        sample_of(graph, codes, p, next(iter(members(codes, p, p + 1))), survivors, trimmed)
         for p, survivors in zip(own, send(graph, codes, parts), strict=True)
     ]
     batches = iter([*with_rows(graph, samples, max(map(len, parts)))])
@@ -132,12 +132,12 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     check_model(model)
     assert isinstance(model, Stack)
     assert graph.x is not None
-    edges = graph.indptr, graph.indices, graph.num_nodes, graph.edge_weight
-    own = Adjacency(*edges, has_loops=graph.has_loops, offset=graph.begin)
+    own = own_rows(graph)
     own = replace(own, source_degree=all_rows(own.own_degree_with_loops))
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])
-    h = chunks.map_rows(model.embed, graph.x)
-    for i in range(model.depth):
+    known = model.knows_hop(graph.x)
+    h = chunks.map_rows(model.first_layer if known else model.embed, graph.x)
+    for i in range(int(known), model.depth):
         out: list[Tensor] = []
         for k in range(rounds):
             lo, hi = (min(end * chunks.rows, len(h)) for end in (k, k + 1))
@@ -147,6 +147,12 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
                 out.append(model.layer(i, chunk, below))
         h = torch.cat(out)
     return chunks.map_rows(model.head, h)
+
+
+def own_rows(graph: ShardedGraph) -> Adjacency:
+    """The edges of this rank's nodes, from all nodes."""
+    edges = graph.indptr, graph.indices, graph.num_nodes, graph.edge_weight
+    return Adjacency(*edges, has_loops=graph.has_loops, offset=graph.begin)
 
 
 def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:

@@ -33,13 +33,14 @@ STUDIES = {
     "degree-law": "laws.degrees",
     "explicit-penalty": "explicit_penalty.run",
     "hubs": "hubs.run",
+    "mean-field": "mean_field.run",
     "survey": "survey.run",
 }
 """Where each study is: a module of this package, and a function."""
 REPLACED = {"structure": "handful structure GRAPH", "datasets": "handful datasets --check"}
 """What used to be studies, and the commands that do the same."""
-TUNED = ("parts", "fanout")
-"""Those that compare configurations of one sampler, each of which may be tuned apart."""
+TUNED = ("parts", "fanout", "survey")
+"""Those whose configurations may be tuned apart."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 

@@ -86,7 +86,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
     if prepared := record["prepare_seconds"]["mean"]:
-        said.append(f"Before the first epoch the clusters took {prepared:.1f} s (METIS; not in the seconds).")
+        said.append(f"Work before the first epoch (METIS, the first hop) took {prepared:.1f} s, not in the seconds.")
     for run in summary.runs:
         if run.diverged is not None:
             said.append(f"Seed {run.seed} diverged in epoch {run.diverged}; its best epoch, {run.best_epoch}, stands.")

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from handful.errors import HandfulError, unknown
-from handful.experiment import Experiment
-from handful.samplers import make_sampler
+from handful.experiment import VARIANTS, Experiment
 from handful.studies import presets
 from handful.studies.executors import make_executor
 from handful.studies.jobs import Outcome, run_jobs
@@ -133,27 +132,24 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
     SGFormer's layers are those of its GCN, beside one of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
-    options: dict[str, dict[str, Any]] = {
-        "rns": {"parts": PARTS},
-        "rns-hubs": {"parts": PARTS, "hubs": "auto"},
-        "ladies": {"budget": (8192,) * scale.layers},
-    }
-    return Experiment(
+    options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})
+    base = Experiment(
         graph,
         model=model,
         options={"hidden": scale.hidden, **depth, "dropout": 0.5},
-        sampler=make_sampler("rns" if sampler == "rns-hubs" else sampler, **options.get(sampler, {})),
         lr=0.01,
         epochs=max(1, scale.epochs // SLOWER) if sampler == "neighbor" else scale.epochs,
         evaluation="sampled" if sampler == "neighbor" else "exact",
     )
+    return base.with_method(sampler, **({"parts": PARTS} if sampler.startswith("rns") else options))
 
 
 def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Experiment:
     """The sampling benchmark as asked for: GraphSAGE, and a GCN for LADIES."""
-    if request.budget == "paper" and sampler == "rns-hubs":  # as the paper's RNS, with hubs
+    if request.budget == "paper" and sampler in VARIANTS:  # as the paper's RNS, with something beside
         rns = presets.sampling(graph, "rns")
-        return adapt(request, rns.with_(sampler=make_sampler("rns", **{**rns.sampler.options(), "hubs": "auto"})))
+        options = {name: value for name, value in rns.sampler.options().items() if name != "hubs"}
+        return adapt(request, rns.with_method(sampler, **options))
     if request.budget == "paper":
         return adapt(request, presets.sampling(graph, sampler))
     return adapt(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))

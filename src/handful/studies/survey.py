@@ -1,13 +1,18 @@
-"""Every sampler on every graph at hand: one model, one budget; paired tests, and mean ranks with their differences.
+"""Every sampler on every graph at hand, at equal epochs and at equal seconds; paired tests, and mean ranks.
 
-All methods train the same GraphSAGE with the same settings for the same number of epochs, in about ``STEPS`` batches an
-epoch (full-graph training in one). Nothing is tuned. A graph whose files are not found is left out, and named.
+All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
+in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records answer two questions:
+what each has reached after the same epochs, and what in the seconds that the slowest method takes for these epochs.
+``--tune-each`` answers a third: each method with its own learning rate, dropout and weight decay. A graph whose files
+are not found is left out, and named.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -17,10 +22,10 @@ from handful.errors import DatasetError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.graph import Graph
-from handful.samplers import Sampler, make_sampler
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
-from handful.studies.budget import SMOKE, Request, Scale, adapt
+from handful.studies.budget import SMOKE, Request, Scale, adapt, tune_jobs
 from handful.studies.grid import Entry, Grid
+from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
@@ -30,8 +35,10 @@ SCALES = {
     "laptop": Scale(hidden=64, layers=2, epochs=40),
     "paper": Scale(hidden=256, layers=3, epochs=300),
 }
-OURS = "rns-hubs"
+OURS = "rns-mean-field"
 """The method that the others are tested against."""
+LONGER, ONCE = 3, ("neighbor",)
+"""How many times the epochs of the comparison a method trains, but for the slowest."""
 ALPHA = 0.05
 
 
@@ -58,6 +65,7 @@ CASES = (
     Case("Coauthor Physics", "pyg:Coauthor/Physics", "rh", epochs=0.25),
     Case("synthetic, hubs", "synthetic?nodes=20000&degree=15&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=20000&degree=15&exponent=10"),
+    Case("Metamath", "metamath/set.mm.npz"),
 )
 TINY = (
     Case("synthetic, hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=2.1"),
@@ -66,8 +74,9 @@ TINY = (
 """What ``smoke`` takes."""
 
 
-def samplers_for(graph: Graph, layers: int) -> dict[str, Sampler]:
-    """Every method with about ``STEPS`` batches an epoch on ``graph``: targets, walks and clusters scaled to it."""
+def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
+    """Options of every method for about ``STEPS`` batches per epoch on ``graph``: targets, walks and clusters scaled to
+    it."""
     n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
     clusters = min(10 * STEPS, n)
     options: dict[str, dict[str, Any]] = {
@@ -75,20 +84,29 @@ def samplers_for(graph: Graph, layers: int) -> dict[str, Sampler]:
         "cluster": {"clusters": clusters, "per_batch": -(-clusters // STEPS)},
         "saint": {"roots": max(1, n // (2 * STEPS)), "length": 2},
         "ladies": {"budget": (max(1, min(8192, n // STEPS)),), "batch_size": batch},
-        "rns": {"parts": STEPS},
-        OURS: {"parts": STEPS, "hubs": "auto"},
+        **{method: {"parts": STEPS} for method in METHODS if method.startswith("rns")},
     }
-    return {method: make_sampler("rns" if method == OURS else method, **options.get(method, {})) for method in METHODS}
+    return {method: options.get(method, {}) for method in METHODS}
+
+
+def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
+    """``base`` by this method; ClusterGCN with the first hop exact, as its original code has it (``precalc``)."""
+    epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
+    return base.with_(epochs=epochs, first_hop="exact" if method == "cluster" else "sampled").with_method(
+        method, **options
+    )
 
 
 def run(request: Request) -> Finding:
-    """Every sampler on every graph at hand: one model, one budget; paired tests, and mean ranks with their differences.
+    """Every sampler on every graph at hand, at equal epochs and at equal seconds; paired tests, and mean ranks.
 
     All graphs that are found, or the one asked for, with five seeds unless others are named.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
     entries, missing = plan_jobs(request)
+    tuned = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
+    entries = {name: replace(entry, experiment=tuned[name]) for name, entry in entries.items()}
     return survey_finding(request, Grid.train(request, entries), missing)
 
 
@@ -108,8 +126,10 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         known = {"name": case.label, "graph": case.graph, "split": case.split, "nodes": graph.num_nodes}
         known |= {"edges": graph.num_edges, "metric": graph.metric}
         stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
-        for method, sampler in samplers_for(graph, scale.layers).items():
-            job = adapt(request, Experiment(case.graph, split=case.split, sampler=sampler, **how))
+        known["epochs"] = how["epochs"]
+        base = adapt(request, Experiment(case.graph, split=case.split, **how))
+        for method, options in options_for(graph, scale.layers).items():
+            job = set_up(base, method, options)
             entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
     if not entries:
         raise DatasetError("none of the graphs of the survey is found: " + "; ".join(missing.values()))
@@ -119,21 +139,57 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
 def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Finding:
     """The tables and pictures of the jobs of the survey."""
     graphs, methods, scale = grid.names("row"), grid.names("column"), SCALES[request.budget]
-    ranks, against = rank(grid), compare_with_ours(grid)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
-    result = grid.finding(
-        "survey",
-        conclude(ranks),
-        [accuracy_table(heading, grid, ranks), *versus_tables(against), cost_table(grid)],
-        [*rank_charts(ranks), difference_chart(grid)],
-        payload={"left_out": missing, "seeds": list(request.seeds), "ranks": ranks and vars(ranks), "against": against},
-        curves=False,
-    )
+    limits = {graph: seconds_of_slowest(grid, graph) for graph in graphs}
+    at_epochs = cut_grid(grid, "epoch", {graph: epochs_of(grid, graph) for graph in graphs})
+    at_seconds = cut_grid(grid, "train_seconds", limits)
+    said, tables, charts, payload = [], [], [], {"left_out": missing, "seeds": list(request.seeds), "seconds": limits}
+    for question, one in (("equal epochs", at_epochs), ("equal seconds", at_seconds)):
+        ranks, against = rank(one), compare_with_ours(one)
+        said.append(f"At {question}: {conclude(ranks)}")
+        tables += [accuracy_table(f"{question} · {heading}", one, ranks), *versus_tables(question, against)]
+        charts += [*rank_charts(question, ranks), difference_chart(question, one)]
+        payload[question] = {"ranks": ranks and vars(ranks), "against": against}
+    tables.append(cost_table(grid))
+    charts.append(trade_chart(at_epochs))
+    result = grid.finding("survey", " ".join(said), tables, charts, payload=payload, curves=False)
     model = f"GraphSAGE {scale.layers}×{scale.hidden}, Adam, learning rate 0.01, dropout 0.5"
     facts = {"model": model, "epochs": str(scale.epochs), "batches per epoch": f"about {STEPS} (full graph 1)"}
     if missing:
         facts["left out"] = "; ".join(f"{name}: {why}" for name, why in missing.items())
     return replace(result, title=heading, facts=facts)
+
+
+# -- the same records, cut -------------------------------------------------------------------------------------------
+
+
+def epochs_of(grid: Grid, graph: str) -> float:
+    """The epochs of the comparison on ``graph``."""
+    return next((e.facts["epochs"] for e in grid.entries.values() if e.row == graph and "epochs" in e.facts), inf)
+
+
+def seconds_of_slowest(grid: Grid, graph: str) -> float:
+    """The seconds that the slowest method takes for the epochs of the comparison, without evaluation."""
+    taken = (grid.mean(graph, method, "epoch_seconds") for method in grid.names("column"))
+    return max((epochs_of(grid, graph) * seconds for seconds in taken if seconds), default=inf)
+
+
+def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
+    """The grid as if every run had stopped where ``key`` of its evaluations passes the limit of its graph."""
+
+    def cut_run(run: Run, limit: float) -> Run:
+        lines = [line for line in run.history if line["val"] is not None]
+        lines = [line for line in lines if line[key] <= limit] or lines[:1]
+        best = max(lines, key=lambda line: line["val"] * (1 if run.higher_is_better else -1), default=None)
+        return run if best is None else replace(run, val=best["val"], test=best["test"], best_epoch=best["epoch"])
+
+    outcomes = {}
+    for name, outcome in grid.outcomes.items():
+        if outcome.summary is not None:
+            runs = [cut_run(run, limits[grid.entries[name].row]) for run in outcome.summary.runs]
+            outcome = replace(outcome, summary=replace(outcome.summary, runs=runs))
+        outcomes[name] = outcome
+    return Grid(grid.entries, outcomes)
 
 
 # -- statistics -------------------------------------------------------------------------------------------------------
@@ -197,7 +253,7 @@ def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
     return replace(table, rows=rows)
 
 
-def versus_tables(against: list[dict[str, Any]]) -> list[Table]:
+def versus_tables(question: str, against: list[dict[str, Any]]) -> list[Table]:
     """Every other method against ours: points over the graphs, and on how many graphs the seeds tell them apart."""
     outcomes = ("better", "level", "worse")
     rows = [
@@ -205,7 +261,7 @@ def versus_tables(against: list[dict[str, Any]]) -> list[Table]:
         for row in against
     ]
     head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *outcomes]
-    heading = f"{title(OURS)} against each; by graph: paired t over seeds, Holm, {ALPHA:g}"
+    heading = f"{title(OURS)} against each at {question}; by graph: paired t over seeds, Holm, {ALPHA:g}"
     return [text_table(heading, head, rows)] if rows else []
 
 
@@ -219,7 +275,7 @@ def cost_table(grid: Grid) -> Table:
     return Table("Seconds of an epoch, RNS = 1", ["Graph", *map(title, methods)], rows)
 
 
-def rank_charts(ranks: Ranks | None) -> list[Chart]:
+def rank_charts(question: str, ranks: Ranks | None) -> list[Chart]:
     """Mean ranks, each with a bar of the critical difference: two methods are told apart where bars do not overlap."""
     if ranks is None:
         return []
@@ -229,11 +285,27 @@ def rank_charts(ranks: Ranks | None) -> list[Chart]:
         for (method, mean), hue in zip(ranks.mean.items(), hues(list(ranks.mean)), strict=True)
     ]
     x, y = Axis("", of=[one.name for one in series]), Axis("mean rank (1 is best), bar = critical difference")
-    heading = f"Mean ranks over {len(ranks.graphs)} graphs: bars that do not overlap differ"
-    return [Chart("ranks", heading, [View("ranks", "dot", x, y, series)])]
+    heading = f"Mean ranks at {question} over {len(ranks.graphs)} graphs: bars that do not overlap differ"
+    return [Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])]
 
 
-def difference_chart(grid: Grid) -> Chart:
+def trade_chart(grid: Grid) -> Chart:
+    """What accuracy costs: points above plain RNS against seconds and memory over those of RNS, means over graphs."""
+    graphs = [graph for graph in whole(grid) if grid.mean(graph, "rns", "epoch_seconds")]
+    views = []
+    for name, key, label in (("seconds", "epoch_seconds", "seconds of an epoch"), ("memory", "memory", "peak memory")):
+        series = []
+        for method, hue in zip(grid.names("column"), hues(grid.names("column")), strict=True):
+            each = [[grid.mean(graph, m, key) or nan for m in (method, "rns")] for graph in graphs]
+            gain = [100 * ((grid.mean(g, method) or nan) - (grid.mean(g, "rns") or nan)) for g in graphs]
+            cost = float(np.exp(np.mean(np.log(np.divide(*np.transpose(each)))))) if each else nan
+            series.append(Series(title(method), [cost], [float(np.mean(gain)) if gain else nan], color=hue))
+        x, y = Axis(f"{label}, RNS = 1 (geometric mean)", log=True), Axis("points above RNS (mean)")
+        views.append(View(name, "dot", x, y, series))
+    return Chart("trade", f"What accuracy costs, {len(graphs)} graphs, equal epochs", views, together=True)
+
+
+def difference_chart(question: str, grid: Grid) -> Chart:
     """How far above plain RNS on every graph, seed by seed: mean and 95% CI of the differences."""
     plain = {graph: grid.outcome(graph, "rns") for graph in grid.names("row")}
     plain = {graph: outcome for graph, outcome in plain.items() if outcome.summary is not None}
@@ -247,7 +319,8 @@ def difference_chart(grid: Grid) -> Chart:
         series.append(points(title(method), list(plain), gaps, hue))
     units = sorted({"points" if rns.metric.percent else spaced(rns.metric.name) for rns in plain.values()})
     view = View("points", "dot", Axis("", of=list(plain)), Axis(f"{' or '.join(units)} above RNS"), series)
-    return Chart("survey", "Every method against plain RNS", [view])
+    name = "survey" if question == "equal epochs" else "survey-seconds"
+    return Chart(name, f"Every method against plain RNS at {question}", [view])
 
 
 def conclude(ranks: Ranks | None) -> str:

@@ -110,7 +110,8 @@ def diagnose(
         alphas, share = [], HubShare(hubs)
 
         def see(batch: Batch, gradient: Tensor) -> None:
-            alphas.append(fit_power_law(degrees(batch)).alpha)
+            if not batch.layers[0].normalized:  # stand-ins are no neighbours
+                alphas.append(fit_power_law(degrees(batch)).alpha)
             share.add(batch.nodes, gradient)
 
         terms = implicit_terms(model, graph, sampler, batches, own, see)

@@ -24,7 +24,6 @@ from handful.batch import Batch, Sample
 from handful.budget import read_sizes
 from handful.graph import MASKS, Graph
 from handful.kernels.memory import release
-from handful.nn.backbone import Stack
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
@@ -112,18 +111,6 @@ def units(sample: Sample) -> int:
 Loss = Callable[[nn.Module, Batch], Tensor]
 
 
-def step_costs(
-    model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0
-) -> tuple[StepCost, StepCost]:
-    """``step_cost`` of the model as it is, and lean; the same where it has no lean way."""
-    if not isinstance(model, Stack) or not model.trimmable:  # then lean or not is the same step
-        return (step_cost(model, graph, sample, loss, scale),) * 2
-    trial, result = copy.deepcopy(model), []
-    for trial.lean in (False, True):
-        result.append(step_cost(trial, graph, sample, loss, scale))
-    return result[0], result[1]
-
-
 def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0) -> StepCost:
     """The cost of steps on samples such as ``sample``, from a forward and backward pass of a copy of the model on a
     batch with layers of the same proportions: as large as the sample times ``scale``, or as a trial may be.
@@ -193,8 +180,11 @@ def tensors(batch: Batch) -> list[Tensor]:
     return result
 
 
-def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:
-    """A batch with layers that are ``share`` as large as those of ``sample``, of zeros and with random edges."""
+def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
+    """A batch with layers that are ``share`` as large as those of ``sample``, of zeros and with random edges.
+
+    Its rows have ``width`` numbers, or as many as features.
+    """
     assert graph.x is not None
     assert graph.y is not None
 
@@ -216,7 +206,7 @@ def small_batch(graph: Graph, sample: Sample, share: float) -> Batch:
         )
     nodes = layers[0].num_sources
     judged = torch.arange(min(max(1, round(share * len(sample.targets))), layers[-1].num_targets))
-    x = torch.zeros(nodes, graph.num_features, dtype=graph.x.dtype)
+    x = torch.zeros(nodes, width or graph.num_features, dtype=graph.x.dtype)
     y = torch.zeros(len(judged), *graph.y.shape[1:], dtype=graph.y.dtype)
     return Batch(torch.arange(nodes), tuple(layers), judged, x=x, y=y)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar, get_args
@@ -30,7 +30,8 @@ from handful.settings import GraphOn
 from handful.shuffle.epoch import shuffle_epoch
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
-from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_costs
+from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_cost
+from handful.training.first_hop import Known
 from handful.training.inference import evaluating, infer
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
@@ -49,13 +50,16 @@ class InMemory:
 
     Args:
         sends_to: where batches are sent, if the graph stays on the host and the model trains elsewhere.
+        known: the first hop, where it is known before training.
     """
 
     sends_to: torch.device | None = None
+    known: Known | None = None
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
         """The batches of an epoch that this rank computes, and ``None`` in the place of all others."""
-        make, own, rank = batch_maker(loop.graph, loop.model, loop.settings.trim), owner(loop), ranks.rank()
+        make = batch_maker(loop.graph, loop.model, loop.settings.trim, self.known)
+        own, rank = owner(loop), ranks.rank()
         samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
         batches = map(lambda index, sample: make(sample) if own(index) == rank else None, count(), samples)
         return made_ahead(batches, loop.graph.device) if self.sends_to is None else deliver(batches, self.sends_to)
@@ -66,12 +70,12 @@ class InMemory:
         model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
         if how.evaluation == "exact":
             return nodes, self.infer(loop, model)[nodes]
-        seed = derive_seed(loop.seed, loop.epoch)
-        return nodes, infer_sampled(model, graph, loop.sampler.evaluation(graph, nodes, seed, how.evaluation_fanout))
+        samples = loop.sampler.evaluation(graph, nodes, derive_seed(loop.seed, loop.epoch), how.evaluation_fanout)
+        return nodes, infer_sampled(model, graph, samples, self.known)
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
         """The outputs for all nodes, exactly; every rank computes its share of them."""
-        return infer(model, loop.graph, sampler=loop.sampler, shared=ranks.size() > 1)
+        return infer(model, widened(loop.graph, self.known), sampler=loop.sampler, shared=ranks.size() > 1)
 
 
 @dataclass
@@ -83,34 +87,29 @@ class WithinBudget(InMemory):
     """
 
     memory: int = 0
-    costs: tuple[StepCost, StepCost] | None = None
-    """What a step takes, as it is and lean; found out on the first sample that makes one."""
+    cost: StepCost | None = None
+    """What a step takes; found out on the first sample that makes one."""
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
-        deal = loop.sampler.deal(loop.graph, loop.seed, loop.epoch)
+        deal, graph = loop.sampler.deal(loop.graph, loop.seed, loop.epoch), widened(loop.graph, self.known)
 
-        def step_bytes(sample: Sample) -> tuple[int, int]:
+        def step_bytes(sample: Sample) -> int:
             if len(sample.targets) == 0:  # makes no step
-                return (batch_cost(loop.graph)(sample),) * 2
-            if self.costs is None:
-                self.costs = step_costs(loop.model, loop.graph, sample, loop.loss_on)
-            as_it_is, lean = self.costs
-            return as_it_is(sample), lean(sample)
+                return batch_cost(graph)(sample)
+            if self.cost is None:
+                self.cost = step_cost(loop.model, graph, sample, loss_with(loop.loss_on, self.known))
+            return self.cost(sample)
 
-        def take_lean(lean: bool) -> None:
-            if isinstance(loop.model, Network):
-                loop.model.lean = lean
-
-        depth, say = depth_of_trimming(loop.model, loop.settings.trim), partial(loop.notify, "on_progress")
-        return shuffle_epoch(
-            loop.graph, deal, self.memory, depth=depth, step_bytes=step_bytes, take_lean=take_lean, say=say
-        )
+        cut, say = trimmer(loop.model, loop.settings.trim, self.known), partial(loop.notify, "on_progress")
+        batches = shuffle_epoch(graph, deal, self.memory, trimmed=cut, step_bytes=step_bytes, say=say)
+        return expanded(batches, self.known)
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
         def say(number: int, done: int, of: int) -> None:
             loop.notify("on_progress", f"evaluating, pass {number}", done / of)
 
-        return infer(model, loop.graph, sampler=loop.sampler, memory=self.memory, progress=say)
+        graph = widened(loop.graph, self.known)
+        return infer(model, graph, sampler=loop.sampler, memory=self.memory, progress=say)
 
 
 @dataclass
@@ -118,15 +117,24 @@ class OverShards:
     """Every rank has a shard of the graph: edges and features go to the rank that computes their batch."""
 
     graph: ShardedGraph
+    known: Known | None = None
+
+    @property
+    def wide(self) -> ShardedGraph:
+        """The graph with what is known beside its features."""
+        wide = widened(self.graph, self.known)
+        assert isinstance(wide, ShardedGraph)
+        return wide
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
         """As ``InMemory``."""
-        depth = depth_of_trimming(loop.model, loop.settings.trim)
-        return shard_batches(self.graph, loop.sampler, loop.seed, loop.epoch, owner(loop), depth)
+        cut = trimmer(loop.model, loop.settings.trim, self.known)
+        batches = shard_batches(self.wide, loop.sampler, loop.seed, loop.epoch, owner(loop), cut)
+        return expanded(batches, self.known)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
         """As ``InMemory``; every rank infers its own nodes, exactly, and has the outputs of all."""
-        nodes, own = judged_nodes(self.graph), infer(loop.model, self.graph)
+        nodes, own = judged_nodes(self.graph), infer(loop.model, self.wide)
         begin, end = self.graph.begin, self.graph.begin + len(own)
         return nodes, all_rows(own[nodes[(nodes >= begin) & (nodes < end)] - begin])
 
@@ -149,7 +157,7 @@ def judged_nodes(graph: Graph) -> Tensor:
 # -- budgets and places -----------------------------------------------------------------------------------------------
 
 
-def within(memory: int | str, sampler: Sampler, devices: set[torch.device]) -> WithinBudget:
+def within(memory: int | str, sampler: Sampler, devices: set[torch.device], known: Known | None = None) -> WithinBudget:
     """The execution within ``memory``.
 
     Raises:
@@ -169,7 +177,7 @@ def within(memory: int | str, sampler: Sampler, devices: set[torch.device]) -> W
         raise HandfulError("this system does not tell how much memory a process holds: memory needs Linux")
     if size <= held:
         raise HandfulError(f"memory is {show_size(size)}, and this process holds {show_size(held)} already: give more")
-    return WithinBudget(memory=size)
+    return WithinBudget(known=known, memory=size)
 
 
 def stays_on_host(
@@ -214,20 +222,45 @@ def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
 # -- from samples to batches ------------------------------------------------------------------------------------------
 
 
-def depth_of_trimming(model: nn.Module, trimmed: bool) -> int | None:
-    """The depth to trim to; ``None`` where the batches are left as they are."""
-    return model.depth if trimmed and isinstance(model, Network) and model.trimmable else None
+def widened(graph: Graph, known: Known | None) -> Graph:
+    """``graph``, or the one whose features have what is ``known`` beside them."""
+    return graph if known is None else known.graph
 
 
-def batch_maker(graph: Graph, model: nn.Module, trimmed: bool) -> Callable[[Sample], Batch]:
+def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[Batch | None]:
+    """The batches with their stand-ins, if there are any."""
+    return batches if known is None else (None if batch is None else known.expand(batch) for batch in batches)
+
+
+def loss_with(loss: Loss, known: Known | None) -> Loss:
+    """``loss`` of a batch with its stand-ins."""
+    return loss if known is None else lambda model, batch: loss(model, known.expand(batch))
+
+
+def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
+    """What cuts a sample to what its loss can see, if ``trimmed`` and ``model`` allow; else what leaves it as it is."""
+    if not trimmed or not isinstance(model, Network):
+        return lambda sample: sample
+    depth, whole = model.depth, model.whole_layers
+    squares = whole if whole else None
+    if known is not None:  # the first layer has no edges
+        depth, squares = max(1, depth - 1), whole - 1 if whole else None
+    return partial(trim, depth=depth, whole=squares)
+
+
+def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:
     """What gathers features and labels of a sample, cut to what its loss can see if ``trimmed`` and ``model`` allow."""
-    depth = depth_of_trimming(model, trimmed)
-    return lambda sample: make_batch(graph, sample if depth is None else trim(sample, depth))
+    cut = trimmer(model, trimmed, known)
+    make = partial(make_batch, graph) if known is None else known.make_batch
+    return lambda sample: make(cut(sample))
 
 
-def gather(graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed: bool) -> Iterator[Batch]:
+def gather(
+    graph: Graph, samples: Iterator[Sample], model: nn.Module, trimmed: bool, known: Known | None = None
+) -> Iterator[Batch]:
     """The batches of ``samples``; see ``batch_maker``."""
-    return made_ahead(map(batch_maker(graph, model, trimmed), samples), graph.device)  # map keeps none of them alive
+    make = batch_maker(graph, model, trimmed, known)
+    return made_ahead(map(make, samples), graph.device)  # map keeps none of them alive
 
 
 def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
@@ -266,9 +299,10 @@ def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[B
 
 
 @torch.no_grad()
-def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample]) -> Tensor:
+def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample], known: Known | None = None) -> Tensor:
     """The logits of the samples' targets, one row for each in their order, as their samples give them."""
     with evaluating(model):
-        batches = gather(graph, samples, model, trimmed=True)
+        known = None if known is None else replace(known, mean_field=0.0)  # stand-ins are for training
+        batches = gather(graph, samples, model, trimmed=True, known=known)
         rows = [in_units(model, logits_of(model, batch)[batch.targets].float()) for batch in batches]
     return torch.cat(rows) if rows else torch.empty(0, graph.num_outputs, device=graph.device)

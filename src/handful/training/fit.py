@@ -38,6 +38,7 @@ from handful.training.callbacks import Callback, Progress
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
+from handful.training.first_hop import know, resolve_first_hop
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
@@ -238,7 +239,7 @@ def begin(
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
     devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]
     loss = partial(batch_loss, precision=settings.precision, losses=losses, class_weight=weights)
-    graph, execution = place(graph, model, sampler, devices, graph_on, memory, loss)
+    graph, execution = place(graph, model, sampler, settings, devices, graph_on, memory, loss)
     model = arrange(model, devices, settings.checkpoint_activations)
     setattr(model, "units", units_of(graph))  # noqa: B010  (mypy takes module attributes for tensors)
     weights = None if weights is None else weights.to(devices[0])
@@ -280,6 +281,7 @@ def place(
     graph: Graph,
     model: nn.Module,
     sampler: Sampler,
+    settings: Settings,
     devices: Sequence[torch.device],
     graph_on: GraphOn,
     memory: int | str | None,
@@ -288,15 +290,21 @@ def place(
     """The graph where it stays while ``model`` trains on ``devices``, and how the run is executed."""
     if len(devices) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
+    exact = resolve_first_hop(model, graph, sampler, settings, memory)
+    aggregate = partial(know, model=model, settings=settings, memory=memory)
     if isinstance(graph, ShardedGraph):
         if memory is not None:
             raise HandfulError("memory is for a graph in one place, and this one is in shards: leave it out")
-        return graph.to(devices[0]), OverShards(graph)  # a shard stays on the CPU, and refuses other devices
+        graph.to(devices[0])  # a shard stays on the CPU, and refuses other devices
+        return graph, OverShards(graph, aggregate(graph) if exact else None)
     stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
     graph = graph.to("cpu" if stays else devices[0])
     if memory is not None:
-        return graph, within(memory, sampler, {graph.device, *devices})
-    return graph, InMemory(devices[0] if stays else None)
+        within(memory, sampler, {graph.device, *devices})  # refuses what cannot be before anything is aggregated
+    known = aggregate(graph, shared=ranks.size() > 1) if exact else None
+    if memory is not None:
+        return graph, within(memory, sampler, {graph.device, *devices}, known)
+    return graph, InMemory(devices[0] if stays else None, known)
 
 
 def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tensor | None) -> Tensor | None:

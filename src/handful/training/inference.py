@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,13 @@ class SharedChunks(Chunks):
 
 
 @torch.no_grad()
-def infer(
+def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS, **how: Any) -> Tensor:
+    """``outputs_of`` in float32; of a model that was trained on numbers, its predictions in their unit."""
+    return in_units(model, outputs_of(model, graph, chunk, **how).float())
+
+
+@torch.no_grad()
+def outputs_of(
     model: nn.Module,
     graph: Graph,
     chunk: int = CHUNK_ROWS,
@@ -66,8 +73,7 @@ def infer(
     scratch: Path | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """The logits of every node, float32, exactly as a full-graph forward pass in evaluation mode gives them; of a model
-    that was trained on numbers, its predictions in their unit.
+    """The logits of every node, exactly as a full-graph forward pass in evaluation mode gives them.
 
     A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
     module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
@@ -103,19 +109,18 @@ def infer(
         if scratch is not None:
             place = hold(scratch / job_name(model, graph))
         with evaluating(model), place as folder:  # a mapped file lives on until it is let go
-            outputs = infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
-            return in_units(model, outputs.float())
+            return infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
     chunks = SharedChunks(chunk) if shared else Chunks(chunk)
     with evaluating(model):
         if isinstance(graph, ShardedGraph):
-            return in_units(model, infer_shards(model, graph, Chunks(chunk)).float())
+            return infer_shards(model, graph, Chunks(chunk))
         if isinstance(model, Network):
             assert graph.x is not None
-            return in_units(model, model.infer(graph.x, sampler.operator(graph), chunks).float())
+            return model.infer(graph.x, sampler.operator(graph), chunks)
         batch = next(iter(FullGraph().epoch(graph, 0, 0)))
         if getattr(sampler, "normalize", False) and not takes_batch(model):
             batch = average_edges(batch)
-        return in_units(model, logits_of(model, batch).float())
+        return logits_of(model, batch)
 
 
 @torch.no_grad()

@@ -105,7 +105,8 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
     for device in loop.devices:
         reset_peak_memory(device)
     loop.saved_at = time.monotonic()
-    loop.prepare_seconds = loop.sampler.prepare(loop.graph)
+    known = loop.execution.known
+    loop.prepare_seconds = loop.sampler.prepare(loop.graph) + (0.0 if known is None else known.seconds)
     loop.notify("on_start")
     recorded, leading = ranks.broadcast(folder is not None), ranks.rank() == 0
     kept_back = deferred("after this epoch" if leading else None) if recorded else nullcontext(Deferred())

@@ -68,7 +68,7 @@ class Blocked(Adjacency):
     whole: Blocked | None = None
 
     def rows(self, lo: int, hi: int) -> Blocked:
-        return self._cut(lo, hi, whole=self.whole or self)
+        return self.cut(lo, hi, whole=self.whole or self)
 
     def own(self, x: Tensor) -> Tensor:
         return super().own(x).to(self.dtype)

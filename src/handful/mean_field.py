@@ -1,0 +1,130 @@
+"""The mean-field neighbour: a node of the batch that stands in for the neighbours that a part lacks.
+
+With the features of the full graph aggregated beforehand, X_k = Âᵏ X, the first layer φ₁ of every row is exact:
+h_v = φ₁(X_0, X_1)_v. The same layer of (X_1, X_2)_v is that of the *mean* neighbour of v. A row that lacks neighbours
+in its part takes it as one more neighbour, with λ as its weight:
+
+    z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu
+
+In the next layer the mean neighbour has a neighbour of its own, φ₁(X_2, X_3)_v, and so on: a chain of stand-ins, each
+with the features X_k, X_{k+1} of its node, as long as there are layers. They are nodes and edges of the batch like all
+others, so that every backbone, device and execution runs them as it is. Evaluation is exact and has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from handful.adjacency import Adjacency, Hop
+from handful.batch import Sample
+from handful.kernels.gather import gather
+
+ROUNDING = 1e-5
+"""A row lacks nothing if the mass that it lacks is less than this share of its mass in the full graph."""
+LEAST_SHARE = 0.05
+"""A row gets no stand-in where that would have a smaller share in it."""
+
+
+class StandIns(NamedTuple):
+    """The rows of a sample with its stand-ins, and its layers over them."""
+
+    layers: tuple[Adjacency, ...]
+    rows: Tensor
+    """int64, the row of the sample that each row is, or stands in for the neighbours of."""
+    level: Tensor
+    """int64, 0 for a row of the sample, k for the k-th stand-in of its chain."""
+
+
+def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> StandIns:
+    """Add stand-ins to the rows of ``sample`` that lack neighbours.
+
+    Rows are numbered by the layer up to which they are needed, so that the targets of a layer are the first of its
+    sources, and all layers are slices of one CSR.
+
+    Args:
+        sample: induced by nodes; one square, or one rectangle for each layer but the first.
+        depth: L, the layers of the model; the first needs no edges.
+        hop: how its layers aggregate.
+        mean_field: λ.
+        mass: float ``(N,)``, the mass of every node of the graph (``Adjacency.operator``).
+    """
+    edges = sample.stack(depth - 1)
+    real, known = edges[0].operator(hop)
+    full = mass[sample.nodes[: real.num_targets]]
+    lacking = (full - known > ROUNDING * full) & (mean_field >= LEAST_SHARE * (known + mean_field))
+    ends = [real.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
+    chosen = lacking.nonzero().squeeze(1)
+    counts = torch.searchsorted(chosen, torch.tensor(ends, device=chosen.device)).tolist()
+    rows, level, sizes = _number_rows(chosen, ends, counts, depth)
+    return StandIns(_layers(real, chosen, known, mean_field, (rows, level), sizes), rows, level)
+
+
+def _number_rows(
+    chosen: Tensor, ends: Sequence[int], counts: Sequence[int], depth: int
+) -> tuple[Tensor, Tensor, list[int]]:
+    """Row and level of every node of the batch, those that are needed longest first; how many enter layer 1, 2, …, L.
+
+    Level k of row v enters layers 1 to i for the largest i with v < t_{i+k-1}; row v itself for v < t_{i-1}.
+    """
+    device = chosen.device
+    rows, level, sizes = [torch.arange(ends[depth - 1], device=device)], [0], [ends[depth - 1]]
+    for i in range(depth - 1, 0, -1):
+        blocks = [torch.arange(ends[i], ends[i - 1], device=device)]
+        blocks += [chosen[counts[i + k] : counts[i + k - 1]] for k in range(1, depth - i + 1)]
+        rows += blocks
+        level += range(len(blocks))
+        sizes.append(sizes[-1] + sum(map(len, blocks)))
+    levels = torch.cat([torch.full_like(block, k) for block, k in zip(rows, level, strict=True)])
+    return torch.cat(rows), levels, sizes[::-1]
+
+
+def _layers(
+    real: Adjacency, chosen: Tensor, known: Tensor, mean_field: float, numbered: tuple[Tensor, Tensor], sizes: list[int]
+) -> tuple[Adjacency, ...]:
+    """The layers over the numbered rows: edges among rows of the sample, and from each stand-in to what it serves."""
+    rows, level = numbered
+    targets, device = sizes[1], real.device
+    place = torch.full((int(level.max()) + 2, real.num_sources), -1, device=device)  # where (level, row) is
+    place[level, rows] = torch.arange(len(rows), device=device)
+    # Of the rows that are targets: those of the sample with their edges, and each stand-in with one.
+    served = place[level[:targets] + 1, rows[:targets]]
+    own = level[:targets] == 0
+    count = torch.where(own, real.degree[rows[:targets]], 0) + (served >= 0)
+    indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    indices = real.indices.new_empty(int(indptr[-1]))
+    weight = torch.empty(len(indices), device=device)
+    share = torch.zeros(real.num_targets, device=device)  # of the stand-in in the row that it serves
+    share[chosen] = mean_field / (known[chosen] + mean_field)
+    of_edge = real.target_of_edge
+    begin = indptr[place[0, : real.num_targets]] - real.indptr[:-1]
+    at = torch.arange(real.num_edges, device=device) + begin[of_edge]
+    assert real.weight is not None
+    indices[at] = place[0, real.indices.long()].to(indices.dtype)
+    weight[at] = real.weight * (1 - share)[of_edge]
+    last = (served >= 0).nonzero().squeeze(1)
+    at = indptr[last + 1] - 1
+    indices[at] = served[last].to(indices.dtype)
+    weight[at] = torch.where(own[last], share[rows[last]], 1.0)
+    ends = indptr[torch.tensor(sizes[1:], device=device)].tolist()
+    return tuple(
+        replace(real, indptr=indptr[: t + 1], indices=indices[:e], num_sources=s, weight=weight[:e], offset=0)
+        for s, t, e in zip(sizes, sizes[1:], ends, strict=False)
+    )
+
+
+def rows_with_hop(x: Tensor, rows: Tensor, level: Tensor, features: int) -> Tensor:
+    """[X_k ‖ X_{k+1}] of every row and its level k, from ``x`` = [X_0 ‖ X_1 ‖ …] with ``features`` columns each.
+
+    >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
+    >>> rows_with_hop(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)
+    tensor([[10., 11.],
+            [11., 12.]])
+    """
+    hops = x.shape[1] // features
+    pairs = x.as_strided((max(0, len(x) * hops - 1), 2 * features), (features, 1))
+    return gather(pairs, rows * hops + level)

@@ -1,0 +1,266 @@
+"""The first hop of the full graph, known before training: X never changes, so neither does its aggregation Â·X.
+
+With it the first layer of GraphSAGE and GCN is exact in every batch, whatever the sampler. A batch needs one hop less,
+and no step aggregates features. ``Known`` holds [X ‖ ÂX ‖ … ‖ Â^K X] and makes batches of it: K is 1 for the first hop,
+and the depth of the model where mean-field neighbours stand in for those that a part lacks (``handful.mean_field``).
+
+Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) compute the first hop beforehand, too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from handful.adjacency import Adjacency, Hop
+from handful.batch import Batch, Sample, make_batch
+from handful.budget import free_memory, show_size
+from handful.errors import HandfulError, SamplerError
+from handful.graph import Graph
+from handful.mean_field import StandIns, rows_with_hop, stand_in
+from handful.nn.backbone import Stack
+from handful.samplers.base import Sampler
+from handful.samplers.full import full_adjacency
+from handful.settings import Settings
+from handful.shuffle.over_ranks import own_rows
+from handful.shuffle.shards import ShardedGraph, all_rows
+from handful.training.inference import outputs_of
+
+SLOW = 10**10
+"""From so many additions on, they are announced."""
+ROWS = 1 << 20
+"""How many rows are weighed at a time."""
+LARGEST_SHARE = 0.5
+"""``auto`` takes at most this share of the free memory, or disk, for what is known beforehand."""
+
+
+class Aggregates(Stack):
+    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the type of X: a network without weights, so that exact inference makes it in
+    memory, within a budget or over shards.
+
+    >>> import handful as hf
+    >>> pair = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.tensor([[1.0], [3.0]]))
+    >>> outputs_of(Aggregates(1, 2, "mean"), pair)
+    tensor([[1., 3., 1.],
+            [3., 1., 3.]])
+    """
+
+    embeds = False
+    whole_layers = 0
+
+    def __init__(self, features: int, hops: int, hop: Hop, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(features, (1 + hops) * features, layers=hops, hop=hop)
+        self.aggregation, self.dtype = hop, dtype
+        # Inference asks the parameters for device, type and width.
+        self.width = nn.ParameterList([nn.Parameter(torch.empty(self.out_features, 0), requires_grad=False)])
+
+    def blocks(self) -> list[list[nn.Module]]:
+        return [[self.width]] * self.depth
+
+    def embed(self, x: Tensor) -> Tensor:
+        return x
+
+    def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
+        around = getattr(adj, self.aggregation)(h[:, -self.in_features :]).to(self.dtype)
+        if not bool(around.isfinite().all()):
+            raise HandfulError(f"aggregated features overflow {self.dtype}: save the graph with features in float32")
+        return torch.cat([adj.own(h).to(self.dtype), around], 1)
+
+    def head(self, h: Tensor) -> Tensor:
+        return h
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the neighbours beforehand, and the batches that it makes.
+
+    Args:
+        graph: whose features are [X ‖ ÂX ‖ … ‖ Â^K X].
+        features: of X.
+        hop: Â.
+        depth: of the model.
+        mean_field: λ; 0 for no stand-ins.
+        mass: ``(N,)``, see ``handful.mean_field.stand_in``; empty without stand-ins.
+        seconds: that it took to make.
+    """
+
+    graph: Graph
+    features: int
+    hop: Hop
+    depth: int
+    mean_field: float
+    mass: Tensor
+    seconds: float = 0.0
+
+    def make_batch(self, sample: Sample) -> Batch:
+        """The batch of a sample of the graph, whose rows are [own ‖ aggregated]."""
+        if not self.mean_field:
+            return make_batch(self.graph, sample)
+        assert self.graph.x is not None
+        assert self.graph.y is not None
+        result = self._stand_in(sample)
+        x = rows_with_hop(self.graph.x, sample.nodes[result.rows], result.level, self.features)
+        return self._batch(sample, result, x, self.graph.y[sample.nodes[sample.targets]])
+
+    def expand(self, batch: Batch) -> Batch:
+        """The same of a batch whose rows are those of ``graph``."""
+        if not self.mean_field:
+            return batch
+        result = self._stand_in(batch)
+        return self._batch(batch, result, rows_with_hop(batch.x, result.rows, result.level, self.features), batch.y)
+
+    def _stand_in(self, sample: Sample) -> StandIns:
+        return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
+
+    def _batch(self, sample: Sample, result: StandIns, x: Tensor, y: Tensor) -> Batch:
+        return Batch(sample.nodes[result.rows], result.layers, sample.targets, sample.target_weight, x=x, y=y)
+
+
+@dataclass(frozen=True)
+class Prepared(Sampler):
+    """A sampler whose batches have the first hop, and stand-ins, of ``known``, for the theory: not trimmed."""
+
+    sampler: Sampler
+    known: Known
+
+    @classmethod
+    def of(cls, sampler: Sampler, graph: Graph, model: nn.Module, settings: Settings) -> Sampler:
+        """``sampler`` as it trains ``model`` with ``settings``: itself where the first hop is sampled."""
+        exact = resolve_first_hop(model, graph, sampler, settings)
+        return cls(sampler, know(graph, model, settings)) if exact else sampler
+
+    @property
+    def method(self) -> str:
+        return "rns-mean-field" if self.sampler.method == "rns" and self.known.mean_field else self.sampler.method
+
+    def options(self) -> dict[str, Any]:
+        return {**self.sampler.options(), "first_hop": "exact", "mean_field": self.known.mean_field}
+
+    def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
+        return self.sampler.sample(graph, seed, epoch)
+
+    def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
+        return map(self.known.make_batch, self.sampler.sample(graph, seed, epoch))
+
+
+def know(
+    graph: Graph,
+    model: nn.Module,
+    settings: Settings,
+    memory: int | str | None = None,
+    shared: bool = False,
+) -> Known:
+    """Aggregate the features of ``graph`` as ``model`` does.
+
+    Args:
+        graph: in memory, mapped from files, or in shards.
+        model: that ``refusal`` does not refuse.
+        settings: with λ.
+        memory: a budget, as for ``fit``. What is made is then kept in files beside a saved graph.
+        shared: every rank aggregates its share of the rows, and has all.
+    """
+    assert graph.x is not None
+    assert isinstance(model, Stack)
+    hop = model.hop
+    assert hop is not None
+    hops = hops_of(model.depth, settings)
+    network = Aggregates(graph.x.shape[1], hops, hop, graph.x.dtype).to(graph.device)
+    beside = None if memory is None or graph.folder is None else _writable(graph.folder / "hops")
+    began = perf_counter()
+    if hops * graph.num_edges * graph.x.shape[1] > SLOW:
+        print(f"handful: aggregating the features of {graph.name} (once)…", file=sys.stderr, flush=True)
+    x = outputs_of(network, graph, shared=shared, memory=memory, scratch=beside)
+    mass = mass_of(graph, hop) if settings.mean_field else torch.empty(0)
+    wide = replace(graph, x=x)  # checked already
+    wide.__dict__.update({name: vars(graph)[name] for name in ("has_loops", "checksum") if name in vars(graph)})
+    stands_in = settings.mean_field if model.depth > 1 else 0.0  # one layer lacks nothing
+    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, perf_counter() - began)
+
+
+def _writable(folder: Path) -> Path | None:
+    """``folder``, made if need be; ``None`` where that is not allowed."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    return folder
+
+
+def mass_of(graph: Graph, hop: Hop) -> Tensor:
+    """float32 ``(N,)``, the mass of every node for ``hop``, some rows at a time.
+
+    >>> mass_of(Graph.from_edge_index([[0, 1], [1, 0]]), "gcn")
+    tensor([2., 2.])
+    """
+    edges = own_rows(graph) if isinstance(graph, ShardedGraph) else full_adjacency(graph)
+    out = torch.empty(edges.num_targets, device=edges.device)
+    for lo in range(0, len(out), ROWS):
+        out[lo : lo + ROWS] = edges.cut(lo, min(lo + ROWS, len(out))).mass(hop)
+    return all_rows(out) if isinstance(graph, ShardedGraph) else out
+
+
+# -- whether it can be known ------------------------------------------------------------------------------------------
+
+
+def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> str | None:
+    """Why the first hop cannot be known for a model of this ``name`` and ``first_hop``; ``None`` where it can."""
+    if hop is None:
+        return f"the first layer of {name} does not aggregate the features as they are"
+    if sampler.layerwise:
+        return f"sampler '{sampler.name}' draws the edges of every layer, the first included"
+    if mean_field and not sampler.induces:
+        return f"mean_field is for parts of the graph with all edges inside, and sampler '{sampler.name}' draws edges"
+    return None
+
+
+def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Settings) -> None:
+    """Refuse settings that ask for what cannot be known.
+
+    Raises:
+        SamplerError: they do.
+    """
+    if settings.first_hop == "sampled" and settings.mean_field:
+        raise SamplerError(f"mean_field {settings.mean_field:g} needs first_hop exact or auto, got sampled")
+    why = refusal(hop, name, sampler, settings.mean_field)
+    if settings.first_hop == "exact" and why is not None:
+        raise SamplerError(f"first_hop 'exact' cannot be: {why}. Use first_hop 'sampled' and mean_field 0")
+
+
+def resolve_first_hop(
+    model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None = None
+) -> bool:
+    """Whether to know the first hop beforehand, as ``settings`` say; what ``auto`` decides against is said.
+
+    Raises:
+        SamplerError: it is asked for, and cannot be.
+    """
+    hop, name = model.hop if isinstance(model, Stack) else None, type(model).__name__
+    check_first_hop(hop, name, sampler, settings)
+    if settings.first_hop != "auto":
+        return settings.first_hop == "exact"
+    assert graph.x is not None
+    why = refusal(hop, name, sampler, settings.mean_field)
+    if why is None:
+        assert isinstance(model, Stack)
+        needed = (1 + hops_of(model.depth, settings)) * graph.x.nbytes
+        place = graph.folder or tempfile.gettempdir()
+        free = free_memory() if memory is None else shutil.disk_usage(place).free
+        if free is not None and needed > LARGEST_SHARE * free:
+            why = f"the aggregated features take {show_size(needed)}, and {show_size(free)} are free"
+    if why is not None:
+        print(f"handful: first_hop auto is sampled: {why}", file=sys.stderr, flush=True)
+    return why is None
+
+
+def hops_of(depth: int, settings: Settings) -> int:
+    """K, how many aggregates are kept beside the features of a model of this depth."""
+    return depth if settings.mean_field else 1
