@@ -265,9 +265,10 @@ class Experiment:
             require_memory(8.0 * size, f"a model with {size:,} parameters and their gradients")
         return make_seeded_model(self.model, graph, seed, self.options)
 
-    def begin(self, graph: Graph, seed: int) -> Loop:
+    def begin(self, graph: Graph, seed: int, memory: int | str | None = None) -> Loop:
         """A run that has not trained yet, on ``graph``."""
-        return begin_run(self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device)
+        what = self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device
+        return begin_run(*what, memory=memory)
 
     def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
         """One run on ``graph``; ``records`` are ``out``, ``resume``, ``record``, ``memory`` and ``graph_on`` of

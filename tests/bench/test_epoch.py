@@ -89,7 +89,7 @@ def test_the_ways_train_the_same_model() -> None:
 
 @pytest.mark.slow
 def test_the_floor_is_products_and_nothing_else() -> None:
-    shares = profile(floor_epochs([8, 64, 4], 4000, 1, CPU)["floor_fp32"])
+    shares = profile(floor_epochs([8, 64, 4], [4000, 4000], 1, CPU)["floor_fp32"])
     assert list(shares) == [*PIECES, "other"]
     assert all(0 <= share <= 1 for share in shares.values())
     assert shares["products"] > 0

@@ -25,7 +25,7 @@ from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, 
 from handful.bench.pyg import layer_widths, pyg_epoch
 from handful.datasets import load
 from handful.errors import HandfulError, unknown
-from handful.experiment import Experiment
+from handful.experiment import VARIANTS, Experiment
 from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.kernels.dispatch import backend, has_triton, use
@@ -41,6 +41,8 @@ LABELS = {
     "pyg_csr": "PyG, CSR",
     "handful_fp32": "handful fp32",
     "handful_bf16": "handful bf16",
+    "handful_exact": "handful fp32, first hop exact",
+    "handful_mean_field": "handful fp32, mean field",
     "floor_fp32": "floor fp32",
     "floor_bf16": "floor bf16",
 }
@@ -103,7 +105,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
         "pyg_edge_index": pyg_epoch(experiment, graph),
         "pyg_csr": pyg_epoch(experiment, graph, csr=True),
         **handful_epochs(experiment, graph),
-        **floor_epochs(layer_widths(experiment, graph), -(-graph.num_nodes // parts), parts, device),
+        **floor_epochs(layer_widths(experiment, graph), rows_of_layers(experiment, graph), parts, device),
     }
     pieces, peaks = {}, {}
     with use("triton") if interpreted else nullcontext():
@@ -113,7 +115,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
             peaks[name] = peak_bytes(epoch, device)
             pieces[name] = {} if gpu else profile(epoch)
         turns = measure_by_turns({name: partial(seconds_of, epochs[name], device) for name in epochs}, rounds, say)
-    ours = ("handful_fp32", "handful_bf16")
+    ours = [name for name in epochs if name.startswith("handful")]
     over_floor = {f"{name}_over_floor": turns.ratio(name, floor_of(name, epochs)) for name in ours}
     over_ours = {f"{way}_over_{name}": turns.ratio(way, name) for way in ("pyg_edge_index", "pyg_csr") for name in ours}
     return {
@@ -140,11 +142,24 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
 
 def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[], Any]]:
     """The training loop itself, without evaluation."""
-    loops = {p: experiment.with_(precision=p).begin(graph, experiment.seeds[0]) for p in ("fp32", "bf16")}
-    return {f"handful_{precision}": partial(train_epoch, loop) for precision, loop in loops.items()}
+    ways: dict[str, dict[str, Any]] = {"fp32": {}, "bf16": {"precision": "bf16"}}
+    if experiment.make_model(graph, 0).hop is not None:
+        ways |= {"exact": {"first_hop": "exact"}, "mean_field": VARIANTS["rns-mean-field"][1]}
+    loops = {name: experiment.with_(**how).begin(graph, experiment.seeds[0]) for name, how in ways.items()}
+    return {f"handful_{name}": partial(train_epoch, loop) for name, loop in loops.items()}
 
 
-def floor_epochs(widths: list[int], rows: int, parts: int, device: torch.device) -> dict[str, Callable[[], Any]]:
+def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
+    """The rows of a part that each layer must compute: the last those of the training nodes alone."""
+    assert isinstance(experiment.sampler, RandomNodes)
+    nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
+    layers = int(experiment.options["layers"])
+    return [nodes] * (layers - 1) + [nodes if experiment.options.get("output_projection") else targets]
+
+
+def floor_epochs(
+    widths: list[int], rows_of: list[int], parts: int, device: torch.device
+) -> dict[str, Callable[[], Any]]:
     """The dense products of an epoch, each in the fastest way that ``device`` has for it, on buffers of their own.
 
     A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
@@ -155,7 +170,7 @@ def floor_epochs(widths: list[int], rows: int, parts: int, device: torch.device)
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
         products: list[Callable[[], object]] = []
-        for i, (below, above) in enumerate(pairwise(widths)):
+        for i, (rows, (below, above)) in enumerate(zip(rows_of, pairwise(widths), strict=True)):
             products.append(fastest(rows, below, above, dtype, device))  # h W
             products.append(fastest(below, rows, above, dtype, device))  # the gradient of W: hᵀ g
             if i:  # the features need no gradient

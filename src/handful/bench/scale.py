@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -91,15 +92,17 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
     seed, watch = experiment.seeds[0], Watch()
     for execution in (InMemory(), WithinBudget(memory=1 << 50)):
         warm = experiment.with_(graph=SMALL).begin(load(SMALL), seed)
-        warm.execution = execution
+        warm.execution = replace(execution, known=warm.execution.known)
         train_epoch(warm)
     graph = experiment.load(seed)
-    loop = experiment.begin(graph, seed)
+    began = time.perf_counter()
+    loop = experiment.begin(graph, seed, memory)
+    prepared, known = time.perf_counter() - began, loop.execution.known
     loop.callbacks = (watch,)
     size = graph_bytes(graph)
     # Without a budget the pages of the graph should stay in the system's cache, beside what an epoch makes of it.
     fits = 2 * size < (free_memory() or 0)
-    ways = {**({"memory": InMemory()} if fits else {}), "budget": WithinBudget(memory=memory)}
+    ways = {**({"memory": InMemory(known=known)} if fits else {}), "budget": WithinBudget(known=known, memory=memory)}
     seen: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
 
     def run(way: str) -> float:
@@ -115,6 +118,7 @@ def measure(experiment: Experiment, memory: int, rounds: int, threads: int) -> d
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "graph_bytes": size,
+        "prepare_seconds": prepared,
         "ways": result,
         "rate": turns.ratio("memory", "budget") if fits else None,
         "rate_cpu": result["memory"]["cpu_seconds"] / result["budget"]["cpu_seconds"] if fits else None,
