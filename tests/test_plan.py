@@ -58,7 +58,7 @@ def test_more_parts_take_less_and_the_smallest_that_fits_is_told() -> None:
 def test_features_that_no_part_needs_are_not_read() -> None:
     shape = shape_of(PAPERS)
     assert Part(8, 0, 0, needed=0.0).read(shape) == shape.topology_bytes + shape.nodes
-    all_of_it = Part(8, 0, 0, 0, needed=1.0).read(shape)
+    all_of_it = Part(8, 0, 0, needed=1.0).read(shape)
     assert all_of_it == shape.topology_bytes + shape.nodes + shape.feature_bytes
 
 

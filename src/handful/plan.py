@@ -35,7 +35,8 @@ from handful.samplers.random_node import dealing
 from handful.shuffle.epoch import NEAR, part_bytes
 from handful.shuffle.scratch import SLACK
 from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_cost, units
-from handful.training.execution import gather, loss_with, trimmer, widened
+from handful.training.execution import gather, trimmer, widened
+from handful.training.first_hop import structure
 from handful.training.loop import Loop, evaluate
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
@@ -254,14 +255,15 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
     graph = widened(loop.graph, known)
     sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
     needed, looked, sizes = 0, 0, []
-    trimmed, loss = trimmer(loop.model, loop.settings.trim, known), loss_with(loop.loss_on, known)
+    trimmed, width = trimmer(loop.model, loop.settings.trim, known), None if known is None else known.width
     cost: StepCost | None = None
     for looked, sample in enumerate(sampler.sample(graph, seed=0, epoch=0), start=1):
         nodes, edges = sample.num_nodes, sample.layers[0].num_edges
         sample = trimmed(sample)
         needed += sample.num_nodes
+        sample = structure(sample, known)
         if cost is None and len(sample.targets):
-            cost = step_cost(loop.model, graph, sample, loss, scale)
+            cost = step_cost(loop.model, graph, sample, loop.loss_on, scale, width)
         if cost is not None:
             whole = part_bytes(int(scale * nodes), int(scale * edges), shape.nodes, shape.weighted)
             sizes.append((cost(sample, scale), whole))

@@ -117,7 +117,12 @@ def test_the_table_of_a_gpu_and_its_notes(meaning: bool) -> None:
     table = epoch_table(told)
     assert {len(row) for row in table.rows} == {len(table.head)}
     ours = table.rows[list(LABELS).index("handful_fp32")]
-    assert [cell.text for cell in ours[1:]] == ["3.0000", "0.60", "0.67", "1.00" if meaning else "–"]
+    assert [cell.text for cell in ours[1:]] == [
+        "3.0000",
+        f"{3 / (1 + list(LABELS).index('floor_fp32')):.2f}",
+        "0.67",
+        "1.00" if meaning else "–",
+    ]
     words = gpu_notes(told)
     assert "0.50 GiB" in words[0]
     assert (MEANINGLESS in words) != meaning

@@ -95,7 +95,7 @@ def test_every_sampler_on_two_small_graphs(untrained: dict[str, Experiment], tmp
     found = smoke("survey", tmp_path, graph=None)
     assert [cell["method"] for cell in found.payload["cells"]] == list(METHODS) * 2
     assert len(untrained) == 2 * len(METHODS)
-    same = {job.with_(epochs=1, first_hop="exact", mean_field=0).settings for job in untrained.values()}
+    same = {job.with_(epochs=1, first_hop="auto", mean_field=0).settings for job in untrained.values()}
     assert len(same) == 1  # one budget
     assert {job.settings.epochs for job in untrained.values()} == {2, 2 * LONGER}
 

@@ -111,9 +111,12 @@ def units(sample: Sample) -> int:
 Loss = Callable[[nn.Module, Batch], Tensor]
 
 
-def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0) -> StepCost:
+def step_cost(
+    model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0, width: int | None = None
+) -> StepCost:
     """The cost of steps on samples such as ``sample``, from a forward and backward pass of a copy of the model on a
-    batch with layers of the same proportions: as large as the sample times ``scale``, or as a trial may be.
+    batch with layers of the same proportions: as large as the sample times ``scale``, or as a trial may be. Its rows
+    have ``width`` numbers, or as many as features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -124,7 +127,7 @@ def step_cost(model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale:
     True
     """
     most = min(SMALL_NODES, SMALL_NUMBERS // max(1, graph.num_features))
-    batch = small_batch(graph, sample, min(scale, most / max(1, sample.num_nodes)))
+    batch = small_batch(graph, sample, min(scale, most / max(1, sample.num_nodes)), width)
     trial = copy.deepcopy(model).to(batch.x.device)
     with torch.random.fork_rng(devices=[]), LiveBytes(tensors(batch)) as counted:
         loss(trial, batch).backward()  # type: ignore[no-untyped-call]

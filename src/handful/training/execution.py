@@ -31,7 +31,7 @@ from handful.shuffle.epoch import shuffle_epoch
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
 from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_cost
-from handful.training.first_hop import Known
+from handful.training.first_hop import Known, structure
 from handful.training.inference import evaluating, infer
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
@@ -96,8 +96,10 @@ class WithinBudget(InMemory):
         def step_bytes(sample: Sample) -> int:
             if len(sample.targets) == 0:  # makes no step
                 return batch_cost(graph)(sample)
+            sample = structure(sample, self.known)
             if self.cost is None:
-                self.cost = step_cost(loop.model, graph, sample, loss_with(loop.loss_on, self.known))
+                width = None if self.known is None else self.known.width
+                self.cost = step_cost(loop.model, graph, sample, loop.loss_on, width=width)
             return self.cost(sample)
 
         cut, say = trimmer(loop.model, loop.settings.trim, self.known), partial(loop.notify, "on_progress")
@@ -230,11 +232,6 @@ def widened(graph: Graph, known: Known | None) -> Graph:
 def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[Batch | None]:
     """The batches with their stand-ins, if there are any."""
     return batches if known is None else (None if batch is None else known.expand(batch) for batch in batches)
-
-
-def loss_with(loss: Loss, known: Known | None) -> Loss:
-    """``loss`` of a batch with its stand-ins."""
-    return loss if known is None else lambda model, batch: loss(model, known.expand(batch))
 
 
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:

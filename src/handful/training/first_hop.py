@@ -107,7 +107,7 @@ class Known:
             return make_batch(self.graph, sample)
         assert self.graph.x is not None
         assert self.graph.y is not None
-        result = self._stand_in(sample)
+        result = self.stand_in(sample)
         x = rows_with_hop(self.graph.x, sample.nodes[result.rows], result.level, self.features)
         return self._batch(sample, result, x, self.graph.y[sample.nodes[sample.targets]])
 
@@ -115,14 +115,28 @@ class Known:
         """The same of a batch whose rows are those of ``graph``."""
         if not self.mean_field:
             return batch
-        result = self._stand_in(batch)
+        result = self.stand_in(batch)
         return self._batch(batch, result, rows_with_hop(batch.x, result.rows, result.level, self.features), batch.y)
 
-    def _stand_in(self, sample: Sample) -> StandIns:
+    @property
+    def width(self) -> int:
+        """How many numbers a row of a batch has."""
+        return 2 * self.features
+
+    def stand_in(self, sample: Sample) -> StandIns:
+        """``handful.mean_field.stand_in`` with what is known here."""
         return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
 
     def _batch(self, sample: Sample, result: StandIns, x: Tensor, y: Tensor) -> Batch:
         return Batch(sample.nodes[result.rows], result.layers, sample.targets, sample.target_weight, x=x, y=y)
+
+
+def structure(sample: Sample, known: Known | None) -> Sample:
+    """``sample`` with its stand-ins, where there are any."""
+    if known is None or not known.mean_field:
+        return sample
+    result = known.stand_in(sample)
+    return Sample(sample.nodes[result.rows], result.layers, sample.targets, sample.target_weight)
 
 
 @dataclass(frozen=True)
