@@ -44,7 +44,7 @@ def run(request: Request) -> Finding:
     ):
         facts = {"m": m, "lambda": value, **{term: mean_ci95(result.values(term)) for term in ("R", "bias")}}
         name, way = f"m-{m}-{'sampled' if value is None else f'lambda-{value:g}'}", label(value)
-        entries[name] = Entry(job, str(m), way, x=m, label=f"m = {m}, {way}", facts=facts)
+        entries[name] = Entry(job, f"{m}, {way}", way, x=m, label=f"m = {m}, {way}", facts=facts)
     x = Axis(PARTS, log=True, ticks=[*EVERY_M[size]])
     measures = [TEST, R, BIAS, EPOCH_SECONDS, RAM]
     return option_finding("mean-field", "m", Grid.train(request, entries), x, measures, records="rows")
@@ -57,4 +57,4 @@ def settings_of(value: float | None) -> dict[str, Any]:
 
 def label(value: float | None) -> str:
     """A choice of λ as people read it."""
-    return "sampled" if value is None else "exact first hop" if value == 0 else f"λ = {value:g}"
+    return "RNS" if value is None else "exact first hop" if value == 0 else f"λ = {value:g}"
