@@ -6,9 +6,10 @@ in its part takes it as one more neighbour, with λ as its weight:
 
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu
 
-In the next layer the mean neighbour has a neighbour of its own, φ₁(X_2, X_3)_v, and so on: a chain of stand-ins, each
-with the features X_k, X_{k+1} of its node, as long as there are layers. They are nodes and edges of the batch like all
-others, so that every backbone, device and execution runs them as it is. Evaluation is exact and has none.
+From the next layer on the mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with
+X_3, X_4, … instead is no better, and takes more rows with every layer: docs/survey.md.) Stand-ins are nodes and edges
+of the batch like all others, so that every backbone, device and execution runs them as it is. Evaluation is exact and
+has none.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class StandIns(NamedTuple):
     rows: Tensor
     """int64, the row of the sample that each row is, or stands in for the neighbours of."""
     level: Tensor
-    """int64, 0 for a row of the sample, k for the k-th stand-in of its chain."""
+    """int64, 0 for a row of the sample, 1 for a stand-in."""
 
 
 def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> StandIns:
@@ -51,59 +52,50 @@ def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tens
         depth: L, the layers of the model; the first needs no edges.
         hop: how its layers aggregate.
         mean_field: λ.
-        mass: float ``(N,)``, the mass of every node of the graph (``Adjacency.operator``).
+        mass: float ``(N,)``, the mass of every node of the graph (``Adjacency.mass``).
     """
     edges = sample.stack(depth - 1)
     real, known = edges[0].operator(hop)
     full = mass[sample.nodes[: real.num_targets]]
     lacking = (full - known > ROUNDING * full) & (mean_field >= LEAST_SHARE * (known + mean_field))
-    ends = [real.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
     chosen = lacking.nonzero().squeeze(1)
-    counts = torch.searchsorted(chosen, torch.tensor(ends, device=chosen.device)).tolist()
-    rows, level, sizes = _number_rows(chosen, ends, counts, depth)
-    return StandIns(_layers(real, chosen, known, mean_field, (rows, level), sizes), rows, level)
+    ends = [real.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
+    rows, level, sizes = _number_rows(chosen, ends)
+    share = torch.where(lacking, mean_field / (known + mean_field), 0.0)  # of the stand-in in the row that it serves
+    return StandIns(_layers(real, share, rows, level, sizes), rows, level)
 
 
-def _number_rows(
-    chosen: Tensor, ends: Sequence[int], counts: Sequence[int], depth: int
-) -> tuple[Tensor, Tensor, list[int]]:
+def _number_rows(chosen: Tensor, ends: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:
     """Row and level of every node of the batch, those that are needed longest first; how many enter layer 1, 2, …, L.
 
-    Level k of row v enters layers 1 to i for the largest i with v < t_{i+k-1}; row v itself for v < t_{i-1}.
+    Row v enters layers 1 to i for the largest i with v < t_{i-1}, and the stand-in of row v for the largest with
+    v < t_i.
     """
-    device = chosen.device
-    rows, level, sizes = [torch.arange(ends[depth - 1], device=device)], [0], [ends[depth - 1]]
-    for i in range(depth - 1, 0, -1):
-        blocks = [torch.arange(ends[i], ends[i - 1], device=device)]
-        blocks += [chosen[counts[i + k] : counts[i + k - 1]] for k in range(1, depth - i + 1)]
-        rows += blocks
-        level += range(len(blocks))
-        sizes.append(sizes[-1] + sum(map(len, blocks)))
-    levels = torch.cat([torch.full_like(block, k) for block, k in zip(rows, level, strict=True)])
-    return torch.cat(rows), levels, sizes[::-1]
+    device, last = chosen.device, len(ends) - 2
+    counts = torch.searchsorted(chosen, torch.tensor(ends, device=device)).tolist()
+    rows, sizes = [torch.arange(ends[last], device=device), chosen[:0]], [ends[last]]
+    for i in range(last, 0, -1):
+        rows += [torch.arange(ends[i], ends[i - 1], device=device), chosen[counts[i + 1] : counts[i]]]
+        sizes.append(sizes[-1] + len(rows[-2]) + len(rows[-1]))
+    level = torch.cat([torch.full_like(block, i % 2) for i, block in enumerate(rows)])
+    return torch.cat(rows), level, sizes[::-1]
 
 
-def _layers(
-    real: Adjacency, chosen: Tensor, known: Tensor, mean_field: float, numbered: tuple[Tensor, Tensor], sizes: list[int]
-) -> tuple[Adjacency, ...]:
-    """The layers over the numbered rows: edges among rows of the sample, and from each stand-in to what it serves."""
-    rows, level = numbered
+def _layers(real: Adjacency, share: Tensor, rows: Tensor, level: Tensor, sizes: list[int]) -> tuple[Adjacency, ...]:
+    """The layers over the numbered rows: edges among rows of the sample, one from a stand-in to the row that it serves,
+    and one from each stand-in to itself."""
+    assert real.weight is not None
     targets, device = sizes[1], real.device
-    place = torch.full((int(level.max()) + 2, real.num_sources), -1, device=device)  # where (level, row) is
+    place = torch.full((2, real.num_sources), -1, device=device)  # where (level, row) is
     place[level, rows] = torch.arange(len(rows), device=device)
-    # Of the rows that are targets: those of the sample with their edges, and each stand-in with one.
-    served = place[level[:targets] + 1, rows[:targets]]
-    own = level[:targets] == 0
+    served, own = place[1, rows[:targets]], level[:targets] == 0
     count = torch.where(own, real.degree[rows[:targets]], 0) + (served >= 0)
     indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
     indices = real.indices.new_empty(int(indptr[-1]))
     weight = torch.empty(len(indices), device=device)
-    share = torch.zeros(real.num_targets, device=device)  # of the stand-in in the row that it serves
-    share[chosen] = mean_field / (known[chosen] + mean_field)
     of_edge = real.target_of_edge
     begin = indptr[place[0, : real.num_targets]] - real.indptr[:-1]
     at = torch.arange(real.num_edges, device=device) + begin[of_edge]
-    assert real.weight is not None
     indices[at] = place[0, real.indices.long()].to(indices.dtype)
     weight[at] = real.weight * (1 - share)[of_edge]
     last = (served >= 0).nonzero().squeeze(1)

@@ -1,8 +1,8 @@
 """The first hop of the full graph, known before training: X never changes, so neither does its aggregation Â·X.
 
 With it the first layer of GraphSAGE and GCN is exact in every batch, whatever the sampler. A batch needs one hop less,
-and no step aggregates features. ``Known`` holds [X ‖ ÂX ‖ … ‖ Â^K X] and makes batches of it: K is 1 for the first hop,
-and the depth of the model where mean-field neighbours stand in for those that a part lacks (``handful.mean_field``).
+and no step aggregates features. ``Known`` holds [X ‖ ÂX] and makes batches of it; [X ‖ ÂX ‖ Â²X] where mean-field
+neighbours stand in for those that a part lacks (``handful.mean_field``).
 
 Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) compute the first hop beforehand, too.
 """
@@ -84,7 +84,7 @@ class Known:
     """What is known of the neighbours beforehand, and the batches that it makes.
 
     Args:
-        graph: whose features are [X ‖ ÂX ‖ … ‖ Â^K X].
+        graph: whose features are [X ‖ ÂX] or [X ‖ ÂX ‖ Â²X].
         features: of X.
         hop: Â.
         depth: of the model.
@@ -186,7 +186,7 @@ def know(
     assert isinstance(model, Stack)
     hop = model.hop
     assert hop is not None
-    hops = hops_of(model.depth, settings)
+    hops = hops_of(settings)
     network = Aggregates(graph.x.shape[1], hops, hop, graph.x.dtype).to(graph.device)
     beside = None if memory is None or graph.folder is None else _writable(graph.folder / "hops")
     began = perf_counter()
@@ -264,8 +264,7 @@ def resolve_first_hop(
     assert graph.x is not None
     why = refusal(hop, name, sampler, settings.mean_field)
     if why is None:
-        assert isinstance(model, Stack)
-        needed = (1 + hops_of(model.depth, settings)) * graph.x.nbytes
+        needed = (1 + hops_of(settings)) * graph.x.nbytes
         place = graph.folder or tempfile.gettempdir()
         free = free_memory() if memory is None else shutil.disk_usage(place).free
         if free is not None and needed > LARGEST_SHARE * free:
@@ -275,6 +274,6 @@ def resolve_first_hop(
     return why is None
 
 
-def hops_of(depth: int, settings: Settings) -> int:
-    """K, how many aggregates are kept beside the features of a model of this depth."""
-    return depth if settings.mean_field else 1
+def hops_of(settings: Settings) -> int:
+    """K, how many aggregates are kept beside the features."""
+    return 2 if settings.mean_field else 1
