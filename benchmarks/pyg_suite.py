@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch_geometric.typing
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTCOMES, ENABLED, CLAIMED = "PYG_SUITE_OUTCOMES", "PYG_SUITE_ENABLED", "PYG_SUITE_CLAIMED"
@@ -35,6 +36,8 @@ RANK = {"passed": 2, "skipped": 1, "failed": 0, "not run": 0}
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Parameters of some tests come from this set, and every process must have them in the same order.
+    torch_geometric.typing.INDEX_DTYPES = sorted(torch_geometric.typing.INDEX_DTYPES, key=str)
     if os.environ.get(ENABLED):
         from handful.pyg import enable
 
@@ -42,11 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in os.environ[CLAIMED].split():  # PyG skips a test if it does not find the package that it names
             module = sys.modules[name] = types.ModuleType(name)
             module.__spec__ = ModuleSpec(name, None)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Some parameters come from sets: every process must have the tests in the same order."""
-    items.sort(key=lambda item: item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)
