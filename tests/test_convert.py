@@ -98,6 +98,29 @@ def test_no_attribute_is_lost_in_silence() -> None:
         from_mapping({"edge_index": EDGE_INDEX, "edge_attr": torch.ones(4, 2)})
 
 
+def test_what_is_no_data_and_what_it_does_not_have_is_told() -> None:
+    data = Data(x=X, y=Y, edge_index=EDGE_INDEX)
+    with pytest.raises(GraphError, match=r"takes one Data, got list: of a dataset give one graph, dataset\[0\]"):
+        from_pyg([data])  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="drop names z, and this Data has edge_index, x, y"):
+        from_pyg(data, drop=["x", "z"])
+    assert from_pyg(data, drop="x").x is None
+
+
+def test_whole_numbers_in_floats_are_classes_and_that_is_said() -> None:
+    data = Data(x=X, y=Y.float(), edge_index=EDGE_INDEX)
+    with pytest.warns(UserWarning, match="read as classes"):
+        assert from_pyg(data).num_classes == 2
+    assert from_pyg(data, task="regression").kind == "regression"
+
+
+@pytest.mark.parametrize("ids", [np.array([7, 5, 9, 11]), np.array(["a", "b", "d", "c"])])
+def test_ids_come_and_go(ids: np.ndarray) -> None:
+    graph = from_pyg(Data(x=X, edge_index=EDGE_INDEX), ids=ids)
+    assert graph.ids is not None
+    assert from_pyg(to_pyg(graph)).ids.tolist() == ids.tolist()  # type: ignore[union-attr]
+
+
 def test_labels_of_every_task_come() -> None:
     assert from_pyg(Data(x=X, y=Y + 0.5, edge_index=EDGE_INDEX)).task == "regression"
     assert from_pyg(Data(x=X, y=torch.eye(4), edge_index=EDGE_INDEX)).task == "multilabel"

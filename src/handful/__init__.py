@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import lazy_loader
 
 # Torch's idle OpenMP threads would spin on the cores that our kernels work on; read once, when torch is first
-# imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# imported. Where that has been, kernels/threads.py sees to it.
+if "torch" not in sys.modules:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Tensors on huge pages: each of their pages is faulted in once for every 512 otherwise (see kernels/memory.py).
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 

@@ -6,6 +6,7 @@ Each function says what a ``Graph`` cannot hold and is therefore lost. Edges com
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -167,8 +168,13 @@ def from_pyg(
     >>> from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 0])))
     Graph(graph: directed, 3 nodes, 2 edges, 3 features, 2 classes)
     """
+    if not hasattr(data, "edge_stores"):
+        raise GraphError(f"from_pyg takes one Data, got {type(data).__name__}: of a dataset give one graph, dataset[0]")
     if hasattr(data, "node_types"):
         raise GraphError("a graph with several node types cannot be used: give a homogeneous Data (to_homogeneous())")
+    drop = (drop,) if isinstance(drop, str) else drop
+    if unknown := [name for name in drop if name not in data]:
+        raise GraphError(f"drop names {', '.join(unknown)}, and this Data has {', '.join(sorted(data.keys()))}")
     store = {key: value for key, value in data.to_dict().items() if value is not None and key not in drop}
     if "edge_attr" in store:
         raise GraphError(f"{NO_EDGE_ATTR}: from_pyg(data, drop=['edge_attr'])")
@@ -178,7 +184,13 @@ def from_pyg(
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:
         store["split_idx"] = split_idx
-    return from_mapping(store | {"num_nodes": data.num_nodes}, fold, **fields)
+    graph = from_mapping(store | {"num_nodes": data.num_nodes}, fold, **fields)
+    given = {**store, **fields}
+    y = given.get("y")
+    if isinstance(y, Tensor) and y.is_floating_point() and graph.task == "classification" and "task" not in given:
+        told = "y holds whole numbers as floats: they are read as classes. Give task='regression' to predict numbers"
+        warnings.warn(told, stacklevel=2)
+    return graph
 
 
 def unused(names: Iterable[str]) -> list[str]:
@@ -202,7 +214,9 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def to_pyg(graph: Graph) -> Data:
-    """A PyG ``Data`` that shares the graph's tensors. Lost: name, class names, metric and positive class.
+    """A PyG ``Data`` that shares the graph's tensors; ``ids`` that are texts are a list.
+
+    Lost: name, class names, metric and positive class.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -212,7 +226,9 @@ def to_pyg(graph: Graph) -> Data:
     except ImportError:
         raise GraphError("PyG is not installed: pip install torch_geometric") from None
     names = ("x", "y", "edge_weight", *MASKS)
-    fields = {n: t for n in names if (t := getattr(graph, n)) is not None}
+    fields: dict[str, Any] = {n: t for n in names if (t := getattr(graph, n)) is not None}
+    if graph.ids is not None:
+        fields["ids"] = graph.ids.tolist() if graph.ids.dtype.kind == "U" else torch.from_numpy(graph.ids)
     return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, **fields)
 
 

@@ -23,6 +23,6 @@ def test_edges_inside_a_part_in_their_order(edges: int, threads: int, dtype: typ
         wanted = np.flatnonzero((of_source[source] == part) & (of_target[target] == part))
         assert (own.places is None) == (m == 4 and not with_places)
         assert own.places is None or np.array_equal(own.places, wanted)
-        ends = own.numbered(number, np.arange(k), dtype, threads)
+        ends = own.numbered(source, target, number, np.arange(k), threads)
         assert ends.dtype == dtype
         assert np.array_equal(ends, np.stack([number[source[wanted]], target[wanted]]))

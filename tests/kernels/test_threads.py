@@ -161,3 +161,34 @@ def test_the_hint_compiles_to_the_instruction_and_changes_nothing(dtype: type) -
     assert _sum(x) == x.sum()
     assert _sum(x[:, ::2]) == x[:, ::2].sum()
     assert all("llvm.prefetch" in code for code in _sum.inspect_llvm().values())
+
+
+IDLE = """
+import sys, threading
+for name in {order}:
+    __import__(name)
+import torch, handful.kernels.threads
+held = [one.name for one in threading.enumerate()].count("handful-idle")
+assert held == {held}, held
+assert torch.ones(1 << 20).add(1).sum() == 1 << 21  # torch still works
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="torch has GNU OpenMP on Linux")
+@pytest.mark.parametrize(
+    ("order", "setting", "held"),
+    [
+        (["handful", "torch"], {}, 0),
+        (["torch", "handful"], {}, 1),
+        (["torch", "handful"], {"OMP_WAIT_POLICY": "ACTIVE"}, 0),
+        (["torch", "handful"], {"GOMP_SPINCOUNT": "1000"}, 0),
+    ],
+)
+def test_more_threads_than_cores_are_held_where_torch_came_first(
+    order: list[str], setting: dict[str, str], held: int
+) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")} | setting
+    code = IDLE.format(order=order, held=held)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr

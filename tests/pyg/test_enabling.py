@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -16,11 +17,12 @@ import torch_geometric.typing
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import Node2Vec
-from torch_geometric.sampler import NeighborSampler
+from torch_geometric.sampler import HGTSampler, NeighborSampler
 from torch_geometric.testing import has_package
 
 from handful.errors import HandfulError
 from handful.pyg import disable, enable, enabled
+from handful.pyg.enabling import FLAGS
 
 EDGES = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
 
@@ -46,24 +48,131 @@ def test_it_says_in_one_line_what_it_did(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == ""
 
 
+def names_of_pyg() -> dict[tuple[str, str], Any]:
+    """Every name of every module of PyG, and of the classes that are changed."""
+    owners = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "torch_geometric"}
+    owners |= {kind.__name__: kind for kind in (NeighborSampler, HGTSampler, Node2Vec)}
+    return {(owner, name): value for owner, found in owners.items() for name, value in list(vars(found).items())}
+
+
+def changed(before: dict[tuple[str, str], Any], after: dict[tuple[str, str], Any]) -> set[tuple[str, str]]:
+    return {key for key in {*before, *after} if before.get(key) is not after.get(key)}
+
+
+def test_it_changes_what_it_supplies_and_nothing_else() -> None:
+    disable()
+    before = names_of_pyg()
+    enable(quiet=True)
+    found = changed(before, names_of_pyg())
+    exact = {key for key in found if key[1] in FLAGS}
+    assert found - exact == {
+        ("torch_geometric.sampler.neighbor_sampler", "torch_geometric"),
+        ("torch_geometric.sampler.hgt_sampler", "WITH_TORCH_SPARSE"),
+        ("torch_geometric.loader.cluster", "pyg_lib"),
+        ("torch_geometric.loader.graph_saint", "SparseTensor"),
+        ("torch_geometric.nn.models.node2vec", "WITH_PYG_LIB"),
+        ("torch_geometric.testing.decorators", "WITH_PYG_LIB"),
+        *(("NeighborSampler", name) for name in ("__init__", "__reduce_ex__", "_sample")),
+        *(("HGTSampler", name) for name in ("__init__", "__reduce_ex__")),
+        ("Node2Vec", "loader"),
+    }
+    assert {("torch_geometric.typing", name) for name in FLAGS} <= exact
+    assert not has_package("pyg_lib")  # knn, segment_matmul and others are not there
+    assert not torch_geometric.typing.WITH_PYG_LIB
+    disable()
+    assert not changed(before, names_of_pyg())
+
+
+@pytest.mark.slow
+def test_torchscript_compiles_what_it_compiled_before() -> None:
+    """In a process of its own: a class that torch failed to compile once stays broken."""
+    code = """
+import torch
+import handful.pyg
+handful.pyg.enable(quiet=True)
+from torch_geometric.nn import GCNConv
+from torch_geometric.utils import softmax, spmm
+for one in (softmax, spmm, GCNConv(3, 3)):
+    torch.jit.script(one)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_everything_is_undone() -> None:
     disable()
-    flags = {key: value for key, value in vars(torch_geometric.typing).items() if key.startswith("WITH_")}
     data = Data(edge_index=EDGES, num_nodes=4)
     for _ in range(2):
         enable(quiet=True)
-        assert has_package("pyg_lib")
         assert next(iter(NeighborLoader(data, [1, 1], batch_size=1))).n_id.tolist() == [0, 3, 2]
         Node2Vec(EDGES, 4, 3, 2)
         disable()
         assert not enabled()
-        assert not has_package("pyg_lib")
         assert not hasattr(torch.ops.pyg, "neighbor_sample")
-        assert flags == {key: value for key, value in vars(torch_geometric.typing).items() if key.startswith("WITH_")}
         with pytest.raises(ImportError, match="requires either 'pyg-lib' or 'torch-sparse'"), pytest.warns():
             next(iter(NeighborLoader(data, [1, 1], batch_size=1)))
         with pytest.raises(ImportError, match="requires 'pyg-lib"):
             Node2Vec(EDGES, 4, 3, 2)
+
+
+LOADED = """
+import torch
+from numba.core.dispatcher import Dispatcher
+import handful.pyg
+import handful.kernels.csr, handful.kernels.inside, handful.kernels.neighbors, handful.kernels.walks
+from handful.pyg import {name}
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import Node2Vec
+
+def known():
+    modules = [handful.kernels.csr, handful.kernels.inside, handful.kernels.neighbors, handful.kernels.walks]
+    kernels = [one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)]
+    return {{(one.__module__, one.__name__, kind) for one in kernels for kind in one.signatures}}
+
+n, edges = 40, torch.arange(400) % 39
+data = Data(edge_index=torch.stack([edges, edges + 1]), num_nodes=n, x=torch.eye(n), w=torch.ones(400))
+data.time = torch.arange(400)
+hetero = HeteroData({{"a": {{"x": torch.eye(n)}}, "b": {{"x": torch.eye(n)}}}})
+hetero["a", "to", "b"].edge_index = hetero["b", "of", "a"].edge_index = data.edge_index
+loader = {made}
+iterator = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
+before = []
+made = iterator.__init__
+iterator.__init__ = lambda *args: (before.append(known()), made(*args))[1]
+torch.set_num_threads(1)
+loader.num_workers, loader.prefetch_factor = 1, 2
+next(iter(loader))
+loader.num_workers, loader.prefetch_factor = 0, None
+list(loader)
+assert len(before) == 1 and before[0], before
+lacking = known() - before[0]
+assert not lacking, lacking
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("NeighborLoader", "NeighborLoader(data, [2, 2], batch_size=8)"),
+        ("NeighborLoader", "NeighborLoader(data, [2, 2], batch_size=8, weight_attr='w', replace=True)"),
+        ("NeighborLoader", "NeighborLoader(data, [2], batch_size=8, subgraph_type='induced')"),
+        (
+            "LinkNeighborLoader",
+            "LinkNeighborLoader(data, [2], edge_label=None, edge_label_index=data.edge_index, batch_size=8, "
+            "time_attr='time', edge_label_time=torch.full((400,), 300))",
+        ),
+        ("HGTLoader", "HGTLoader(hetero, [3, 3], input_nodes='a', batch_size=8)"),
+        ("NeighborLoader", "NeighborLoader(hetero, [2, 2], input_nodes='a', batch_size=8)"),
+        ("GraphSAINTRandomWalkSampler", "GraphSAINTRandomWalkSampler(data, 6, 2, num_steps=3)"),
+        ("RandomNodeLoader", "RandomNodeLoader(data, 2)"),
+        ("enable", "(enable(), Node2Vec(data.edge_index, 4, 3, 2, p=2.0).loader(batch_size=8))[1]"),
+    ],
+)
+def test_workers_are_forked_with_every_kernel_that_they_need(name: str, made: str) -> None:
+    code = LOADED.format(name=name, made=made)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_sampler_that_is_read_from_a_pickle_brings_the_operators() -> None:
@@ -84,21 +193,6 @@ def test_modules_of_pyg_that_have_copied_a_flag_have_it_too() -> None:
     assert node2vec.WITH_PYG_LIB
     assert importlib.import_module("torch_geometric.testing.decorators").WITH_METIS
     assert not torch_geometric.typing.WITH_SEGMM  # what we have no kernel for stays off
-
-
-def test_the_stand_in_has_pyg_libs_functions() -> None:
-    enable(quiet=True)
-    pyg_lib = importlib.import_module("pyg_lib")
-    assert not hasattr(pyg_lib, "__version__")  # it is not pyg-lib
-    rowptr, col = torch.tensor([0, 1, 2]), torch.tensor([1, 0])
-    assert pyg_lib.sampler.random_walk(rowptr, col, torch.tensor([1]), 2).tolist() == [[1, 0, 1]]
-    path = torch.tensor([0, 1, 3, 5, 6]), torch.tensor([1, 0, 2, 1, 3, 2])
-    assert pyg_lib.partition.metis(*path, 2).bincount().tolist() == [2, 2]
-    kind = ("a", "to", "a")
-    out = pyg_lib.sampler.hetero_neighbor_sample({kind: rowptr}, {kind: col}, {"a": torch.tensor([0])}, {kind: [1]})
-    assert out[0][kind].tolist() == [0]
-    assert out[2]["a"].tolist() == [0, 1]
-    assert out[5] == {kind: [1]}
 
 
 def test_operators_take_positions_keywords_and_torchscript() -> None:
@@ -145,12 +239,12 @@ def test_importing_handful_pyg_changes_nothing_until_a_loader_is_asked_for() -> 
 import torch_geometric.typing as typing
 import handful.pyg
 from handful.pyg import RandomNodeLoader
-assert not typing.WITH_PYG_LIB
+assert not typing.WITH_METIS
 from handful.pyg import NeighborLoader
-assert typing.WITH_PYG_LIB and handful.pyg.enabled()
+assert typing.WITH_METIS and handful.pyg.enabled()
 handful.pyg.disable()
 from handful.pyg import NeighborLoader
-assert typing.WITH_PYG_LIB
+assert typing.WITH_METIS
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

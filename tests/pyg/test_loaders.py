@@ -199,9 +199,19 @@ def test_saints_norms_are_those_of_their_definition() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [ours.NeighborLoader, pyg.NeighborLoader])
-def test_spawned_workers_have_the_operators(kind: Any) -> None:
-    loader = kind(make(), [2], batch_size=40, num_workers=1, multiprocessing_context="spawn")
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])
+@pytest.mark.parametrize("name", LOADERS)
+def test_workers_give_the_same_batches_however_they_are_started(name: str, start: str) -> None:
+    found = []
+    for workers in ({}, {"num_workers": 1, "multiprocessing_context": start}):
+        torch.manual_seed(7)
+        found.append(keep(LOADERS[name](make(), **workers)))
+    assert_same(found[0], found[1])
+
+
+@pytest.mark.slow
+def test_spawned_workers_have_the_operators() -> None:
+    loader = pyg.NeighborLoader(make(), [2], batch_size=40, num_workers=1, multiprocessing_context="spawn")
     assert len(keep(loader)) == 2
 
 

@@ -333,18 +333,3 @@ def test_layered_sampling_counts_and_edges() -> None:
         assert list(zip(rows[name].tolist(), cols[name].tolist(), ids[name].tolist(), strict=True)) == wanted
     with pytest.raises(OperatorError, match="fewer than 2 entries for the node type 'b'"):
         operators.hgt_sample(graph["rowptr_dict"], graph["col_dict"], {}, {"a": [1, 1], "b": [1]}, 2)
-
-
-def test_torch_sparses_operators_are_pyg_libs_in_another_order() -> None:
-    rowptr, col = csr()
-    nodes, rows, cols, ids = operators.sparse_neighbor_sample(rowptr, col, torch.arange(3), [-1], False, True)
-    again = neighbor_sample(rowptr, col, torch.arange(3), [-1], csc=True)
-    for found, wanted in zip((rows, cols, nodes, ids), again, strict=False):
-        assert torch.equal(found, wanted)  # type: ignore[arg-type]
-    assert torch.equal(operators.partition(*ring(8), None, 2, True), metis(*ring(8), 2, recursive=True))
-    graph, counts = hetero(), {"a__to__b": [-1, 9], "b__to__a": [-1, 9], "b__in__b": [-1, 9]}
-    out = operators.sparse_hetero_neighbor_sample(
-        graph["node_types"], graph["edge_types"], graph["rowptr_dict"], graph["col_dict"], {"a": torch.arange(3)},
-        counts, 1, False, True,
-    )  # fmt: skip
-    assert set(out[0]) == {"a", "b", "c"}

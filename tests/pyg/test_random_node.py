@@ -97,6 +97,58 @@ def test_ids_are_there_if_asked_for() -> None:
     assert torch.equal(hetero[kind].weight, make_hetero()[kind].weight[hetero[kind].e_id])
 
 
+@pytest.mark.parametrize("parts", [2, 7])
+@pytest.mark.parametrize("hetero", [False, True])
+def test_memory_may_move_between_epochs_and_within_one(hetero: bool, parts: int) -> None:
+    """``share_memory_`` frees the memory that a tensor had: no array may still point there."""
+    data = make_hetero() if hetero else for_pyg()
+    wanted = list(PyGRandomNodeLoader(data, parts))
+    loader = RandomNodeLoader(data, parts)
+    for _ in range(2):
+        moving = iter(loader)
+        for k, batch in enumerate(wanted):
+            if k == 1:
+                data.share_memory_()
+                junk = [torch.randint(10**9, edges.shape) for edges in data.edge_index_dict.values()] if hetero else []
+                junk += [torch.randint(10**9, (2, 300)) for _ in range(3)]
+            assert_same(next(moving), batch)
+        data = data.clone()
+        loader.data = data
+
+
+@pytest.mark.parametrize("hetero", [False, True])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_new_edges_are_seen_as_pyg_sees_them(hetero: bool, workers: int) -> None:
+    data = make_hetero() if hetero else for_pyg()
+    loaders = [kind(data, 3, num_workers=workers) for kind in (RandomNodeLoader, PyGRandomNodeLoader)]
+    store: Any = data["a", "to", "b"] if hetero else data
+    for step in (1, 2):
+        store.edge_index = store.edge_index[:, ::step]
+        for key in ("weight",) if hetero else ("edge_attr", "edge_weight"):
+            store[key] = store[key][::step]
+        for one, two in zip(*loaders, strict=True):
+            assert_same(one, two)
+    store.edge_index[0, 5] = 99
+    with pytest.raises(GraphError, match=r"edge 5.* has the end 99"):
+        list(RandomNodeLoader(data, 3)) if workers else list(loaders[0])
+
+
+def test_attributes_of_other_edges_are_refused() -> None:
+    data = for_pyg()
+    loader = RandomNodeLoader(data, 3)
+    list(loader)
+    data.edge_index = data.edge_index[:, ::2]
+    with pytest.raises(GraphError, match=r"edge_attr has 300 entries for 150 edges"):
+        list(loader)
+
+
+def test_a_sparse_matrix_beside_the_edges_stays_as_it_is() -> None:
+    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), num_nodes=3, adj_t=torch.eye(3).to_sparse())
+    for one, two in zip(RandomNodeLoader(data, 2), PyGRandomNodeLoader(data, 2), strict=True):
+        assert torch.equal(one.edge_index, two.edge_index)
+        assert one.adj_t is two.adj_t is data.adj_t
+
+
 def test_a_loader_is_a_data_loader_with_pygs_attributes() -> None:
     data = for_pyg()
     ours, theirs = RandomNodeLoader(data, 4), PyGRandomNodeLoader(data, 4)

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GAT, GCN, GraphConv, GraphSAGE
+from torch_geometric.nn import (
+    GAT,
+    GCN,
+    LINKX,
+    GATConv,
+    GCNConv,
+    GraphConv,
+    GraphSAGE,
+    Polynormer,
+    RGCNConv,
+    SGConv,
+    SGFormer,
+    TransformerConv,
+)
 
 import handful as hf
 from graphs import make_graph
@@ -134,3 +149,72 @@ def test_after_normalised_walks_the_whole_graph_is_averaged(graph: hf.Graph) -> 
         batch = average_edges(next(iter(hf.FullGraph().epoch(graph, 0, 0))))
     torch.testing.assert_close(infer(model, graph, sampler=sampler), expected)
     torch.testing.assert_close(batch.layers[0].mean(graph.x), mean)
+
+
+class Wrapped(nn.Module):
+    """A convolution with whatever it is asked for."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)  # type: ignore[no-any-return]
+
+
+class Pair(Wrapped):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index), x  # type: ignore[return-value]
+
+
+class OfData(Wrapped):
+    def forward(self, data: object) -> Tensor:  # type: ignore[override]
+        return data.x  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda f: Wrapped(GCNConv(f, 4, cached=True)), "GCNConv keeps the edges of its first batch"),
+        (lambda f: Wrapped(SGConv(f, 4, cached=True)), "SGConv keeps the edges"),
+        (lambda f: Pair(GCNConv(f, 4)), "Pair.forward gives a tuple"),
+        (lambda f: GATConv(f, 4), None),
+        (lambda f: RGCNConv(f, 4, 2), r"RGCNConv.forward asks for \(x, edge_index, edge_type\)"),
+        (lambda f: OfData(GCNConv(f, 4)), r"OfData.forward asks for \(data\)"),
+        (lambda f: LINKX(60, f, 8, 4, 1), "LINKX has weights for each of 60 nodes, and this batch has 30"),
+        (lambda f: SGFormer(f, 8, 4), None),
+        (lambda f: Polynormer(f, 8, 4, local_layers=1, global_layers=1), None),
+    ],
+)
+def test_pygs_modules_train_or_are_refused_by_name(make: Callable[[int], nn.Module], told: str | None) -> None:
+    graph = make_graph(60)
+    model = make(graph.num_features)
+    if told is None:
+        hf.fit(model, graph, hf.RandomNodes(2), epochs=1)
+    else:
+        with pytest.raises(HandfulError, match=told):
+            hf.fit(model, graph, hf.RandomNodes(2), epochs=1)
+
+
+def test_a_model_with_weights_for_each_node_trains_on_the_full_graph() -> None:
+    graph = make_graph(60)
+    hf.fit(LINKX(60, graph.num_features, 8, 4, 1), graph, hf.FullGraph(), epochs=1)
+
+
+@pytest.mark.parametrize("module", [GAT, GATConv])
+def test_attention_without_edge_features_is_refused_where_weights_matter(module: type[nn.Module]) -> None:
+    graph = weighted_graph()
+    size = (graph.num_features, 8, 2, 4) if module is GAT else (graph.num_features, 4)
+    with pytest.raises(HandfulError, match=r"have weights, and GAT.*takes no"):
+        hf.fit(module(*size), graph, hf.RandomNodes(2), epochs=1)
+    hf.fit(module(*size, edge_dim=1), graph, hf.RandomNodes(2), epochs=1)
+
+
+def test_features_of_edges_are_a_matrix() -> None:
+    graph = weighted_graph()
+    model = TransformerConv(graph.num_features, 4, edge_dim=1)
+    batch = next(hf.RandomNodes(2).epoch(graph, 0, 0))
+    edges = batch.layers[0]
+    assert edges.weight is not None
+    expected = model(batch.x, edges.edge_index, edges.weight[:, None])
+    torch.testing.assert_close(logits_of(model, batch), expected)

@@ -15,18 +15,23 @@ FEW = 3
 
 
 class Inside(NamedTuple):
-    """The edges of one part: their ``places`` in an edge list, or their ends alone."""
+    """The edges of one part: their ``places`` in an edge list, or their ``ends``, sources and targets."""
 
     places: np.ndarray | None
-    source: np.ndarray
-    """Of the edges of the part; of all edges where there are ``places``."""
-    target: np.ndarray
+    ends: tuple[np.ndarray, np.ndarray] | None
 
-    def numbered(self, of_source: np.ndarray, of_target: np.ndarray, dtype: Any, threads: int = 1) -> np.ndarray:
-        """``(2, edges)``: the ends as ``of_source`` and ``of_target`` number them."""
-        out = np.empty((2, len(self.source if self.places is None else self.places)), dtype)
+    def numbered(
+        self, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, threads: int = 1
+    ) -> np.ndarray:
+        """``(2, edges)``: the ends as ``of_source`` and ``of_target`` number them, in the type of the edge list.
+
+        Args:
+            source, target: the edge list.
+        """
+        ends = self.ends or (source, target)
+        out = np.empty((2, len(ends[0] if self.places is None else self.places)), source.dtype)
         ranges = even_ranges(out.shape[1], threads if out.shape[1] > 20_000 else 1)
-        run(_renumber, ranges, self.places, unsigned(self.source), unsigned(self.target), of_source, of_target, out)
+        run(_renumber, ranges, self.places, *map(unsigned, ends), of_source, of_target, out)
         return out
 
 
@@ -111,5 +116,5 @@ def inside(
     del own, kept, kept_target
     result = np.split(out, first[1:-1])
     if out_target is None:  # in arrays of their own: the memory of a part is free as soon as it has been used
-        return [Inside(places.copy(), source, target) for places in result]
-    return [Inside(None, *both) for both in zip(result, np.split(out_target, first[1:-1]), strict=True)]
+        return [Inside(places.copy(), None) for places in result]
+    return [Inside(None, both) for both in zip(result, np.split(out_target, first[1:-1]), strict=True)]

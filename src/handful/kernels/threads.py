@@ -7,6 +7,7 @@ two threads (training, and the sampler that works ahead of it) enter a loop at o
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import itertools
 import os
@@ -15,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from threading import Lock, local
+from threading import Event, Lock, Thread, local
 from typing import Any
 
 import numba
@@ -51,6 +52,32 @@ def _renew() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
     os.register_at_fork(after_in_child=_renew)
+
+
+def _outnumber_cores() -> None:
+    """Hold more threads of GNU OpenMP than there are cores: all of its idle threads then sleep, and do not spin.
+
+    ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. The threads held here
+    belong to one of ours that never ends; they sleep too.
+    """
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        path = next(line.split(maxsplit=5)[-1].rstrip() for line in maps if "libgomp" in line)
+    openmp, started = ctypes.CDLL(path), Event()
+    nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)  # each thread calls free(NULL)
+    count = ctypes.c_uint(openmp.omp_get_num_procs() + 1)
+
+    def hold() -> None:
+        openmp.GOMP_parallel(nothing, None, count, ctypes.c_uint(0))
+        started.set()
+        Event().wait()
+
+    Thread(target=hold, name="handful-idle", daemon=True).start()
+    started.wait()
+
+
+if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+    with suppress(OSError, StopIteration, AttributeError):  # another system, or another OpenMP: it stays as it is
+        _outnumber_cores()
 
 
 def get_threads() -> int:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import sys
-import types
-from importlib.machinery import ModuleSpec
+from contextlib import suppress
+from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch_geometric
-import torch_geometric.loader.graph_saint
-import torch_geometric.sampler.hgt_sampler
+import torch_geometric.testing.decorators
 import torch_geometric.typing
-from torch_geometric.sampler import HeteroSamplerOutput, HGTSampler, NeighborSampler, SamplerOutput
+from torch import Tensor
+from torch_geometric.loader import cluster, graph_saint
+from torch_geometric.nn import Node2Vec
+from torch_geometric.nn.models import node2vec
+from torch_geometric.sampler import (
+    HeteroSamplerOutput,
+    HGTSampler,
+    NeighborSampler,
+    NodeSamplerInput,
+    SamplerOutput,
+    hgt_sampler,
+    neighbor_sampler,
+)
 from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.utils import remap_keys
 
@@ -25,8 +36,8 @@ from handful.pyg.sparse import SparseTensor
 TESTED = ("2.8", "2.9")
 """The versions of PyG whose own tests have been run with our operators."""
 
-FLAGS = ("WITH_PYG_LIB", "WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
-"""What PyG asks before it calls them. Its flags for other operators of pyg-lib stay as they are."""
+FLAGS = ("WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
+"""PyG's flags that speak of these operators alone. Those of all of pyg-lib or torch-sparse stay as they are."""
 
 _undo: list[Any] = []
 """What ``disable`` calls, the last first; empty unless PyG has our operators."""
@@ -35,9 +46,9 @@ _undo: list[Any] = []
 def enable(quiet: bool = False) -> None:
     """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
 
-    It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and those
-    operators of torch-sparse that PyG's loaders call, sets PyG's flags for them, and puts a stand-in for the package
-    ``pyg_lib`` into ``sys.modules``. It says in one line what it did. If pyg-lib is installed, it does nothing.
+    It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
+    ``torch.ops.torch_sparse.hgt_sample``, and tells those modules of PyG that call them. For everything else pyg-lib
+    and torch-sparse stay missing. It says in one line what it did. If pyg-lib is installed, it does nothing.
 
     Args:
         quiet: say nothing.
@@ -59,19 +70,21 @@ def enable(quiet: bool = False) -> None:
         _say(quiet, "pyg-lib is installed: PyG keeps its own operators")
         return
     _register("pyg", operators.PYG)
-    package = _package()
-    sys.modules.update(package)
-    _undo.append(lambda: [sys.modules.pop(name, None) for name in package])
     for name in FLAGS:
         _flag(name, True)
-    _flag("pyg_lib", package["pyg_lib"])
-    for sampler in (NeighborSampler, HGTSampler):
+    seen = {**vars(torch_geometric.typing), "WITH_PYG_LIB": True}
+    _set(neighbor_sampler, "torch_geometric", SimpleNamespace(typing=SimpleNamespace(**seen)))
+    _set(cluster, "pyg_lib", SimpleNamespace(partition=SimpleNamespace(metis=operators.metis)))
+    for module in (node2vec, torch_geometric.testing.decorators):  # which mean walks and neighbour sampling by it
+        _set(module, "WITH_PYG_LIB", True)
+    _set(Node2Vec, "loader", _loader)
+    for sampler, load in ((NeighborSampler, _load_neighbors), (HGTSampler, _load_hgt)):
+        _set(sampler, "__init__", _loading(sampler.__init__, load))
         _set(sampler, "__reduce_ex__", _reduce)
     if not torch_geometric.typing.WITH_TORCH_SPARSE:
         _register("torch_sparse", operators.TORCH_SPARSE)
-        _set(torch_geometric.sampler.hgt_sampler, "WITH_TORCH_SPARSE", True)
-        _set(torch_geometric.loader.graph_saint, "SparseTensor", SparseTensor)
-        _set(torch_geometric.typing, "SparseTensor", SparseTensor)
+        _set(hgt_sampler, "WITH_TORCH_SPARSE", True)
+        _set(graph_saint, "SparseTensor", _matrix)
         _set(NeighborSampler, "_sample", _sample)
     _say(quiet, "PyG's neighbour sampling, HGT, METIS, GraphSAINT and random walks run on handful's kernels")
 
@@ -119,41 +132,60 @@ def _everywhere(name: str, value: Any) -> None:
             setattr(module, name, value)
 
 
-def _package() -> dict[str, types.ModuleType]:
-    """A stand-in for pyg-lib: the modules of it that have operators of ours. It has no version: it is not pyg-lib."""
-    functions: dict[str, dict[str, Any]] = {
-        "pyg_lib": {"__path__": []},
-        "pyg_lib.ops": {},
-        "pyg_lib.partition": {"metis": operators.metis},
-        "pyg_lib.sampler": {
-            "neighbor_sample": operators.neighbor_sample,
-            "hetero_neighbor_sample": _hetero_neighbor_sample,
-            "subgraph": operators.subgraph,
-            "random_walk": operators.random_walk,
-        },
-    }
-    modules = {name: types.ModuleType(name, "A stand-in by handful; see handful.pyg.enable.") for name in functions}
-    for name, module in modules.items():
-        vars(module).update(functions[name], __spec__=ModuleSpec(name, None))
-        package, _, own_name = name.rpartition(".")
-        if package:
-            setattr(modules[package], own_name, module)
-    return modules
+# -- kernels are loaded before workers are forked: each worker would load them in every epoch ------------------------
 
 
-def _hetero_neighbor_sample(*args: Any, **options: Any) -> Any:
-    """The operator with edge types in place of their names, as the Python function of pyg-lib has it."""
-    given = inspect.signature(operators.hetero_neighbor_sample).bind([], [], *args, **options).arguments
-    to_name = {edge_type: "__".join(edge_type) for edge_type in given["rowptr_dict"]}
-    to_type = {name: edge_type for edge_type, name in to_name.items()}
-    given["node_types"] = sorted({kind for edge_type in to_name for kind in (edge_type[0], edge_type[2])})
-    given["edge_types"] = list(to_name)
-    for name in ("rowptr_dict", "col_dict", "num_neighbors_dict", "edge_time_dict", "edge_weight_dict"):
-        if given.get(name) is not None:
-            given[name] = remap_keys(given[name], to_name)
-    rows, cols, nodes, places, per_node, per_edge = operators.hetero_neighbor_sample(**given)
-    rows, cols, per_edge = (remap_keys(result, to_type) for result in (rows, cols, per_edge))
-    return rows, cols, nodes, places and remap_keys(places, to_type), per_node, per_edge
+def _loading(init: Any, load: Any) -> Any:
+    """An ``__init__`` of a sampler that also loads its kernels. What cannot be sampled is told when it is asked for."""
+
+    @wraps(init)
+    def made(self: Any, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        with suppress(Exception), torch.random.fork_rng(devices=[]):
+            load(self)
+
+    return made
+
+
+def _first_row(colptr: Tensor) -> Tensor:
+    """``(1,)``: the first node that has an edge."""
+    return (colptr.diff() > 0).int().argmax().view(1)
+
+
+def _load_neighbors(sampler: Any) -> None:
+    if hasattr(sampler, "colptr"):
+        sampler._sample(_first_row(sampler.colptr), torch.tensor([2**62]))
+    else:
+        for name, colptr in sampler.colptr_dict.items():
+            kind = name.split("__")[-1]
+            sampler._sample({kind: _first_row(colptr)}, {kind: torch.tensor([2**62])})
+
+
+def _load_hgt(sampler: Any) -> None:
+    for name, colptr in sampler.colptr_dict.items():
+        sampler.sample_from_nodes(NodeSamplerInput(None, _first_row(colptr), input_type=name.split("__")[-1]))
+
+
+_pyg_loader = Node2Vec.loader
+
+
+def _loader(self: Any, **options: Any) -> Any:
+    """``Node2Vec.loader``."""
+    with torch.random.fork_rng(devices=[]):
+        self.sample([0])
+    return _pyg_loader(self, **options)
+
+
+def _matrix(**fields: Any) -> SparseTensor:
+    """The matrix of a GraphSAINT sampler."""
+    matrix = SparseTensor(**fields)
+    if fields["row"].numel():
+        with torch.random.fork_rng(devices=[]):
+            matrix.saint_subgraph(torch.unique(matrix.random_walk(fields["row"][:1], 1)))
+    return matrix
+
+
+# -- sampling ----------------------------------------------------------------------------------------------------------
 
 
 def _reduce(self: Any, protocol: Any) -> Any:

@@ -324,36 +324,6 @@ def metis(
 # -- torch_sparse ------------------------------------------------------------------------------------------------------
 
 
-def sparse_neighbor_sample(
-    colptr: Tensor, row: Tensor, input_node: Tensor, num_neighbors: Sequence[int], replace: bool, directed: bool
-) -> tuple[Tensor | None, ...]:
-    """torch-sparse's ``neighbor_sample``: nodes, rows, columns, edge ids of a CSC."""
-    rows, cols, nodes, edges, *_ = neighbor_sample(
-        colptr, row, input_node, num_neighbors, csc=True, replace=replace, directed=directed
-    )
-    return nodes, rows, cols, edges
-
-
-def sparse_hetero_neighbor_sample(
-    node_types: Sequence[str],
-    edge_types: Sequence[EdgeType],
-    colptr_dict: Tensors,
-    row_dict: Tensors,
-    input_node_dict: Tensors,
-    num_neighbors_dict: Counts,
-    num_hops: int,
-    replace: bool,
-    directed: bool,
-) -> tuple[Found | None, ...]:
-    """torch-sparse's ``hetero_neighbor_sample``: nodes, rows, columns, edge ids by type."""
-    counts = {name: list(given)[:num_hops] for name, given in num_neighbors_dict.items()}
-    graph = node_types, edge_types, colptr_dict, row_dict
-    rows, cols, nodes, edges, *_ = hetero_neighbor_sample(
-        *graph, input_node_dict, counts, csc=True, replace=replace, directed=directed
-    )
-    return nodes, rows, cols, edges
-
-
 def hgt_sample(
     colptr_dict: Tensors, row_dict: Tensors, input_node_dict: Tensors, num_samples_dict: Counts, num_hops: int
 ) -> tuple[Found, Found, Found, Found]:
@@ -372,12 +342,6 @@ def hgt_sample(
     sampled: Sampled = _checked(layered, kinds, relations, seeds, num_samples_dict, num_hops, key=_key())
     rows, cols, places = _edges(sampled.edges, True, dtype)
     return {kind: _nodes(sampled, kind, False, dtype) for kind in kinds}, rows, cols, places
-
-
-def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_parts: int, recursive: bool) -> Tensor:
-    """torch-sparse's ``partition``: METIS."""
-    weight = None if optional_value is None else optional_value.to(torch.int64)
-    return metis(rowptr, col, num_parts, edge_weight=weight, recursive=recursive)
 
 
 # -- schemas -----------------------------------------------------------------------------------------------------------
@@ -402,15 +366,8 @@ PYG: dict[str, Callable[..., Any]] = {
 """By schema: ``torch.ops.pyg``."""
 
 TORCH_SPARSE: dict[str, Callable[..., Any]] = {
-    "neighbor_sample(Tensor colptr, Tensor row, Tensor input_node, int[] num_neighbors, bool replace, bool directed) "
-    "-> (Tensor, Tensor, Tensor, Tensor)": sparse_neighbor_sample,
-    "hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, Dict(str, Tensor) colptr_dict, "
-    "Dict(str, Tensor) row_dict, Dict(str, Tensor) input_node_dict, Dict(str, int[]) num_neighbors_dict, "
-    "int num_hops, bool replace, bool directed) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
-    "Dict(str, Tensor))": sparse_hetero_neighbor_sample,
     "hgt_sample(Dict(str, Tensor) colptr_dict, Dict(str, Tensor) row_dict, Dict(str, Tensor) input_node_dict, "
     "Dict(str, int[]) num_samples_dict, int num_hops) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
     "Dict(str, Tensor))": hgt_sample,
-    "partition(Tensor rowptr, Tensor col, Tensor? optional_value, int num_parts, bool recursive) -> Tensor": partition,
 }
 """By schema: what PyG's loaders call of ``torch.ops.torch_sparse``."""

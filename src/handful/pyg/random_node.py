@@ -56,7 +56,8 @@ class RandomNodeLoader(DataLoader[Any]):
             raise SamplerError(
                 f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}, got {num_parts}"
             )
-        self._ends = {kind: _checked_edges(data, kind) for kind in _edge_kinds(data)}
+        self._checked: dict[Any, tuple[Tensor, int]] = {}
+        self._edges()
         size = math.ceil(self.num_nodes / num_parts)
         super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]
 
@@ -68,7 +69,12 @@ class RandomNodeLoader(DataLoader[Any]):
         return next(self._cut([nodes]))
 
     def _get_iterator(self) -> Any:
-        return self._epoch() if self.num_workers == 0 else super()._get_iterator()
+        if self.num_workers == 0:
+            return self._epoch()
+        for edges in self._edges().values():  # workers are forked with the kernels, or each would load them
+            loop = Data(edge_index=torch.zeros(2, 1, dtype=edges.dtype), num_nodes=1)
+            RandomNodeLoader(loop, 1).collate_fn([0])
+        return super()._get_iterator()
 
     def _epoch(self) -> Iterator[Any]:
         torch.empty((), dtype=torch.int64).random_(generator=self.generator)  # torch's own iterator draws a seed first
@@ -112,19 +118,42 @@ class RandomNodeLoader(DataLoader[Any]):
                 own = nodes[(nodes >= start) & (nodes < end)] if len(self._kinds) > 1 else nodes
                 number[own.numpy()] = np.arange(len(own))
         numbers = {kind: number[slice(*ends)] for kind, ends in self._kinds.items()}
-        kept = {}
-        for kind, (source, target) in self._ends.items():
+        edges, kept = self._edges(), {}
+        for kind, ends in edges.items():
             of_source, of_target = (part[slice(*self._kinds[end])] for end in (kind[0], kind[2]))
+            source, target = ends.numpy()
             kept[kind] = inside(source, target, of_source, of_target, m, self._needs_places(kind), threads)
         for nodes in parts:
-            yield self._batch(nodes, {kind: result.pop(0) for kind, result in kept.items()}, numbers)
+            yield self._batch(nodes, edges, {kind: result.pop(0) for kind, result in kept.items()}, numbers)
+
+    def _edges(self) -> dict[Any, Tensor]:
+        """The edges of every type, on the CPU, as ``data`` has them now; what has not changed is not checked again.
+
+        No array of them is kept: ``share_memory_`` frees what an array points to.
+        """
+        found = {}
+        for store in self.data.edge_stores:
+            if "edge_index" in store:
+                kind, edges = _ONLY if isinstance(self.data, Data) else store._key, store.edge_index
+                found[kind] = edges.detach().cpu()
+                version = 0 if edges.is_inference() else edges._version
+                before = self._checked.get(kind)
+                if before is None or before[0] is not edges or before[1] != version:
+                    ranges = (self._kinds[end] for end in (kind[0], kind[2]))
+                    _check(found[kind].numpy(), [end - start for start, end in ranges], kind)
+                    self._checked[kind] = edges, version
+            elif "adj_t" in store or "adj" in store:
+                raise GraphError("RandomNodeLoader reads edge_index, and these edges are in a sparse matrix (adj_t)")
+        return found
 
     def _needs_places(self, kind: Any) -> bool:
         """Whether a batch has more of its edges than their ends."""
         store = _store(self.data, kind)
         return self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
 
-    def _batch(self, nodes: Tensor, edges: dict[Any, Inside], numbers: dict[Any, np.ndarray]) -> Any:
+    def _batch(
+        self, nodes: Tensor, edges: dict[Any, Tensor], kept: dict[Any, Inside], numbers: dict[Any, np.ndarray]
+    ) -> Any:
         """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
         out = copy.copy(self.data)
         for kind, (start, end) in self._kinds.items():
@@ -137,17 +166,22 @@ class RandomNodeLoader(DataLoader[Any]):
                     new[key] = _pick(value, own, self._dim(key, value))
             if self.return_ids and "n_id" not in store:
                 new.n_id = own
-        for kind, result in edges.items():
+        for kind, result in kept.items():
             store, new = (_store(one, kind) for one in (self.data, out))
-            numbered = result.numbered(numbers[kind[0]], numbers[kind[2]], self._ends[kind][0].dtype, kernel_threads())
-            new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
+            source, target = edges[kind].numpy()
+            numbered = result.numbered(source, target, numbers[kind[0]], numbers[kind[2]], kernel_threads())
+            new.edge_index = torch.from_numpy(numbered).to(self._checked[kind][0].device)
             if result.places is None:
                 continue
             ids = torch.from_numpy(result.places)
             for key, value in store.items():
                 at_edges = key != "edge_index" and store.is_edge_attr(key)
                 if at_edges and not (kind == _ONLY and store.is_node_attr(key)):
-                    new[key] = _pick(value, ids, self._dim(key, value))
+                    dim = self._dim(key, value)
+                    count = value.shape[dim] if hasattr(value, "shape") else len(value)
+                    if count != edges[kind].shape[1]:
+                        raise GraphError(f"{key} has {count} entries for {edges[kind].shape[1]} edges")
+                    new[key] = _pick(value, ids, dim)
             if self.return_ids and "e_id" not in store:
                 new.e_id = ids.to(torch.int64)
         return out
@@ -165,29 +199,15 @@ def _store(data: Data | HeteroData, kind: Any) -> Any:
     return data._store if isinstance(data, Data) else data[kind]
 
 
-def _edge_kinds(data: Data | HeteroData) -> list[Any]:
-    """The types of edges that have an ``edge_index``."""
-    kinds = []
-    for store in data.edge_stores:
-        if "adj_t" in store or "adj" in store:
-            raise GraphError("RandomNodeLoader reads edge_index, and these edges are in a sparse matrix (adj_t)")
-        if "edge_index" in store:
-            kinds.append(_ONLY if isinstance(data, Data) else store._key)
-    return kinds
-
-
-def _checked_edges(data: Data | HeteroData, kind: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Sources and targets as arrays, each a node of its type."""
-    edges = _store(data, kind).edge_index.detach().cpu().numpy()
-    if edges.ndim != 2 or edges.shape[0] != 2 or edges.dtype.kind not in "iu":
-        raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {edges.dtype} {edges.shape}")
-    for end, row in zip((kind[0], kind[2]), edges, strict=True):
-        num_nodes = int((data if isinstance(data, Data) else data[end]).num_nodes or 0)
-        at = first_outside(row, num_nodes)
+def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
+    """Refuse what is no list of edges between nodes of their types, of which there are so many."""
+    if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
+        raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {rows.dtype} {rows.shape}")
+    for size, row in zip(sizes, rows, strict=True):
+        at = first_outside(row, size)
         if at >= 0:
             where = "" if kind == _ONLY else f" of type {kind}"
-            raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {num_nodes - 1}")
-    return edges[0], edges[1]
+            raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {size - 1}")
 
 
 def _pick(value: Any, ids: Tensor, dim: int) -> Any:

@@ -49,7 +49,7 @@ class HubShare:
     """
 
     def __init__(self, hubs: np.ndarray | list[int]) -> None:
-        self.hubs = torch.as_tensor(np.asarray(hubs, np.int64))
+        self.hubs = torch.as_tensor(hubs, dtype=torch.int64)
         size = len(self.hubs) + 1
         self.count, self.squares = 0, 0.0
         self.design = torch.zeros(size, size, dtype=torch.float64)

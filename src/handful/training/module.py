@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,47 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     if takes_batch(model):
         return model(batch)  # type: ignore[no-any-return]
     edges = all_edges(model, batch)
-    x, weights = batch.x.to(torch.float32), edge_weights(model, edges)
-    return model(x, edges.square().edge_index, **weights)  # type: ignore[no-any-return]
+    given = arguments(model, batch, edges)
+    out = model(batch.x.to(torch.float32), edges.square().edge_index, **given)
+    if not isinstance(out, Tensor):
+        name = type(_plain(model)).__name__
+        raise HandfulError(f"{name}.forward gives a {type(out).__name__}: it must give one tensor of outputs")
+    return out
+
+
+def _plain(model: Any) -> Any:
+    """What torch.compile wraps."""
+    return getattr(model, "_orig_mod", model)
+
+
+def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
+    """What ``model`` is given by name, beside features and edges: weights, and ``batch`` where it cannot do without.
+
+    Raises:
+        HandfulError: it would be wrong on this batch, or asks for what a batch does not have.
+    """
+    for layer in model.modules():
+        kind = type(layer).__name__
+        if getattr(layer, "cached", False) is True:
+            raise HandfulError(f"{kind} keeps the edges of its first batch for all others: make it with cached=False")
+        nodes = getattr(layer, "num_nodes", None)
+        if isinstance(nodes, int) and nodes != batch.num_nodes:
+            raise HandfulError(
+                f"{kind} has weights for each of {nodes} nodes, and this batch has {batch.num_nodes}, numbered anew: "
+                "train it on the full graph"
+            )
+    given = edge_weights(model, edges)
+    places = [
+        p for p in inspect.signature(getattr(model, "_orig_mod", model).forward).parameters.values() if p.kind < 2
+    ]
+    needed = {p.name for p in places[2:] if p.default is p.empty or p.name == "edge_type"} - {*given}
+    if needed == {"batch"}:  # of one graph
+        return given | {"batch": torch.zeros(batch.num_nodes, dtype=torch.int64, device=edges.device)}
+    if needed or len(places) == 1:
+        asked = ", ".join(p.name for p in places)
+        name = type(_plain(model)).__name__
+        raise HandfulError(f"{name}.forward asks for ({asked}), and fit gives it x, edge_index and edge_weight")
+    return given
 
 
 def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
@@ -54,21 +94,29 @@ def edge_weights(model: nn.Module, edges: Adjacency) -> dict[str, Tensor]:
     Raises:
         HandfulError: there are weights, and the module takes none.
     """
-    called = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    called = _plain(model)
     parameters = inspect.signature(called.forward).parameters
     # PyG's ready models take both, and say which of the two their layers use.
     names = [n for n in ("edge_weight", "edge_attr") if n in parameters and getattr(called, f"supports_{n}", True)]
+    widths = [layer.edge_dim for layer in called.modules() if hasattr(layer, "edge_dim")]
+    if type(called).__module__.startswith("torch_geometric.") and widths and not any(widths):
+        names = [name for name in names if name != "edge_attr"]  # made without edge_dim, they leave it out
     if edges.weight is None:
         needed = [name for name in names if parameters[name].default is inspect.Parameter.empty]
-        return {name: torch.ones(edges.num_edges, device=edges.device) for name in needed[:1]}
+        return {name: _shaped(name, torch.ones(edges.num_edges, device=edges.device)) for name in needed[:1]}
     if edges.normalized and "edge_weight" not in names:
         names = []
     if not names:
         raise HandfulError(
             f"the edges of this batch have weights, and {type(called).__name__}.forward takes no edge_weight: it would "
-            "train on another graph. Give it that argument, or use a graph and a sampler without weights"
+            "train on another graph. Give it that argument (GAT: edge_dim=1), or use no weights"
         )
-    return {names[0]: edges.weight.to(torch.float32)}
+    return {names[0]: _shaped(names[0], edges.weight.to(torch.float32))}
+
+
+def _shaped(name: str, weight: Tensor) -> Tensor:
+    """``(E,)``, or ``(E, 1)`` as features of edges."""
+    return weight.view(-1, 1) if name == "edge_attr" else weight
 
 
 def average_edges(batch: Batch) -> Batch:
