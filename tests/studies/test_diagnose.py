@@ -51,13 +51,13 @@ def test_tables_and_charts_of_terms() -> None:
     graph = SMALL.load(3)
     network = partial(make_model, "sage", graph.num_features, graph.num_outputs, **SMALL.options)
     own = diagnosis.diagnose(graph, SAMPLERS[:2], network, 3, 2, 3)
-    table = term_table("T", own, step=0.1, momentum=0.5)
+    table = term_table("T", own, step=0.1, momentum=0.5, steps=[4, 7])
     rows = {row[0].text: row[1:] for row in table.rows}
     assert table.head == ["", "RNS", "GraphSAINT"]
     best = int(np.argmin([d.mean("R") for d in own]))
     assert [cell.rank for cell in rows[TERMS["R"]]][best] == 1
     assert {cell.rank for cell in rows[TERMS["grad_norm_sq"]]} == {0}
-    modified = np.mean([modified_loss(terms, lr=0.1, momentum=0.5) for terms in own[0].terms])
+    modified = np.mean([modified_loss(terms, lr=0.1, momentum=0.5, m=4) for terms in own[0].terms])
     assert table.rows[-1][1].text == f"{modified:.4g}"
     assert len(term_table("T", own).rows) == len(table.rows) - 1
     chart = term_chart(own, "g")

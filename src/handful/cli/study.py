@@ -16,6 +16,7 @@ OWN = {
     "graph": p.option(str, p.DATA, "The graph to study, where a study takes one."),
     "budget": p.option(str, p.TRAINING, "How much to compute: smoke, laptop or paper (else laptop)."),
     "tune_each": p.option(int, p.TRAINING, "Trials for every m or fanout before it is trained (parts, fanout).", min=0),
+    "optimizer": p.option(str, p.TRAINING, "Whose path to follow: sgd, sgdm or adam (backward-error)."),
 }
 
 

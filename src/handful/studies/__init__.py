@@ -38,6 +38,8 @@ STUDIES = {
 """Where each study is: a module of this package, and a function."""
 REPLACED = {"structure": "handful structure GRAPH", "datasets": "handful datasets --check"}
 """What used to be studies, and the commands that do the same."""
+FOLLOWED = "backward-error"
+"""The study that takes an optimiser."""
 TUNED = ("parts", "fanout")
 """Those that compare configurations of one sampler, each of which may be tuned apart."""
 
@@ -61,6 +63,8 @@ def run_study(name: str, request: Request) -> Finding:
         raise HandfulError(unknown("study", name, STUDIES))
     if request.tune_each and name not in TUNED:
         raise HandfulError(f"study '{name}' tunes nothing: tune_each is for {' and '.join(TUNED)}")
+    if request.optimizer != Request.optimizer and name != FOLLOWED:
+        raise HandfulError(f"study '{name}' has its own optimisers: optimizer is for {FOLLOWED}")
     result = _function(name)(request)
     asked = {"budget": request.budget, "seeds": words(request.seeds), "device": request.device}
     return replace(result, facts={**asked, **result.facts})

@@ -41,6 +41,7 @@ class Request:
         executor: where they run: ``local``, or ``ray`` for a cluster.
         tune_each: how many trials of learning rate, dropout and weight decay every configuration gets of its own,
             before it is trained; 0 for none. For the studies that compare configurations of one sampler.
+        optimizer: whose path ``backward-error`` follows: ``sgd``, ``sgdm`` or ``adam``.
         report: called with how much is done, of how much, and what it is.
 
     ``seeds_given`` tells whether somebody named the seeds.
@@ -59,6 +60,7 @@ class Request:
     jobs: int | None = None
     executor: str = "local"
     tune_each: int = 0
+    optimizer: str = "sgd"
     report: Callable[[int, int, str], None] = lambda done, total, word: None
     seeds_given: bool = field(default=False, init=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count, product
+from itertools import count, product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from handful.studies.budget import SAMPLERS, Request, Scale, benchmark
 from handful.theory import diagnosis
 from handful.theory.diagnosis import Diagnosis, relation
 from handful.theory.hubs import HUBS
-from handful.theory.implicit import ImplicitTerms, ImplicitWatch, modified_loss
+from handful.theory.implicit import ImplicitTerms, ImplicitWatch, epoch_steps, modified_loss
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
 from handful.vocabulary import TERMS, hues, shown, spaced, title, words
@@ -39,6 +39,8 @@ ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
 """How often the terms are measured along Adam, beside once before the first epoch."""
 ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
+FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
+"""The terms of the paper's figure."""
 ALONG = ("bias", "R", "grad_norm_sq")
 """The terms that are drawn along Adam."""
 
@@ -79,6 +81,7 @@ def diagnose_samplers(
         experiment = experiment.with_(model=model_name(saved), options=saved.options)
         network = partial(read_saved_model, weights)
     result = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
+    steps = [epoch_steps(graph, sampler, seed) for sampler in samplers] if step and momentum else []
     shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"
     where = "random initialisation" if weights is None else "the weights given"
     heading = f"{graph.name} · {shape} · {batches} batches × {repeats} repeats at {where}"
@@ -89,7 +92,7 @@ def diagnose_samplers(
         "diagnose",
         heading,
         said,
-        [term_table(heading, result, step, momentum)],
+        [term_table(heading, result, step, momentum, steps)],
         [term_chart(result, graph.name), plane_chart(result, graph.name)],
         {
             "graph": graph.name,
@@ -108,20 +111,30 @@ def read_saved_model(weights: str | Path) -> Network:
     return open_run(weights).model if whole else load_model(weights)
 
 
-def term_table(heading: str, diagnoses: Sequence[Diagnosis], step: float | None = None, momentum: float = 0.0) -> Table:
-    """A row for every term and a column for every sampler; the smallest in bold."""
+def term_table(
+    heading: str,
+    diagnoses: Sequence[Diagnosis],
+    step: float | None = None,
+    momentum: float = 0.0,
+    steps: Sequence[int] = (),
+) -> Table:
+    """A row for every term and a column for every sampler; the smallest in bold.
+
+    With momentum the modified loss depends on ``steps``, those of an epoch of each sampler.
+    """
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
         # A small gradient is no merit: all other terms are distances from the full graph.
-        means = [d.mean(term) if term != "grad_norm_sq" else None for d in diagnoses]
+        means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
         texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
         if term == "R":
-            each = [d.variance_per_target for d in diagnoses]
-            rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in each], each, highest=False)])
+            one = [d.variance_per_target for d in diagnoses]
+            rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in one], one, highest=False)])
             rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in diagnoses)])
     if step is not None:
-        modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in diagnoses)
+        each = zip(diagnoses, steps or repeat(None), strict=False)
+        modified = ([modified_loss(t, lr=step, momentum=momentum, m=m) for t in d.terms] for d, m in each)
         rows.append([Cell(f"L̃ at lr {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
     return Table(heading, ["", *(title(d.name) for d in diagnoses)], rows)
 
@@ -130,9 +143,8 @@ def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
     """The paper's figure of the implicit terms: one panel per term, mean and 95% CI over repeats."""
     names, colors = [title(d.name) for d in diagnoses], hues([d.name for d in diagnoses])
     views = []
-    for term, label in TERMS.items():
-        if term == "alpha_error":
-            continue
+    for term in FIGURE:
+        label = TERMS[term]
         means = [mean_ci95(d.values(term)) for d in diagnoses]
         series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
         log = all(value["mean"] > 0 for value in means)

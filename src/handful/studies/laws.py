@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from handful.datasets import load
-from handful.errors import HandfulError
+from handful.errors import HandfulError, unknown
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, lines, points, text_table
 from handful.graph import Graph
 from handful.random import generator
@@ -20,6 +21,7 @@ from handful.samplers import RandomNodes, make_sampler
 from handful.studies.budget import SAMPLERS, Request
 from handful.theory.backward_error import STEPS, backward_error, smooth_losses
 from handful.theory.bias import bias_bound, bias_split
+from handful.theory.memory import Coefficients, Loss, Memory, gradient, modified_field
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.structure import structure
 from handful.theory.thinning import edge_survival, thinned_degree_law
@@ -28,6 +30,11 @@ from handful.vocabulary import PARTS as LABEL
 
 PARTS = 4
 """Of the epoch whose distance from a flow is measured."""
+MOMENTUM, ADAM_BETA2 = 0.9, 0.999
+"""As torch's Adam and the paper's SGD+M have them."""
+EPSILONS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-8)
+SLACK = 0.25
+"""How far a slope may be from 3 and still be one of third order."""
 VALUES = (1, 2, 4, 8, 16)
 """Of m, for bias and degrees."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
@@ -45,35 +52,82 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def backward(request: Request) -> Finding:
-    """Which coefficient holds: an epoch of SGD against the flow of the modified loss, as the step size shrinks.
+    """Which coefficients hold: an epoch against the flow of the modified loss, as the step size shrinks.
 
-    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models.
+    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models. SGD, or with
+    ``optimizer`` heavy ball (sgdm) or Adam.
     """
+    if request.optimizer not in FLOWS:
+        raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
     seed = request.seeds[0]
     graph = noisy_graph({"smoke": 40, "laptop": 80, "paper": 200}[request.budget], seed)
-    batches = list(RandomNodes(PARTS).epoch(graph, seed, 0))
-    losses, w = smooth_losses(batches, hidden=6, classes=3, seed=seed)
-    steps = STEPS[::2] if request.budget == "smoke" else STEPS
+    losses, w = smooth_losses(list(RandomNodes(PARTS).epoch(graph, seed, 0)), hidden=6, classes=3, seed=seed)
+    halvings = range(0, 7, 2) if request.budget == "smoke" else range(7)
+    if request.optimizer == "adam":
+        whole, _ = smooth_losses(list(RandomNodes(1).epoch(graph, seed, 0)), hidden=6, classes=3, seed=seed)
+        return adam_backward(request, whole, losses, w, halvings)
+    memory = Memory(MOMENTUM if request.optimizer == "sgdm" else 0.0)
+    # ρ·R is seen where the step is small against the memory of the momentum.
+    steps = [(1 - memory.beta1) ** 2 * STEPS[k] for k in halvings]
     request.report(0, 1, "integrating")
-    error = backward_error(losses, w, steps)
+    error = backward_error(losses, w, steps, memory)
     request.report(1, 1, "done")
-    shown = (0, len(steps) // 2, -1)
+    flows, who = FLOWS[request.optimizer], title(request.optimizer)
+    at = (0, len(steps) // 2, -1)
     holds = min(error.slopes, key=lambda name: abs(error.slopes[name] - 3))
-    heading = f"distance after an epoch of {PARTS} batches ∝ αᵖ"
+    heading = f"distance after an epoch of {PARTS} batches of {who} ∝ αᵖ"
     rows, curves = [], {}
-    for name, flow in FLOWS.items():
+    for name, flow in flows.items():
         p, far = f"{error.slopes[name]:.2f}", error.errors[name]
-        rows.append([Cell(flow), Cell(p, int(name == holds)), *(Cell(f"{far[i]:.1e}") for i in shown)])
+        rows.append([Cell(flow), Cell(p, int(name == holds)), *(Cell(f"{far[i]:.1e}") for i in at)])
         curves[f"{flow}: slope {p}"] = far
     x, y = Axis("step size α", log=True), Axis("distance after one epoch", log=True)
     view = View("error", "line", x, y, lines(steps, curves))
     return Finding(
         "backward-error",
         heading,
-        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {error.slopes[holds]:.1f}.",
-        [Table(heading, ["flow of", "p", *(f"α = {steps[i]:.2g}" for i in shown)], rows)],
-        [Chart("backward-error", "Mean SGD against three gradient flows", [view])],
-        {"slopes": error.slopes, "steps": list(steps), "errors": error.errors, "parts": PARTS},
+        f"Mean {who} stays with the flow of {flows[holds]} to order {error.slopes[holds]:.1f}.",
+        [Table(heading, ["flow of", "p", *(f"α = {steps[i]:.2g}" for i in at)], rows)],
+        [Chart("backward-error", f"Mean {who} against {len(flows)} gradient flows", [view])],
+        {"slopes": error.slopes, "steps": steps, "errors": error.errors, "parts": PARTS, **asdict(memory)},
+    )
+
+
+def adam_backward(
+    request: Request, whole: Sequence[Loss], parts: Sequence[Loss], w: Tensor, halvings: Sequence[int]
+) -> Finding:
+    """For which ε the flow of Adam holds: the slopes for one batch, the whole graph, and for four parts.
+
+    Steps are shares of (1 − β₂)·max(ε, a typical |∇L|): within the memory of v, |∇L| + ε then stays nearly what it is.
+    """
+    rows, held, payload = [], [], []
+    curves: dict[str, list[float]] = {}
+    typical = float(gradient(whole[0], w).abs().median())
+    for eps in request.each(EPSILONS, "ε = {:g}".format):
+        memory = Memory(MOMENTUM, ADAM_BETA2, eps)
+        steps = [0.2 * max(eps, typical) * (1 - ADAM_BETA2) * 2.0**-k for k in halvings]
+        found = {m: backward_error(losses, w, steps, memory) for m, losses in ((1, whole), (PARTS, parts))}
+        plain = modified_field(whole, w, Coefficients(), memory)
+        share = (modified_field(whole, w, memory.coefficients(1.0, 1), memory) - plain).norm() / plain.norm()
+        slopes = [f"{p:.2f}" for error in found.values() for p in error.slopes.values()]
+        rows.append([f"{eps:g}", f"{eps / typical:.2g}", *slopes, f"{0.1 / float(share):.1e}"])
+        if abs(found[1].slopes["modified"] - 3) < SLACK:
+            held.append(f"{eps:g}")
+        each = {f"m = {m}": {"slopes": e.slopes, "errors": e.errors} for m, e in found.items()}
+        payload.append({"eps": eps, "steps": steps, "tenth": 0.1 / float(share), **each})
+        curves |= {f"ε = {eps:g}, m = {m}": error.errors["modified"] for m, error in found.items()}
+    heading = f"distance of Adam from its flow after an epoch ∝ αᵖ, β₁ = {MOMENTUM}, β₂ = {ADAM_BETA2}"
+    head = [f"m = {m}: p {word}" for m in (1, PARTS) for word in FLOWS["adam"].values()]
+    x, y = Axis("halvings of the step"), Axis("distance after one epoch", log=True)
+    view = View("error", "line", x, y, lines([*map(float, halvings)], curves))
+    return Finding(
+        "backward-error",
+        heading,
+        f"With one batch the correction holds to third order for ε = {', '.join(held)}, at steps of at most "
+        f"{0.2 * (1 - ADAM_BETA2):g}·max(ε, median |∇L|).",
+        [text_table(heading, ["ε", "ε / median |∇L|", *head, "α of a correction of 10%"], rows)],
+        [Chart("backward-error", "Adam against its flow", [view])],
+        {"typical": typical, "parts": PARTS, "epsilons": payload, "beta1": MOMENTUM, "beta2": ADAM_BETA2},
     )
 
 
