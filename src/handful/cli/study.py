@@ -69,6 +69,7 @@ def tune(
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.executors import make_executor
+    from handful.studies.presets import GRAPHLAND, graphland_parts
     from handful.studies.tuning import tune_samplers
 
     paper, prune = given.get("paper", False), given.get("prune", False)
@@ -85,13 +86,16 @@ def tune(
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
     executor, jobs = given.get("executor", "local"), given.get("jobs")
     runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
+    named = any(len(text.split()) > 1 for text in given.get("sampling", []))
+    parts = graphland_parts() if paper and graph in GRAPHLAND and not named else ()
     with Bar("trials", trials * len(space)) as bar:
-        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
+        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs, parts)
     return p.make_answer(result, folder, f"storage: {where}")
 
 
 def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
     """The experiments that one ``--sampling`` stands for."""
+    from handful.studies.presets import GRAPHLAND
     from handful.studies.tuning import paper_space, sampling_space
 
     if not text.strip():
@@ -102,8 +106,10 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
         own = []
         for one in paper_space(asked, name):
             epochs = how.get("epochs", one.settings.epochs)
-            every = how.get("evaluate_every", max(1, epochs // p.EVALUATIONS))
+            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.EVALUATIONS)
+            every = how.get("evaluate_every", usual)
             own.append(one.with_(epochs=epochs, evaluate_every=every))
     else:
         own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]
-    return [own[0].with_(sampler=hf.make_sampler(name, **p.parse_options(pairs)))] if pairs else own
+    kept = own[0].sampler.options() if given.get("paper") else {}
+    return [own[0].with_(sampler=hf.make_sampler(name, **{**kept, **p.parse_options(pairs)}))] if pairs else own

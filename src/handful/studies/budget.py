@@ -164,12 +164,11 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 def adapt(request: Request, experiment: Experiment) -> Experiment:
     """``experiment`` with the split, root, seeds and device that were asked for, evaluated as often as the budget has
     it. Layers that the paper spread over GPUs stay so on a GPU."""
-    spread = "," in experiment.device and request.device.startswith("cuda")
     return experiment.with_(
         split=experiment.split or request.split,
         root=request.root,
         seeds=request.seeds,
-        device=experiment.device if spread else request.device,
+        device=presets.device_for(experiment, request.device),
         evaluate_every=max(1, experiment.settings.epochs // EVALUATIONS[request.budget]),
     )
 
