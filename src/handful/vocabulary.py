@@ -65,7 +65,7 @@ FLOWS = {
         "one_factor": "L̄ + c·(‖∇L̄‖² + R)",
         "mean_alone": "L̄ + c·‖∇L̄‖²",
     },
-    "adam": {"modified": "corrected", "unmodified": "plain"},
+    "adam": {"modified": "the corrected flow", "unmodified": "the plain one"},
 }
 """The flows that are held against the mean path of an optimiser."""
 SPEEDUPS = {

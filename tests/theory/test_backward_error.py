@@ -14,7 +14,6 @@ from handful.theory.backward_error import (
     batch_orders,
     flow,
     mean_displacement,
-    one_thread,
     readings,
     smooth_losses,
 )
@@ -112,8 +111,7 @@ def test_displacement_of_quadratics_by_hand() -> None:
 def test_integrator_is_accurate_enough() -> None:
     batches = list(RandomNodes(3).epoch(tiny_graph(), 1, 0))
     losses, w = smooth_losses(batches, hidden=4, classes=3, seed=2)
-    with one_thread():
-        field = partial(modified_field, losses, by=Coefficients(0.005, 0.005))
-        ends = [flow(field, w, 0.06, pieces) for pieces in (8, 16)]
-        off = (mean_displacement(losses, w, 0.02) - (ends[1] - w)).norm()
+    field = partial(modified_field, losses, by=Coefficients(0.005, 0.005))
+    ends = [flow(field, w, 0.06, pieces) for pieces in (8, 16)]
+    off = (mean_displacement(losses, w, 0.02) - (ends[1] - w)).norm()
     assert float((ends[0] - ends[1]).norm()) < 1e-4 * float(off)

@@ -69,7 +69,7 @@ def tune(
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.executors import make_executor
-    from handful.studies.presets import GRAPHLAND, graphland_parts
+    from handful.studies.presets import GRAPHLAND, read_table
     from handful.studies.tuning import tune_samplers
 
     paper, prune = given.get("paper", False), given.get("prune", False)
@@ -87,7 +87,8 @@ def tune(
     executor, jobs = given.get("executor", "local"), given.get("jobs")
     runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
     named = any(len(text.split()) > 1 for text in given.get("sampling", []))
-    parts = graphland_parts() if paper and graph in GRAPHLAND and not named else ()
+    one = paper and graph in GRAPHLAND and not named
+    parts = read_table("protocol", "app:graphland", "protocol", "parts") if one else ()
     with Bar("trials", trials * len(space)) as bar:
         result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs, parts)
     return p.make_answer(result, folder, f"storage: {where}")

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from handful.datasets import load
 from handful.errors import HandfulError, unknown
@@ -21,7 +20,7 @@ from handful.samplers import RandomNodes, make_sampler
 from handful.studies.budget import SAMPLERS, Request
 from handful.theory.backward_error import STEPS, backward_error, smooth_losses
 from handful.theory.bias import bias_bound, bias_split
-from handful.theory.memory import Coefficients, Loss, Memory, gradient, modified_field
+from handful.theory.memory import Memory, gradient
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.structure import structure
 from handful.theory.thinning import edge_survival, thinned_degree_law
@@ -55,80 +54,53 @@ def backward(request: Request) -> Finding:
     """Which coefficients hold: an epoch against the flow of the modified loss, as the step size shrinks.
 
     The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models. SGD, or with
-    ``optimizer`` heavy ball (sgdm) or Adam.
+    ``optimizer`` heavy ball (sgdm) or Adam, for several ε, on the whole graph and on its parts.
     """
     if request.optimizer not in FLOWS:
         raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
-    seed = request.seeds[0]
+    seed, flows, who = request.seeds[0], FLOWS[request.optimizer], title(request.optimizer)
     graph = noisy_graph({"smoke": 40, "laptop": 80, "paper": 200}[request.budget], seed)
-    losses, w = smooth_losses(list(RandomNodes(PARTS).epoch(graph, seed, 0)), hidden=6, classes=3, seed=seed)
+    made = {m: smooth_losses(list(RandomNodes(m).epoch(graph, seed, 0)), 6, 3, seed) for m in (1, PARTS)}
+    (whole,), w = made[1]
+    typical = float(gradient(whole, w).abs().median())
     halvings = range(0, 7, 2) if request.budget == "smoke" else range(7)
-    if request.optimizer == "adam":
-        whole, _ = smooth_losses(list(RandomNodes(1).epoch(graph, seed, 0)), hidden=6, classes=3, seed=seed)
-        return adam_backward(request, whole, losses, w, halvings)
-    memory = Memory(MOMENTUM if request.optimizer == "sgdm" else 0.0)
-    # ρ·R is seen where the step is small against the memory of the momentum.
-    steps = [(1 - memory.beta1) ** 2 * STEPS[k] for k in halvings]
-    request.report(0, 1, "integrating")
-    error = backward_error(losses, w, steps, memory)
-    request.report(1, 1, "done")
-    flows, who = FLOWS[request.optimizer], title(request.optimizer)
-    at = (0, len(steps) // 2, -1)
-    holds = min(error.slopes, key=lambda name: abs(error.slopes[name] - 3))
-    heading = f"distance after an epoch of {PARTS} batches of {who} ∝ αᵖ"
-    rows, curves = [], {}
-    for name, flow in flows.items():
-        p, far = f"{error.slopes[name]:.2f}", error.errors[name]
-        rows.append([Cell(flow), Cell(p, int(name == holds)), *(Cell(f"{far[i]:.1e}") for i in at)])
-        curves[f"{flow}: slope {p}"] = far
-    x, y = Axis("step size α", log=True), Axis("distance after one epoch", log=True)
-    view = View("error", "line", x, y, lines(steps, curves))
-    return Finding(
-        "backward-error",
-        heading,
-        f"Mean {who} stays with the flow of {flows[holds]} to order {error.slopes[holds]:.1f}.",
-        [Table(heading, ["flow of", "p", *(f"α = {steps[i]:.2g}" for i in at)], rows)],
-        [Chart("backward-error", f"Mean {who} against {len(flows)} gradient flows", [view])],
-        {"slopes": error.slopes, "steps": steps, "errors": error.errors, "parts": PARTS, **asdict(memory)},
-    )
-
-
-def adam_backward(
-    request: Request, whole: Sequence[Loss], parts: Sequence[Loss], w: Tensor, halvings: Sequence[int]
-) -> Finding:
-    """For which ε the flow of Adam holds: the slopes for one batch, the whole graph, and for four parts.
-
-    Steps are shares of (1 − β₂)·max(ε, a typical |∇L|): within the memory of v, |∇L| + ε then stays nearly what it is.
-    """
-    rows, held, payload = [], [], []
+    rows, payload = [], []
     curves: dict[str, list[float]] = {}
-    typical = float(gradient(whole[0], w).abs().median())
-    for eps in request.each(EPSILONS, "ε = {:g}".format):
-        memory = Memory(MOMENTUM, ADAM_BETA2, eps)
-        steps = [0.2 * max(eps, typical) * (1 - ADAM_BETA2) * 2.0**-k for k in halvings]
-        found = {m: backward_error(losses, w, steps, memory) for m, losses in ((1, whole), (PARTS, parts))}
-        plain = modified_field(whole, w, Coefficients(), memory)
-        share = (modified_field(whole, w, memory.coefficients(1.0, 1), memory) - plain).norm() / plain.norm()
-        slopes = [f"{p:.2f}" for error in found.values() for p in error.slopes.values()]
-        rows.append([f"{eps:g}", f"{eps / typical:.2g}", *slopes, f"{0.1 / float(share):.1e}"])
-        if abs(found[1].slopes["modified"] - 3) < SLACK:
-            held.append(f"{eps:g}")
-        each = {f"m = {m}": {"slopes": e.slopes, "errors": e.errors} for m, e in found.items()}
-        payload.append({"eps": eps, "steps": steps, "tenth": 0.1 / float(share), **each})
-        curves |= {f"ε = {eps:g}, m = {m}": error.errors["modified"] for m, error in found.items()}
-    heading = f"distance of Adam from its flow after an epoch ∝ αᵖ, β₁ = {MOMENTUM}, β₂ = {ADAM_BETA2}"
-    head = [f"m = {m}: p {word}" for m in (1, PARTS) for word in FLOWS["adam"].values()]
+    for memory, m in request.each(followed(request.optimizer), str):
+        # Within the memory of m and v, a step must change little.
+        small = (1 - memory.beta1) ** 2 if memory.eps is None else 5 * max(memory.eps, typical) * (1 - memory.beta2)
+        steps = [small * STEPS[k] for k in halvings]
+        error = backward_error(made[m][0], w, steps, memory)
+        case = "" if memory.eps is None else f"ε = {memory.eps:g}, m = {m}: "
+        for name, flow in flows.items():
+            p, far = error.slopes[name], error.errors[name]
+            held = Cell(f"{p:.2f}", int(name == "modified" and abs(p - 3) < SLACK))
+            numbers = (f"{value:.1e}" for value in (steps[0], far[0], far[len(far) // 2], far[-1]))
+            rows.append([Cell(case + flow), held, *map(Cell, numbers)])
+            curves[f"{case}{flow}: slope {p:.2f}"] = far
+        payload.append({**asdict(memory), "parts": m, "steps": steps, "slopes": error.slopes, "errors": error.errors})
+    heading = f"distance after an epoch of {who} ∝ αᵖ"
     x, y = Axis("halvings of the step"), Axis("distance after one epoch", log=True)
     view = View("error", "line", x, y, lines([*map(float, halvings)], curves))
     return Finding(
         "backward-error",
         heading,
-        f"With one batch the correction holds to third order for ε = {', '.join(held)}, at steps of at most "
-        f"{0.2 * (1 - ADAM_BETA2):g}·max(ε, median |∇L|).",
-        [text_table(heading, ["ε", "ε / median |∇L|", *head, "α of a correction of 10%"], rows)],
-        [Chart("backward-error", "Adam against its flow", [view])],
-        {"typical": typical, "parts": PARTS, "epsilons": payload, "beta1": MOMENTUM, "beta2": ADAM_BETA2},
+        f"To third order {flows['modified']} holds in {sum(row[1].rank for row in rows)} of {len(payload)} cases.",
+        [Table(heading, ["flow of", "p", "α", "at α", "in the middle", "at the end"], rows)],
+        [Chart("backward-error", f"Mean {who} against {len(flows)} flows", [view])],
+        {"cases": payload, "median_gradient": typical},
     )
+
+
+def followed(optimizer: str) -> list[tuple[Memory, int]]:
+    """The memories of an optimiser that are measured, each with its number of batches.
+
+    >>> followed("sgdm")
+    [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
+    """
+    if optimizer == "adam":
+        return [(Memory(MOMENTUM, ADAM_BETA2, eps), m) for eps in EPSILONS for m in (1, PARTS)]
+    return [(Memory(MOMENTUM if optimizer == "sgdm" else 0.0), PARTS)]
 
 
 def bound(request: Request) -> Finding:

@@ -140,15 +140,6 @@ def search_space(sampler: str) -> Any:
     return read_table("protocol", "subsec:hpo_protocol", "samplers", sampler)
 
 
-def graphland_parts() -> tuple[int, ...]:
-    """Values of K among which the search on GraphLand chose, together with all else.
-
-    >>> graphland_parts()
-    (2, 3, 5, 7, 10)
-    """
-    return tuple(read_table("protocol", "app:graphland", "protocol", "parts"))
-
-
 def training_space() -> dict[str, list[float]]:
     """Learning rates, dropouts and weight decays among which every configuration chose."""
     table = read_table("protocol", "subsec:hpo_protocol")

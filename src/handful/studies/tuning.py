@@ -40,6 +40,8 @@ from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a study, how many of its trials are done, and of how many."""
+KEPT = ("epochs", "evaluation", "optimizer", "decayed", "checkpoint_activations")
+"""What ``paper_space`` takes of the paper's settings."""
 TRIALS = 50
 """Of each sampling configuration, as in the paper."""
 
@@ -88,11 +90,10 @@ def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
     else:
         preset = presets.sampling(experiment.graph, sampler)
         space = presets.search_space(sampler)
-    same = ("epochs", "evaluation", "optimizer", "decayed", "checkpoint_activations")
-    kept = {name: getattr(preset.settings, name) for name in same}
-    kept["device"] = presets.device_for(preset, experiment.device)
+    kept = {name: getattr(preset.settings, name) for name in KEPT}
     samplers = [make_sampler(sampler, **{**preset.sampler.options(), **options}) for options in space]
-    own = {"model": preset.model, "options": dict(preset.options), **kept}
+    where = presets.device_for(preset, experiment.device)
+    own = {"model": preset.model, "options": dict(preset.options), "device": where, **kept}
     return [experiment.with_(sampler=one, **own) for one in samplers]
 
 
@@ -267,9 +268,9 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
 
 def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
     """``experiment`` with the parameters of a trial; ``parts`` is its sampler's."""
-    own = {name: value for name, value in parameters.items() if name != "parts"}
-    if "parts" in parameters:
-        options = {**experiment.sampler.options(), "parts": parameters["parts"]}
+    own = dict(parameters)
+    if "parts" in own:
+        options = {**experiment.sampler.options(), "parts": own.pop("parts")}
         own["sampler"] = make_sampler(experiment.sampler.name, **options)
     return experiment.with_(**own)
 

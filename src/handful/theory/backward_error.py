@@ -16,7 +16,6 @@ also: no gradient of a weight passes zero, on the scale of ε, within the memory
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
@@ -28,16 +27,8 @@ from torch.nn.functional import cross_entropy
 
 from handful.batch import Batch
 from handful.random import derive_seed, generator
-from handful.theory.memory import (
-    SGD,
-    Coefficients,
-    Loss,
-    Memory,
-    ahead_of,
-    modified_field,
-    run_epoch,
-    settled_state,
-)
+from handful.theory import memory as of
+from handful.theory.memory import SGD, Coefficients, Loss, Memory, modified_field
 
 ALL_ORDERS_UP_TO = 4
 STEPS = tuple(0.04 * 2.0**-k for k in range(7))
@@ -47,7 +38,6 @@ STEPS = tuple(0.04 * 2.0**-k for k in range(7))
 class BackwardError:
     """How far an epoch ends from each flow, for every step size; ``slopes`` are in log–log."""
 
-    steps: tuple[float, ...]
     errors: dict[str, list[float]]
     slopes: dict[str, float]
 
@@ -82,9 +72,9 @@ def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Me
     """
     if memory.beta1 and len(losses) > ALL_ORDERS_UP_TO:
         raise ValueError(f"with momentum all orders are needed: give {ALL_ORDERS_UP_TO} batches at most")
-    start = settled_state(losses, w, step, memory)
-    ends = [run_epoch(losses, start, step, order, memory) for order in batch_orders(len(losses))]
-    return torch.stack([ahead_of(end, step, memory) for end in ends]).mean(0) - w
+    start = of.settled_state(losses, w, step, memory)
+    ends = [of.run_epoch(losses, start, step, order, memory) for order in batch_orders(len(losses))]
+    return torch.stack([of.ahead_of(end, step, memory) for end in ends]).mean(0) - w
 
 
 def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int = 8) -> Tensor:
@@ -129,22 +119,6 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
     return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run on one thread of torch: tensors this small gain nothing from a second one.
-
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def backward_error(
     losses: Sequence[Loss],
     w: Tensor,
@@ -166,13 +140,12 @@ def backward_error(
     """
     m = len(losses)
     errors: dict[str, list[float]] = {}
-    with one_thread():
-        for step in steps:
-            walked = mean_displacement(losses, w, step, memory)
-            for name, by in readings(m, step, memory).items():
-                flowed = flow(partial(modified_field, losses, by=by, memory=memory), w, m * step) - w
-                errors.setdefault(name, []).append(float((walked - flowed).norm()))
-    return BackwardError(tuple(steps), errors, {name: slope(steps, values) for name, values in errors.items()})
+    for step in steps:
+        walked = mean_displacement(losses, w, step, memory)
+        for name, by in readings(m, step, memory).items():
+            flowed = flow(partial(modified_field, losses, by=by, memory=memory), w, m * step) - w
+            errors.setdefault(name, []).append(float((walked - flowed).norm()))
+    return BackwardError(errors, {name: slope(steps, values) for name, values in errors.items()})
 
 
 def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int) -> tuple[list[Loss], Tensor]:

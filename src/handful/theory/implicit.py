@@ -31,8 +31,6 @@ from handful.training.loss import losses_of
 
 BATCHES, REPEATS = 50, 100
 """As many as in the paper."""
-RATES = ("p", "dropout", "input_dropout")
-"""The attributes of modules that say how much is dropped."""
 ADAM_EPS = 1e-8
 """Of torch's Adam."""
 
@@ -130,7 +128,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
     before = [
         (module, name, value)
         for module in model.modules()
-        for name, kind in (("training", bool), *((rate, float) for rate in RATES))
+        for name, kind in (("training", bool), ("p", float), ("dropout", float), ("input_dropout", float))
         if isinstance(value := getattr(module, name, None), kind)
     ]
     model.train()

@@ -68,17 +68,6 @@ class Memory:
 SGD = Memory()
 
 
-class Slopes(NamedTuple):
-    """First and second derivatives of the batches' losses at one point."""
-
-    each: Tensor
-    """``(m, n)``, the gradients g_k."""
-    along: Tensor
-    """``(m, n)``, H_k·F."""
-    own: Tensor
-    """``(m, n)``, H_k·P∘g_k."""
-
-
 def gradient(loss: Loss, w: Tensor, create_graph: bool = False) -> Tensor:
     """∇L(w).
 
@@ -94,8 +83,8 @@ def gradient(loss: Loss, w: Tensor, create_graph: bool = False) -> Tensor:
     return torch.autograd.grad(loss(w), w, create_graph=create_graph)[0]
 
 
-def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> Slopes:
-    """The derivatives of ``losses`` at ``w``, in the metric of ``memory``.
+def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    """``(m, n)`` each: the gradients g_k at ``w``, H_k·F, and H_k·P∘g_k, in the metric of ``memory``.
 
     >>> found = slopes_at([lambda w: w.square().sum()], torch.tensor([3.0]), Memory())
     >>> [float(value) for value in found]
@@ -113,7 +102,7 @@ def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> Slopes:
 
     along = [product(slope, metric * each.mean(0)) for slope in slopes]
     own = [product(slope, metric * slope.detach()) for slope in slopes]
-    return Slopes(each, torch.stack(along), torch.stack(own))
+    return each, torch.stack(along), torch.stack(own)
 
 
 def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:
@@ -123,9 +112,6 @@ def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: 
     >>> modified_field([lambda w: 0.5 * w.square().sum()], w, Coefficients(0.25)).tolist()  # ∇[½w² + ¼w²]
     [-1.5, -3.0]
     """
-    if not any(by):
-        each = torch.stack([gradient(loss, w) for loss in losses])
-        return -memory.metric(each.square().mean(0)) * each.mean(0)
     each, along, own = slopes_at(losses, w, memory)
     mean, second, curve = each.mean(0), each.square().mean(0), along.mean(0)
     metric = memory.metric(second)
@@ -137,12 +123,8 @@ def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: 
     return -metric * slope
 
 
-class State(NamedTuple):
-    """Where an optimiser is: weights, and the first and second moment of the gradients."""
-
-    w: Tensor
-    first: Tensor
-    second: Tensor
+State = tuple[Tensor, Tensor, Tensor]
+"""Where an optimiser is: weights, and the first and second moment of the gradients."""
 
 
 def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory) -> State:
@@ -151,22 +133,22 @@ def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory
     The k-th step back was at z + α·(k + β₁/(1−β₁))·F.
 
     >>> still = settled_state([lambda w: w.sum()], torch.tensor([1.0]), 0.1, Memory(0.5))
-    >>> round(float(still.w), 6), float(still.first)  # z is ahead of w by α·β/(1−β)·F
-    (1.1, 1.0)
+    >>> [round(float(value), 6) for value in still[:2]]  # z is ahead of w by α·β/(1−β)·F
+    [1.1, 1.0]
     """
     each, along, _ = slopes_at(losses, z, memory)
     ahead = memory.beta1 / (1 - memory.beta1)
     first = each.mean(0) + step * (1 / (1 - memory.beta1) + ahead) * along.mean(0)
     moved = step * (1 / (1 - memory.beta2) + ahead) * 2 * (each * along).mean(0)
     second = (each.square().mean(0) + moved).clamp_min(0)
-    return State(z + step * ahead * memory.metric(second) * first, first, second)
+    return z + step * ahead * memory.metric(second) * first, first, second
 
 
 def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence[int], memory: Memory) -> State:
     """One step on each batch, in this order.
 
-    >>> start = State(torch.tensor([1.0]), torch.zeros(1), torch.zeros(1))
-    >>> run_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], start, 0.25, (1, 0), Memory()).w
+    >>> start = torch.tensor([1.0]), torch.zeros(1), torch.zeros(1)
+    >>> run_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], start, 0.25, (1, 0), Memory())[0]
     tensor([0.2500])
     """
     w, first, second = state
@@ -175,13 +157,14 @@ def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence
         first = memory.beta1 * first + (1 - memory.beta1) * slope
         second = memory.beta2 * second + (1 - memory.beta2) * slope.square()
         w = w - step * memory.metric(second) * first
-    return State(w, first, second)
+    return w, first, second
 
 
 def ahead_of(state: State, step: float, memory: Memory) -> Tensor:
     """z = w − α·β₁/(1−β₁)·P∘m, where the momentum carries w: what moves by −α·P∘g in a step.
 
-    >>> ahead_of(State(torch.tensor([1.0]), torch.tensor([2.0]), torch.zeros(1)), 0.1, Memory(0.5))
+    >>> ahead_of((torch.tensor([1.0]), torch.tensor([2.0]), torch.zeros(1)), 0.1, Memory(0.5))
     tensor([0.8000])
     """
-    return state.w - step * memory.beta1 / (1 - memory.beta1) * memory.metric(state.second) * state.first
+    w, first, second = state
+    return w - step * memory.beta1 / (1 - memory.beta1) * memory.metric(second) * first
