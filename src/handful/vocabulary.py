@@ -39,6 +39,8 @@ TERMS = {
     "loss_variance": "Variance of losses",
     "R": "Variance of gradients R(w)",
     "grad_norm_sq": "Gradient norm ‖∇L̄‖²",
+    "adam_R": "R(w) in Adam's metric",
+    "adam_norm": "‖∇L̄‖² in Adam's metric",
     "alpha_error": "Error of exponent |α − α_full|",
 }
 """The terms of the implicit objective, and what becomes of the degrees."""
@@ -53,11 +55,20 @@ STRUCTURE = {
     "homophily": "homophily",
 }
 FLOWS = {
-    "modified": "L̄ + α/4·‖∇L̄‖² + α/4·R",
-    "unmodified": "L̄ alone",
-    "appendix_coefficient": "L̄ + m·α/4·(‖∇L̄‖² + R)",
+    "sgd": {
+        "modified": "L̄ + α/4·‖∇L̄‖² + α/4·R",
+        "unmodified": "L̄ alone",
+        "appendix_coefficient": "L̄ + m·α/4·(‖∇L̄‖² + R)",
+    },
+    "sgdm": {
+        "modified": "L̄ + c·‖∇L̄‖² + α/4·ρ·R, c = α/4·(1+β)/(1−β)",
+        "unmodified": "L̄ alone",
+        "one_factor": "L̄ + c·(‖∇L̄‖² + R)",
+        "mean_alone": "L̄ + c·‖∇L̄‖²",
+    },
+    "adam": {"modified": "the corrected flow", "unmodified": "the plain one"},
 }
-"""The losses whose gradient flow is held against SGD."""
+"""The flows that are held against the mean path of an optimiser."""
 SPEEDUPS = {
     "epoch": "Epoch time",
     "epochs": "Epochs to target",

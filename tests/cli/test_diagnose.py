@@ -15,7 +15,7 @@ from handful import Experiment, infer, load
 from handful.training.record import load_model
 from npz import write_npz
 
-TERMS = {"bias", "loss_variance", "R", "grad_norm_sq", "alpha_error"}
+TERMS = {"bias", "loss_variance", "R", "grad_norm_sq", "adam_R", "adam_norm", "alpha_error"}
 SMALL = ("--hidden", 8, "--layers", 2, "--batches", 6, "--repeats", 3)
 
 

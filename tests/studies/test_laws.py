@@ -8,6 +8,7 @@ import pytest
 from graphs import make_graph
 from handful import Graph, load
 from handful.errors import HandfulError
+from handful.studies import Request, run_study
 from handful.studies.laws import measure_structure, noisy_graph, tail_lines
 from handful.vocabulary import FLOWS, STRUCTURE
 from studies.smoke import GRAPH, check, smoke
@@ -16,16 +17,41 @@ from studies.smoke import GRAPH, check, smoke
 @pytest.mark.slow
 def test_the_modified_loss_holds_to_third_order_and_the_others_to_second(tmp_path: Path) -> None:
     found = smoke("backward-error", tmp_path)
-    assert set(found.payload) == {"slopes", "steps", "errors", "parts"}
-    slopes = found.payload["slopes"]
+    (case,) = found.payload["cases"]
+    slopes = case["slopes"]
     assert slopes["modified"] == pytest.approx(3, abs=0.15)
     assert slopes["unmodified"] == pytest.approx(2, abs=0.15)
     assert slopes["appendix_coefficient"] == pytest.approx(2, abs=0.15)
-    for name, errors in found.payload["errors"].items():
-        fitted = np.polyfit(np.log(found.payload["steps"]), np.log(errors), 1)[0]
+    for name, errors in case["errors"].items():
+        fitted = np.polyfit(np.log(case["steps"]), np.log(errors), 1)[0]
         assert fitted == pytest.approx(slopes[name], abs=0.1)
     assert [row[1].rank for row in found.tables[0].rows] == [1, 0, 0]
-    assert FLOWS["modified"] in found.words
+    assert FLOWS["sgd"]["modified"] in found.words
+
+
+@pytest.mark.slow
+def test_momentum_has_two_coefficients(tmp_path: Path) -> None:
+    (case,) = smoke("backward-error", tmp_path, optimizer="sgdm").payload["cases"]
+    slopes = case["slopes"]
+    assert slopes["modified"] == pytest.approx(3, abs=0.15)
+    assert all(slopes[name] < 2.4 for name in FLOWS["sgdm"] if name != "modified")
+
+
+@pytest.mark.slow
+def test_the_correction_of_adam_holds_for_a_large_epsilon(tmp_path: Path) -> None:
+    found = smoke("backward-error", tmp_path, optimizer="adam")
+    assert [(case["eps"], case["parts"]) for case in found.payload["cases"]][:3] == [(1.0, 1), (1.0, 4), (0.1, 1)]
+    slopes = found.payload["cases"][0]["slopes"]
+    assert slopes["modified"] == pytest.approx(3, abs=0.15)
+    assert slopes["unmodified"] == pytest.approx(2, abs=0.15)
+    assert len(found.tables[0].rows) == 2 * len(found.payload["cases"])
+
+
+def test_an_optimiser_is_for_one_study_and_known() -> None:
+    with pytest.raises(HandfulError, match="backward-error"):
+        run_study("bias-bound", Request(optimizer="adam"))
+    with pytest.raises(HandfulError, match="lion"):
+        run_study("backward-error", Request(optimizer="lion"))
 
 
 def test_the_graph_is_small_undirected_and_the_same_for_a_seed() -> None:

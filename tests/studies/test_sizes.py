@@ -21,10 +21,10 @@ def test_every_m(untrained: dict[str, Experiment], tmp_path: Path) -> None:
     assert [row[1].rank for row in found.tables[0].rows] == [2, 1]
     assert "m = 2" in found.words
     views = {view.name: view.series[0] for view in found.charts[0].views}
-    assert list(views) == ["test", "val", "seconds", "memory"]
+    assert list(views) == ["test", "val", "seconds", "peak_ram_bytes"]
     assert views["test"].x == [1, 2]
     assert views["test"].y == pytest.approx([50, 51])
-    assert views["memory"].y == [1, 1]
+    assert views["peak_ram_bytes"].y == [1, 1]
 
 
 def test_fanouts_as_deep_as_the_model(untrained: dict[str, Experiment], tmp_path: Path) -> None:

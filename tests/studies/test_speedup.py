@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handful.files import write_json
 from handful.studies import Request, presets, run_study
 from handful.studies.budget import benchmark
+from handful.studies.jobs import STARTUP
 from handful.studies.speedup import (
     CURVES_SCALE,
     METHODS,
@@ -163,6 +165,13 @@ def test_the_studies_tell_what_their_records_hold(tmp_path: Path) -> None:
     assert best == {name: max(one["val"] for one in own) for name, own in histories.items()}
     (chart,) = curves.charts
     assert [view.name for view in chart.views] == ["seconds", "epochs", "loss"]
+    write_json(tmp_path / "full" / STARTUP, {"seconds": 1e6})
+    write_json(tmp_path / "rns" / STARTUP, {"seconds": 1e5})
+    slow = smoke("speedup", tmp_path)
+    assert slow.payload["startup_seconds"] == {"full": 1e6, "rns": 1e5}
+    for before, after in zip(found.payload["targets"], slow.payload["targets"], strict=True):
+        assert after["start"] == pytest.approx(10, rel=1e-3)  # the runs take seconds
+        assert after["epochs"] == before["epochs"]
 
 
 @pytest.mark.parametrize("name", ["speedup", "curves"])

@@ -171,14 +171,36 @@ def test_the_paper_s_architecture_epochs_and_evaluation() -> None:
 
 def test_graphland_has_a_search_of_its_own() -> None:
     space = paper_space(Experiment("tolokers-2", split="rl", seeds=(7,)), "rns")
-    assert [one.sampler.options()["parts"] for one in space] == [2, 3, 5, 7, 10]
+    assert len(space) == 1  # K is searched with all else
     assert {(one.model, one.split, one.options["layers"], one.settings.epochs) for one in space} == {
         ("graphland-sage", "rl", 3, 1000)
     }
     assert {(one.settings.optimizer, one.settings.decayed) for one in space} == {("adamw", "weights")}
     assert [one.sampler.name for one in paper_space(Experiment("tolokers-2"), "full")] == ["full"]
+    (fraud,) = paper_space(Experiment("web-fraud", device="cuda"), "rns")
+    assert fraud.settings.checkpoint_activations
+    assert fraud.sampler.options()["drop_last"]
+    (whole,) = paper_space(Experiment("web-fraud", device="cuda"), "full")
+    assert whole.device == "cuda:0,cuda:1"
+    assert paper_space(Experiment("web-fraud"), "full")[0].device == "cpu"
     with pytest.raises(HandfulError, match="full and rns alone, not saint"):
         paper_space(Experiment("tolokers-2"), "saint")
+
+
+def test_the_number_of_parts_is_a_dimension_of_one_search(asked: Experiment, tmp_path: Path) -> None:
+    best = search(asked, url(tmp_path), 6, parts=(2, 3, 5))
+    (study,) = optuna.get_all_study_summaries(url(tmp_path))
+    trials = optuna.load_study(study_name=study.study_name, storage=url(tmp_path)).trials
+    assert len(trials) == 6
+    assert {t.params["parts"] for t in trials} <= {2, 3, 5}
+    assert len({t.params["parts"] for t in trials}) > 1
+    first = max(trials, key=lambda t: t.value)
+    assert best.val == first.value
+    assert best.experiment.sampler.options()["parts"] == first.params["parts"]
+    assert set(best.parameters) == {"lr", "dropout", "weight_decay"}
+    with pytest.raises(RunError, match="parts"):  # another space is another search
+        search(asked, url(tmp_path), 6, parts=(2, 3))
+    assert search(asked.with_(sampler="full"), url(tmp_path), 1, parts=(2, 3)).experiment.sampler.name == "full"
 
 
 @pytest.mark.slow

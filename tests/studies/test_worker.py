@@ -19,7 +19,7 @@ from handful.samplers import make_sampler
 from handful.studies.worker import WarmUp, main, warm_up
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
-from handful.training.record import write_config
+from handful.training.record import read_json, write_config
 from studies.smoke import GRAPH
 
 SMALL = Experiment(GRAPH, hidden=8, layers=1, epochs=2, seeds=(1,))
@@ -32,6 +32,16 @@ def test_it_runs_the_experiment_of_its_folder_with_the_threads_given(tmp_path: P
     opened = open_run(tmp_path)
     assert opened.experiment == SMALL
     assert opened.result.test == SMALL.run().test
+
+
+def test_the_seconds_to_the_first_epoch_are_kept_of_the_first_process(tmp_path: Path) -> None:
+    write_config(tmp_path / "config.json", SMALL.to_json())
+    main(tmp_path, 2, time.time() - 100)
+    assert 100 < read_json(tmp_path / "startup.json")["seconds"] < 1000
+    (tmp_path / "summary.json").unlink()
+    (tmp_path / "seed-1" / "result.json").unlink()
+    main(tmp_path, 2, time.time() - 5000)
+    assert read_json(tmp_path / "startup.json")["seconds"] < 1000
 
 
 @pytest.mark.parametrize("name", ["full", "neighbor", "cluster", "saint", "ladies", "rns"])

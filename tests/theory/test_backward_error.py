@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from math import factorial
 
 import numpy as np
@@ -11,14 +12,12 @@ from handful.samplers.random_node import RandomNodes
 from handful.theory.backward_error import (
     backward_error,
     batch_orders,
-    coefficients,
     flow,
-    gradient,
     mean_displacement,
-    modified_field,
-    one_thread,
+    readings,
     smooth_losses,
 )
+from handful.theory.memory import Coefficients, Memory, modified_field
 
 
 def tiny_graph(n: int = 48, seed: int = 0) -> Graph:
@@ -60,19 +59,37 @@ def test_losses_are_those_of_the_graph() -> None:
     assert float(loss(w)) == pytest.approx(float(expected), rel=1e-6)
 
 
-def test_field_is_the_gradient_of_the_modified_loss() -> None:
+def test_slopes_settle_what_momentum_multiplies() -> None:
+    """Two coefficients hold to third order; one factor for both terms, or none for R, to second."""
     batches = list(RandomNodes(3).epoch(tiny_graph(), 1, 0))
-    losses, w = smooth_losses(batches, hidden=2, classes=3, seed=2)
-    c = 0.3
+    losses, w = smooth_losses(batches, hidden=4, classes=3, seed=2)
+    found = backward_error(losses, w, [5e-4 * 2.0**-k for k in range(4)], Memory(0.8))
+    assert found.slopes["modified"] == pytest.approx(3, abs=0.1)
+    for other in ("unmodified", "one_factor", "mean_alone"):
+        assert found.slopes[other] == pytest.approx(2, abs=0.15), other
+        assert found.errors["modified"][-1] < 0.1 * found.errors[other][-1]
+    with pytest.raises(ValueError, match="4 batches at most"):
+        mean_displacement(losses * 2, w, 0.1, Memory(0.8))
 
-    def modified(at: torch.Tensor) -> float:
-        return sum(float(f(at)) + c * float(gradient(f, at).square().sum()) for f in losses) / 3
 
-    field = modified_field(losses, w, c)
-    for i in range(0, len(w), 5):
-        nudge = torch.zeros_like(w)
-        nudge[i] = 1e-5
-        assert float(field[i]) == pytest.approx(-(modified(w + nudge) - modified(w - nudge)) / 2e-5, abs=1e-7)
+@pytest.mark.parametrize("eps", [1.0, 0.01, 1e-8])
+def test_slopes_of_adam_on_the_whole_graph(eps: float) -> None:
+    """The memory of v is ten steps: a step is a thousandth of ε or of the least gradient, 0.002."""
+    (loss,), w = smooth_losses(list(RandomNodes(1).epoch(tiny_graph(), 1, 0)), hidden=4, classes=3, seed=2)
+    steps = [max(eps, 0.002) * 1e-3 * 2.0**-k for k in range(4)]
+    found = backward_error([loss], w, steps, Memory(0.8, 0.9, eps))
+    assert found.slopes["modified"] == pytest.approx(3, abs=0.1)
+    assert found.slopes["unmodified"] == pytest.approx(2, abs=0.1)
+
+
+def test_what_is_left_out_for_adam_with_batches_is_of_the_order_of_one_minus_beta2() -> None:
+    """The fluctuation of v moves the flow itself: at small steps the distance is α times (1 − β₂) times a constant."""
+    losses, w = smooth_losses(list(RandomNodes(3).epoch(tiny_graph(), 1, 0)), hidden=4, classes=3, seed=2)
+    steps = [1e-7, 5e-8]
+    near, far = (backward_error(losses, w, steps, Memory(0.8, beta2, 0.05)) for beta2 in (0.999, 0.99))
+    for found in (near, far):
+        assert found.slopes["modified"] == pytest.approx(1, abs=0.1)
+    assert far.errors["modified"][-1] / near.errors["modified"][-1] == pytest.approx(10, rel=0.1)
 
 
 def test_orders() -> None:
@@ -87,13 +104,14 @@ def test_displacement_of_quadratics_by_hand() -> None:
     losses = [lambda w, a=a: a * w.square().sum() / 2 for a in (1.0, 2.0, 3.0)]
     w = torch.ones(1, dtype=torch.float64)
     assert float(mean_displacement(losses, w, 0.1)) == pytest.approx(0.9 * 0.8 * 0.7 - 1)
-    assert coefficients(3, 0.1) == pytest.approx({"modified": 0.025, "unmodified": 0, "appendix_coefficient": 0.075})
+    assert readings(3, 0.1)["modified"] == pytest.approx((0.025, 0.025, 0))
+    assert readings(3, 0.1)["appendix_coefficient"] == pytest.approx((0.075, 0.075, 0))
 
 
 def test_integrator_is_accurate_enough() -> None:
     batches = list(RandomNodes(3).epoch(tiny_graph(), 1, 0))
     losses, w = smooth_losses(batches, hidden=4, classes=3, seed=2)
-    with one_thread():
-        ends = [flow(lambda at: modified_field(losses, at, 0.005), w, 0.06, pieces) for pieces in (8, 16)]
-        off = (mean_displacement(losses, w, 0.02) - (ends[1] - w)).norm()
+    field = partial(modified_field, losses, by=Coefficients(0.005, 0.005))
+    ends = [flow(field, w, 0.06, pieces) for pieces in (8, 16)]
+    off = (mean_displacement(losses, w, 0.02) - (ends[1] - w)).norm()
     assert float((ends[0] - ends[1]).norm()) < 1e-4 * float(off)

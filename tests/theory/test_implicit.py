@@ -10,21 +10,25 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import handful as hf
+from handful.nn import MODELS, make_model, model_defaults
 from handful.samplers.full import FullGraph
 from handful.samplers.random_node import RandomNodes
-from handful.theory.backward_error import flow, modified_field, slope
+from handful.theory.backward_error import flow, slope
 from handful.theory.bias import bias_split
 from handful.theory.implicit import (
     ImplicitWatch,
     Welford,
+    epoch_steps,
     first_batches,
     full_loss,
     implicit_terms,
     modified_loss,
-    regulariser_coefficient,
+    regulariser_coefficients,
     without_dropout,
 )
+from handful.theory.memory import Coefficients, modified_field
 from handful.training.loop import batch_loss
+from handful.training.module import seed_step
 
 
 def small_graph(n: int = 90, classes: int = 3, train: float = 0.6, seed: int = 0) -> hf.Graph:
@@ -158,11 +162,35 @@ def test_modified_loss() -> None:
     terms = implicit_terms(model_of(graph), graph, RandomNodes(4), batches=8)
     expected = terms.mean_loss + 0.1 / 4 * terms.grad_norm_sq + 0.1 / 4 * terms.R
     assert modified_loss(terms, lr=0.1) == pytest.approx(expected)
-    # With momentum the effective step is lr / (1 − β), and the factor of Ghosh et al. comes on top.
-    grown = terms.mean_loss + 0.1 / (1 - 0.9) / 4 * (1 + 0.9) / (1 - 0.9) * (terms.grad_norm_sq + terms.R)
-    assert modified_loss(terms, lr=0.1, momentum=0.9) == pytest.approx(grown)
+    # With momentum the effective step is lr / (1 − β); the factor of Ghosh et al. is for the mean gradient alone.
+    alpha, rho = 0.1 / (1 - 0.9), 2 / 12 * (3 * 0.1 + 2 * 0.19 + 0.271)
+    grown = terms.mean_loss + alpha / 4 * (1 + 0.9) / (1 - 0.9) * terms.grad_norm_sq + alpha / 4 * rho * terms.R
+    assert modified_loss(terms, lr=0.1, momentum=0.9, m=4) == pytest.approx(grown)
     with pytest.raises(ValueError, match="momentum"):
-        regulariser_coefficient(0.1, 1.0)
+        regulariser_coefficients(0.1, 1.0)
+    with pytest.raises(ValueError, match="give m"):
+        modified_loss(terms, lr=0.1, momentum=0.9)
+
+
+def test_steps_of_an_epoch_are_batches_with_targets() -> None:
+    graph = small_graph(60, train=0.05)
+    assert epoch_steps(graph, RandomNodes(20), 1) == sum(
+        len(batch.targets) > 0 for batch in RandomNodes(20).epoch(graph, 1, 0)
+    )
+
+
+def test_the_terms_in_the_metric_of_adam() -> None:
+    graph = small_graph()
+    model = model_of(graph, "ln", dropout=0.0)
+    each: list[torch.Tensor] = []
+    found = implicit_terms(model, graph, RandomNodes(3), batches=6, seed=3, on_batch=lambda _, g: each.append(g))
+    stacked = torch.stack(each).double()
+    metric = 1 / (stacked.square().mean(0).sqrt() + 1e-8)
+    assert found.adam_norm == pytest.approx(float((metric * stacked.mean(0).square()).sum()), rel=1e-9)
+    assert found.adam_R == pytest.approx(float((metric * stacked.var(0, correction=0)).sum()), rel=1e-9)
+    one = implicit_terms(model, graph, FullGraph(), batches=2, on_batch=lambda _, g: each.append(g))
+    # ḡ²/(|ḡ| + ε) is |ḡ| but for ε at most.
+    assert one.adam_norm == pytest.approx(float(each[-1].double().abs().sum()), abs=1e-8 * len(each[-1]), rel=1e-9)
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.8])
@@ -175,13 +203,33 @@ def test_momentum_factor_by_measurement(beta: float) -> None:
     for step in steps:
         for name, factor in (("right", beta), ("plain", 0.0)):
             lr = step * (1 - beta)
-            right = regulariser_coefficient(lr, beta) if factor else regulariser_coefficient(step)
-            field = partial(modified_field, losses, coefficient=right)
+            right = regulariser_coefficients(lr, beta, 1) if factor else regulariser_coefficients(step)
+            field = partial(modified_field, losses, by=Coefficients(*right))
             before, after = flow(field, w, -step), flow(field, w, step)
-            walked = w + lr * modified_field(losses, w, 0.0) + beta * (w - before)
+            walked = w + lr * modified_field(losses, w, Coefficients()) + beta * (w - before)
             errors[name].append(float((walked - after).norm()))
     assert slope(steps, errors["right"]) == pytest.approx(3, abs=0.1)
     assert slope(steps, errors["plain"]) == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize("name", [*MODELS])
+def test_nothing_is_drawn_without_dropout(name: str) -> None:
+    """Each rate that a backbone takes, at a half: the losses of two steps differ outside, and are the same inside."""
+    graph = small_graph()
+    batch = next(FullGraph().epoch(graph, 0, 0))
+    rates = [option for option in model_defaults(name) if "dropout" in option]
+    for rate in rates:
+        options = {**dict.fromkeys(rates, 0.0), rate: 0.5}
+        model = make_model(name, graph.num_features, graph.num_outputs, hidden=8, layers=2, **options).train()
+
+        def step(seed: int, model: torch.nn.Module = model) -> torch.Tensor:
+            seed_step(model, seed)
+            torch.manual_seed(seed)
+            return batch_loss(model, batch)
+
+        assert not torch.equal(step(1), step(2)), rate
+        with without_dropout(model):
+            assert torch.equal(step(1), step(2)), rate
 
 
 def test_a_watch_does_not_disturb_training() -> None:

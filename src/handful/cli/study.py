@@ -16,6 +16,7 @@ OWN = {
     "graph": p.option(str, p.DATA, "The graph to study, where a study takes one."),
     "budget": p.option(str, p.TRAINING, "How much to compute: smoke, laptop or paper (else laptop)."),
     "tune_each": p.option(int, p.TRAINING, "Trials for every m or fanout before it is trained (parts, fanout).", min=0),
+    "optimizer": p.option(str, p.TRAINING, "Whose path to follow: sgd, sgdm or adam (backward-error)."),
 }
 
 
@@ -68,6 +69,7 @@ def tune(
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.executors import make_executor
+    from handful.studies.presets import GRAPHLAND, read_table
     from handful.studies.tuning import tune_samplers
 
     paper, prune = given.get("paper", False), given.get("prune", False)
@@ -84,13 +86,17 @@ def tune(
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
     executor, jobs = given.get("executor", "local"), given.get("jobs")
     runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
+    named = any(len(text.split()) > 1 for text in given.get("sampling", []))
+    one = paper and graph in GRAPHLAND and not named
+    parts = read_table("protocol", "app:graphland", "protocol", "parts") if one else ()
     with Bar("trials", trials * len(space)) as bar:
-        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs)
+        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs, parts)
     return p.make_answer(result, folder, f"storage: {where}")
 
 
 def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
     """The experiments that one ``--sampling`` stands for."""
+    from handful.studies.presets import GRAPHLAND
     from handful.studies.tuning import paper_space, sampling_space
 
     if not text.strip():
@@ -101,8 +107,10 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
         own = []
         for one in paper_space(asked, name):
             epochs = how.get("epochs", one.settings.epochs)
-            every = how.get("evaluate_every", max(1, epochs // p.EVALUATIONS))
+            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.EVALUATIONS)
+            every = how.get("evaluate_every", usual)
             own.append(one.with_(epochs=epochs, evaluate_every=every))
     else:
         own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]
-    return [own[0].with_(sampler=hf.make_sampler(name, **p.parse_options(pairs)))] if pairs else own
+    kept = own[0].sampler.options() if given.get("paper") else {}
+    return [own[0].with_(sampler=hf.make_sampler(name, **{**kept, **p.parse_options(pairs)}))] if pairs else own

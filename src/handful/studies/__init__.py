@@ -27,7 +27,6 @@ STUDIES = {
     "batch-size": "sizes.batch_size",
     "implicit": "diagnose.implicit",
     "along-adam": "diagnose.along_adam",
-    "powerlaw": "diagnose.powerlaw",
     "backward-error": "laws.backward",
     "bias-bound": "laws.bound",
     "degree-law": "laws.degrees",
@@ -37,7 +36,7 @@ STUDIES = {
     "survey": "survey.run",
 }
 """Where each study is: a module of this package, and a function."""
-REPLACED = {"structure": "handful structure GRAPH", "datasets": "handful datasets --check"}
+REPLACED = {"structure": "structure GRAPH", "datasets": "datasets --check", "powerlaw": "study implicit"}
 """What used to be studies, and the commands that do the same."""
 TUNED = ("parts", "fanout", "survey")
 """Those whose configurations may be tuned apart."""
@@ -57,11 +56,13 @@ def run_study(name: str, request: Request) -> Finding:
     'backward-error'
     """
     if name in REPLACED:
-        raise HandfulError(f"study '{name}' is a command of its own: `{REPLACED[name]}`")
+        raise HandfulError(f"study '{name}' is gone: use `handful {REPLACED[name]}`")
     if name not in STUDIES:
         raise HandfulError(unknown("study", name, STUDIES))
     if request.tune_each and name not in TUNED:
         raise HandfulError(f"study '{name}' tunes nothing: tune_each is for {' and '.join(TUNED)}")
+    if request.optimizer != Request.optimizer and name != "backward-error":
+        raise HandfulError(f"study '{name}' has its own optimisers: optimizer is for backward-error")
     result = _function(name)(request)
     asked = {"budget": request.budget, "seeds": words(request.seeds), "device": request.device}
     return replace(result, facts={**asked, **result.facts})

@@ -40,6 +40,7 @@ class Request:
         executor: where they run: ``local``, or ``ray`` for a cluster.
         tune_each: how many trials of learning rate, dropout and weight decay every configuration gets of its own,
             before it is trained; 0 for none. For the studies that compare configurations of one sampler.
+        optimizer: whose path ``backward-error`` follows: ``sgd``, ``sgdm`` or ``adam``.
         report: called with how much is done, of how much, and what it is.
 
     ``seeds_given`` tells whether somebody named the seeds.
@@ -58,6 +59,7 @@ class Request:
     jobs: int | None = None
     executor: str = "local"
     tune_each: int = 0
+    optimizer: str = "sgd"
     report: Callable[[int, int, str], None] = lambda done, total, word: None
     seeds_given: bool = field(default=False, init=False)
 
@@ -158,12 +160,11 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 def adapt(request: Request, experiment: Experiment) -> Experiment:
     """``experiment`` with the split, root, seeds and device that were asked for, evaluated as often as the budget has
     it. Layers that the paper spread over GPUs stay so on a GPU."""
-    spread = "," in experiment.device and request.device.startswith("cuda")
     return experiment.with_(
         split=experiment.split or request.split,
         root=request.root,
         seeds=request.seeds,
-        device=experiment.device if spread else request.device,
+        device=presets.device_for(experiment, request.device),
         evaluate_every=max(1, experiment.settings.epochs // EVALUATIONS[request.budget]),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count, product
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.nn import make_model, model_name
 from handful.nn.network import Network, usable_device
 from handful.runs import open_run
@@ -24,7 +24,7 @@ from handful.studies.budget import SAMPLERS, Request, Scale, benchmark
 from handful.theory import diagnosis
 from handful.theory.diagnosis import Diagnosis, relation
 from handful.theory.hubs import HUBS
-from handful.theory.implicit import ImplicitTerms, ImplicitWatch, modified_loss
+from handful.theory.implicit import ImplicitTerms, ImplicitWatch, epoch_steps, modified_loss
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
 from handful.vocabulary import TERMS, hues, shown, spaced, title, words
@@ -39,6 +39,8 @@ ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
 """How often the terms are measured along Adam, beside once before the first epoch."""
 ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
+FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
+"""The terms of the paper's figure."""
 ALONG = ("bias", "R", "grad_norm_sq")
 """The terms that are drawn along Adam."""
 
@@ -84,12 +86,18 @@ def diagnose_samplers(
     heading = f"{graph.name} · {shape} · {batches} batches × {repeats} repeats at {where}"
     settings = {"model": experiment.model, **experiment.options, "weights": weights and str(weights)}
     settings |= {"batches": batches, "repeats": repeats, "seed": seed, "samplers": [str(one) for one in samplers]}
-    said = diagnosis.in_words(result)
+    said, table = diagnosis.in_words(result), term_table(heading, result)
+    if step is not None:
+        table.rows.append([Cell(f"L̃ at lr {step:g}")])
+        for d in result:
+            m = epoch_steps(graph, d.sampler, seed)
+            loss = np.mean([modified_loss(terms, lr=step, momentum=momentum, m=m) for terms in d.terms])
+            table.rows[-1].append(Cell(f"{loss:.4g}"))
     return Finding(
         "diagnose",
         heading,
         said,
-        [term_table(heading, result, step, momentum)],
+        [table],
         [term_chart(result, graph.name), plane_chart(result, graph.name)],
         {
             "graph": graph.name,
@@ -108,21 +116,18 @@ def read_saved_model(weights: str | Path) -> Network:
     return open_run(weights).model if whole else load_model(weights)
 
 
-def term_table(heading: str, diagnoses: Sequence[Diagnosis], step: float | None = None, momentum: float = 0.0) -> Table:
+def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
     """A row for every term and a column for every sampler; the smallest in bold."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
         # A small gradient is no merit: all other terms are distances from the full graph.
-        means = [d.mean(term) if term != "grad_norm_sq" else None for d in diagnoses]
+        means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
         texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
         if term == "R":
-            each = [d.variance_per_target for d in diagnoses]
-            rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in each], each, highest=False)])
+            one = [d.variance_per_target for d in diagnoses]
+            rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in one], one, highest=False)])
             rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in diagnoses)])
-    if step is not None:
-        modified = ([modified_loss(t, lr=step, momentum=momentum) for t in d.terms] for d in diagnoses)
-        rows.append([Cell(f"L̃ at lr {step:g}"), *(Cell(f"{np.mean(values):.4g}") for values in modified)])
     return Table(heading, ["", *(title(d.name) for d in diagnoses)], rows)
 
 
@@ -130,14 +135,12 @@ def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
     """The paper's figure of the implicit terms: one panel per term, mean and 95% CI over repeats."""
     names, colors = [title(d.name) for d in diagnoses], hues([d.name for d in diagnoses])
     views = []
-    for term, label in TERMS.items():
-        if term == "alpha_error":
-            continue
+    for term in FIGURE:
         means = [mean_ci95(d.values(term)) for d in diagnoses]
         series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
         log = all(value["mean"] > 0 for value in means)
         # A bar on a log scale would stand on nothing.
-        views.append(View(label, "dot" if log else "bar", Axis("", of=names), Axis("", log=log), series))
+        views.append(View(TERMS[term], "dot" if log else "bar", Axis("", of=names), Axis("", log=log), series))
     return Chart("terms", f"{graph}: implicit regularisation terms", views, together=True)
 
 
@@ -177,18 +180,6 @@ def implicit(request: Request) -> Finding:
     return replace(result, name="implicit")
 
 
-def powerlaw(request: Request) -> Finding:
-    """Do samplers that keep the degrees have steadier gradients? The error of the exponent α against R(w).
-
-    One point per sampler, from the same batches as ``implicit``.
-    """
-    result = implicit(request)
-    rho = result.payload["alpha_R_rank_correlation"]
-    charts = [chart for chart in result.charts if chart.name == PLANE]
-    said = f"The rank correlation of the error of α and R(w) over the samplers is {rho:.2f}."
-    return replace(result, name="powerlaw", words=said, charts=charts)
-
-
 def along_adam(request: Request) -> Finding:
     """Do the terms of the implicit objective stay as they begin? R(w) and the bias along training with Adam.
 
@@ -209,23 +200,14 @@ def along_adam(request: Request) -> Finding:
         lines = [Series(title(n), c["share"], [*c[term]], color=colors[n]) for n, c in curves.items()]
         x, y = Axis("share of the training (%)"), Axis("", log=term != "bias")
         views.append(View(TERMS[term], "line", x, y, lines))
-    columns = [[Cell(title(name)) for name in curves]]
-    for term, at in product(("R", "bias"), (0, -1)):
-        values = [curve[term][at] for curve in curves.values()]
-        columns.append(ranked([f"{value:.3g}" for value in values], values, highest=False))
+    rows = [[title(n), *(f"{c[term][at]:.3g}" for term in ("R", "bias") for at in (0, -1))] for n, c in curves.items()]
     moved = ", ".join(f"{title(n)} {c['R'][-1] / c['R'][0]:.2g}" for n, c in curves.items() if c["R"][0] > 0)
     heading = f"{data.name} · along Adam · {batches} batches a look · seeds {words(request.seeds)}"
     return Finding(
         "along-adam",
         heading,
         f"R(w) at the end over R(w) at the start: {moved}.",
-        [
-            Table(
-                heading,
-                ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"],
-                [*map(list, zip(*columns, strict=True))],
-            )
-        ],
+        [text_table(heading, ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"], rows)],
         [Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)],
         {"graph": data.name, "batches": batches, "curves": curves},
     )

@@ -74,7 +74,8 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
 
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
     """A process of this machine that runs the job of ``folder``; it ends soon after the one that started it."""
-    command = [sys.executable, "-m", "handful.studies.worker", str(folder), str(threads), str(os.getpid())]
+    ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
+    command = [sys.executable, "-m", "handful.studies.worker", *ours]
     with (folder / ERRORS).open("w") as errors:
         # In a session of its own: a Ctrl-C in the terminal is for this process, which then tells its jobs.
         return subprocess.Popen(

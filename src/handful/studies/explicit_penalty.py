@@ -11,10 +11,8 @@ from handful.settings import Update
 from handful.statistics import mean_ci95
 from handful.studies.budget import Request
 from handful.theory.explicit import VariancePenalty
-from handful.theory.implicit import implicit_terms
-from handful.training.callbacks import Callback
+from handful.theory.implicit import ImplicitWatch
 from handful.training.fit import fit
-from handful.training.loop import Loop
 from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
@@ -33,13 +31,6 @@ REGIMES: dict[str, tuple[Update, float, float]] = {
 """update, learning rate and strength of the penalty. A step of mα per epoch moves as far as m of α: equal flow time."""
 
 
-class _Last(Callback):
-    """Keeps the last weights: a run is left with its best."""
-
-    def on_end(self, loop: Loop) -> None:
-        self.weights = {name: value.clone() for name, value in loop.model.state_dict().items()}
-
-
 def run(request: Request) -> Finding:
     """Does an explicit penalty α/4·R(w), one step per epoch, recover what per-part updates give?
 
@@ -53,12 +44,11 @@ def run(request: Request) -> Finding:
     for seed, name in request.each([(seed, name) for seed in request.seeds for name in REGIMES], "{0[1]}".format):
         update, lr, strength = REGIMES[name]
         graph = base.load(seed).to(request.device)
-        model, last = base.make_model(graph, seed), _Last()
-        callbacks = [*([VariancePenalty(strength)] if strength else []), last]
+        model, watch = base.make_model(graph, seed), ImplicitWatch(epochs, 4 * PARTS, seed)
+        callbacks = [*([VariancePenalty(strength)] if strength else []), watch]
         settings = base.with_(update=update, lr=lr).settings
         run = fit(model, graph, base.sampler, settings, seed=seed, device=request.device, callbacks=callbacks)
-        model.load_state_dict(last.weights)
-        terms = implicit_terms(model, graph, base.sampler, 4 * PARTS, seed)
+        _, terms = watch.history[-1]  # at the last weights: the run is left with its best
         results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
     summary = {
         name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "R", "mean_loss")}

@@ -71,6 +71,7 @@ MEMORY, RAM, GPU = (
     Measure(key, f"{head} (GiB)", scale=2**-30)
     for key, head in (("memory", "Peak memory"), ("peak_ram_bytes", "RAM"), ("peak_gpu_bytes", "GPU"))
 )
+PEAKS = (RAM, GPU)
 
 
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:

@@ -25,6 +25,8 @@ from handful.training.record import RunFolder, differences, read_config, read_js
 Progress = Callable[[str, int, str], None]
 """Called with a job's name, how many epochs it has done, and a word on where it is."""
 POLL_SECONDS = 0.1
+STARTUP = "startup.json"
+"""How long the process of a job took to its first epoch."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ class Outcome:
         if self.summary is None:
             return METRICS["accuracy"]
         return metric_of_record(self.summary.metric, self.summary.runs[0].higher_is_better)
+
+    @property
+    def startup_seconds(self) -> float:
+        """From the start of the process to the first epoch; 0 where a job did not run in a process of its own."""
+        file = self.folder / STARTUP
+        return float(read_json(file)["seconds"]) if file.exists() else 0.0
 
     def seeds(self, measure: str) -> list[float]:
         """A field of ``Run`` for every seed; ``memory`` is the peak of the GPU, or of RAM where none was used."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful.datasets import load
-from handful.errors import HandfulError
+from handful.errors import HandfulError, unknown
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, lines, points, text_table
 from handful.graph import Graph
 from handful.random import generator
@@ -20,6 +20,7 @@ from handful.samplers import RandomNodes, make_sampler
 from handful.studies.budget import SAMPLERS, Request
 from handful.theory.backward_error import STEPS, backward_error, smooth_losses
 from handful.theory.bias import bias_bound, bias_split
+from handful.theory.memory import Memory, gradient
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.structure import structure
 from handful.theory.thinning import edge_survival, thinned_degree_law
@@ -28,6 +29,11 @@ from handful.vocabulary import PARTS as LABEL
 
 PARTS = 4
 """Of the epoch whose distance from a flow is measured."""
+MOMENTUM, ADAM_BETA2 = 0.9, 0.999
+"""As torch's Adam and the paper's SGD+M have them."""
+EPSILONS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-8)
+SLACK = 0.25
+"""How far a slope may be from 3 and still be one of third order."""
 VALUES = (1, 2, 4, 8, 16)
 """Of m, for bias and degrees."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
@@ -45,36 +51,56 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def backward(request: Request) -> Finding:
-    """Which coefficient holds: an epoch of SGD against the flow of the modified loss, as the step size shrinks.
+    """Which coefficients hold: an epoch against the flow of the modified loss, as the step size shrinks.
 
-    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models.
+    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models. SGD, or with
+    ``optimizer`` heavy ball (sgdm) or Adam, for several ε, on the whole graph and on its parts.
     """
-    seed = request.seeds[0]
+    if request.optimizer not in FLOWS:
+        raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
+    seed, flows, who = request.seeds[0], FLOWS[request.optimizer], title(request.optimizer)
     graph = noisy_graph({"smoke": 40, "laptop": 80, "paper": 200}[request.budget], seed)
-    batches = list(RandomNodes(PARTS).epoch(graph, seed, 0))
-    losses, w = smooth_losses(batches, hidden=6, classes=3, seed=seed)
-    steps = STEPS[::2] if request.budget == "smoke" else STEPS
-    request.report(0, 1, "integrating")
-    error = backward_error(losses, w, steps)
-    request.report(1, 1, "done")
-    shown = (0, len(steps) // 2, -1)
-    holds = min(error.slopes, key=lambda name: abs(error.slopes[name] - 3))
-    heading = f"distance after an epoch of {PARTS} batches ∝ αᵖ"
-    rows, curves = [], {}
-    for name, flow in FLOWS.items():
-        p, far = f"{error.slopes[name]:.2f}", error.errors[name]
-        rows.append([Cell(flow), Cell(p, int(name == holds)), *(Cell(f"{far[i]:.1e}") for i in shown)])
-        curves[f"{flow}: slope {p}"] = far
-    x, y = Axis("step size α", log=True), Axis("distance after one epoch", log=True)
-    view = View("error", "line", x, y, lines(steps, curves))
+    made = {m: smooth_losses(list(RandomNodes(m).epoch(graph, seed, 0)), 6, 3, seed) for m in (1, PARTS)}
+    (whole,), w = made[1]
+    typical = float(gradient(whole, w).abs().median())
+    halvings = range(0, 7, 2) if request.budget == "smoke" else range(7)
+    rows, payload = [], []
+    curves: dict[str, list[float]] = {}
+    for memory, m in request.each(followed(request.optimizer), str):
+        # Within the memory of m and v, a step must change little.
+        small = (1 - memory.beta1) ** 2 if memory.eps is None else 5 * max(memory.eps, typical) * (1 - memory.beta2)
+        steps = [small * STEPS[k] for k in halvings]
+        error = backward_error(made[m][0], w, steps, memory)
+        case = "" if memory.eps is None else f"ε = {memory.eps:g}, m = {m}: "
+        for name, flow in flows.items():
+            p, far = error.slopes[name], error.errors[name]
+            held = Cell(f"{p:.2f}", int(name == "modified" and abs(p - 3) < SLACK))
+            numbers = (f"{value:.1e}" for value in (steps[0], far[0], far[len(far) // 2], far[-1]))
+            rows.append([Cell(case + flow), held, *map(Cell, numbers)])
+            curves[f"{case}{flow}: slope {p:.2f}"] = far
+        payload.append({**asdict(memory), "parts": m, "steps": steps, "slopes": error.slopes, "errors": error.errors})
+    heading = f"distance after an epoch of {who} ∝ αᵖ"
+    x, y = Axis("halvings of the step"), Axis("distance after one epoch", log=True)
+    view = View("error", "line", x, y, lines([*map(float, halvings)], curves))
     return Finding(
         "backward-error",
         heading,
-        f"Mean SGD stays with the flow of {FLOWS[holds]} to order {error.slopes[holds]:.1f}.",
-        [Table(heading, ["flow of", "p", *(f"α = {steps[i]:.2g}" for i in shown)], rows)],
-        [Chart("backward-error", "Mean SGD against three gradient flows", [view])],
-        {"slopes": error.slopes, "steps": list(steps), "errors": error.errors, "parts": PARTS},
+        f"To third order {flows['modified']} holds in {sum(row[1].rank for row in rows)} of {len(payload)} cases.",
+        [Table(heading, ["flow of", "p", "α", "at α", "in the middle", "at the end"], rows)],
+        [Chart("backward-error", f"Mean {who} against {len(flows)} flows", [view])],
+        {"cases": payload, "median_gradient": typical},
     )
+
+
+def followed(optimizer: str) -> list[tuple[Memory, int]]:
+    """The memories of an optimiser that are measured, each with its number of batches.
+
+    >>> followed("sgdm")
+    [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
+    """
+    if optimizer == "adam":
+        return [(Memory(MOMENTUM, ADAM_BETA2, eps), m) for eps in EPSILONS for m in (1, PARTS)]
+    return [(Memory(MOMENTUM if optimizer == "sgdm" else 0.0), PARTS)]
 
 
 def bound(request: Request) -> Finding:

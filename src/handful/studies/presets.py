@@ -27,6 +27,7 @@ def architecture(dataset: str, model: str) -> dict[str, Any]:
     if model == "graphland-sage":
         read_table("training", "tab:hyperparameters-graphland", dataset)  # there must be one
         options |= read_table("architectures", "app:graphland", "architecture")
+        options |= read_table("architectures", "GraphLand").get(dataset, {})
     elif model == "sgformer":
         options |= read_table("architectures", "tab:arch_hparams_sgformer", dataset)
         options |= read_table("architectures", "SGFormer", dataset)
@@ -64,14 +65,14 @@ def sampling(dataset: str, sampler: str) -> Experiment:
     return _experiment(dataset, model, options, sampler, cell, epochs=epochs(dataset, sampler))
 
 
-def tuned(dataset: str, model: str, regime: str) -> Experiment | None:
-    """How ``model`` was trained in the architecture benchmark, ``full`` or ``rns``; ``None`` where it never fitted.
+def tuned(dataset: str, model: str, regime: str) -> Experiment:
+    """How ``model`` was trained in the architecture benchmark, ``full`` or ``rns``.
 
-    The parts of RNS are those of the sampling benchmark.
+    The parts of RNS are those of the sampling benchmark. Where a model never fitted, it has GraphSAGE's settings.
     """
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
-        return None
+        cell = read_table("training", "tab:tuned_hparams", dataset, "sage", regime)
     made = _experiment(dataset, model, architecture(dataset, model), regime, cell, epochs=epochs(dataset, regime))
     return made.with_(sampler=sampling(dataset, regime).sampler)
 
@@ -88,6 +89,15 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
     how = memory | read_table("training", "GraphLand")
     made = _experiment(dataset, model, architecture(dataset, model), method, cell | how, epochs=length)
     return made.with_(split=split, device=devices)
+
+
+def device_for(preset: Experiment, asked: str) -> str:
+    """The GPUs over which the paper spread the layers, if a GPU is asked for; else what is asked for.
+
+    >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
+    ('cuda:0,cuda:1', 'cuda')
+    """
+    return preset.device if "," in preset.device and asked.startswith("cuda") else asked
 
 
 def implicit(regime: str, optimizer: str) -> Experiment:

@@ -14,7 +14,7 @@ from handful.graph import Graph
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.studies import presets
 from handful.studies.budget import QUICK, SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
-from handful.studies.grid import EPOCH_SECONDS, MEMORY, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
+from handful.studies.grid import EPOCH_SECONDS, PEAKS, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
 from handful.vocabulary import PARTS, title
 
 PARTS_SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
@@ -43,7 +43,7 @@ def parts(request: Request) -> Finding:
     }
     grid = Grid.train(request, entries)
     x = Axis(PARTS, log=True, ticks=list(values))
-    return option_finding("parts", "m", grid, x, [TEST, VALIDATION, SECONDS, MEMORY], records="curve")
+    return option_finding("parts", "m", grid, x, [TEST, VALIDATION, SECONDS, *PEAKS], records="curve")
 
 
 def fanout(request: Request) -> Finding:
@@ -63,7 +63,7 @@ def fanout(request: Request) -> Finding:
         paper, facts = paper_number("tab:neighbor_fanout_ablation", graph, name), {"fanout": name}
         entries[job] = Entry(experiment, f"[{name}]", "neighbor", label=f"fanout [{name}]", paper=paper, facts=facts)
     grid = Grid.train(request, entries)
-    return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, MEMORY])
+    return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, *PEAKS])
 
 
 def option_finding(

@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import isnan
@@ -40,6 +40,8 @@ from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
 """Called with the name of a study, how many of its trials are done, and of how many."""
+KEPT = ("epochs", "evaluation", "optimizer", "decayed", "checkpoint_activations")
+"""What ``paper_space`` takes of the paper's settings."""
 TRIALS = 50
 """Of each sampling configuration, as in the paper."""
 
@@ -77,21 +79,21 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
 
 
 def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
-    """``experiment`` with the paper's architecture, epochs and way of training for its data set, once for every
-    configuration of ``sampler`` that the paper searched: on GraphLand full graph and RNS with K ∈ {2, 3, 5, 7, 10}."""
+    """``experiment`` with the paper's architecture, epochs, memory and way of training for its data set, once for every
+    configuration of ``sampler`` that the paper searched: one on GraphLand, where K is searched with all else."""
     make_sampler(sampler)
     if experiment.graph in presets.GRAPHLAND:
         if sampler not in ("full", "rns"):
             raise HandfulError(f"on GraphLand the paper has full and rns alone, not {sampler}")
         preset = presets.graphland(experiment.graph, experiment.split or "rh", sampler)
-        parts = presets.read_table("protocol", "app:graphland", "protocol", "parts")
-        space = [{"parts": k} for k in parts] if sampler == "rns" else [{}]
+        space: list[dict[str, Any]] = [{}]
     else:
         preset = presets.sampling(experiment.graph, sampler)
         space = presets.search_space(sampler)
-    kept = {name: getattr(preset.settings, name) for name in ("epochs", "evaluation", "optimizer", "decayed")}
+    kept = {name: getattr(preset.settings, name) for name in KEPT}
     samplers = [make_sampler(sampler, **{**preset.sampler.options(), **options}) for options in space]
-    own = {"model": preset.model, "options": dict(preset.options), **kept}
+    where = presets.device_for(preset, experiment.device)
+    own = {"model": preset.model, "options": dict(preset.options), "device": where, **kept}
     return [experiment.with_(sampler=one, **own) for one in samplers]
 
 
@@ -105,6 +107,7 @@ def tune_samplers(
     report: Report | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    parts: Sequence[int] = (),
 ) -> Finding:
     """Search every experiment, each with its own sampler; then train the best of each sampler with all seeds.
 
@@ -117,11 +120,12 @@ def tune_samplers(
         final: whether to train the best of each sampler at the end.
         report, progress: called during the search, and during the final runs.
         executor: where trials and final runs are jobs, several at a time; else trials run here, one after the other.
+        parts: values of m for RNS, searched with all else in one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
     metric, payload = METRICS[graph.metric], {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
-    searches = [search(one, storage, trials, prune, report, executor, out / "trials") for one in experiments]
+    searches = [search(one, storage, trials, prune, report, executor, out / "trials", parts) for one in experiments]
     head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
     ranks = best_two([one.val for one in searches], metric.higher_is_better)
     rows = [
@@ -167,6 +171,7 @@ def search(
     report: Report | None = None,
     executor: Executor | None = None,
     out: Path = Path("runs"),
+    parts: Sequence[int] = (),
 ) -> Best:
     """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them.
 
@@ -175,7 +180,7 @@ def search(
     """
     optuna = _optuna()
     data = experiment.load(experiment.seeds[0])
-    study = open_study(experiment, data, storage)
+    study = open_study(experiment, data, storage, parts)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
     left = _left(study, trials, report or (lambda name, done, of: None))
@@ -187,7 +192,7 @@ def search(
         raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial
     result = {name: best.params[name] for name in presets.training_space()}
-    return Best(experiment.with_(**result), len(_finished(study)), best.value, result)
+    return Best(_with(experiment, best.params), len(_finished(study)), best.value, result)
 
 
 def _left(study: Any, trials: int, report: Report) -> Iterator[int]:
@@ -257,8 +262,17 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
     own = derive_seed(experiment.seeds[0], trial.number) % 2**32
     study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
     trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
-    space = presets.training_space().items()
-    return trial, experiment.with_(**{name: trial.suggest_categorical(name, values) for name, values in space})
+    space = study.user_attrs["space"].items()
+    return trial, _with(experiment, {name: trial.suggest_categorical(name, values) for name, values in space})
+
+
+def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
+    """``experiment`` with the parameters of a trial; ``parts`` is its sampler's."""
+    own = dict(parameters)
+    if "parts" in own:
+        options = {**experiment.sampler.options(), "parts": own.pop("parts")}
+        own["sampler"] = make_sampler(experiment.sampler.name, **options)
+    return experiment.with_(**own)
 
 
 def _falls_behind(trial: Any, run: RunFolder) -> bool:
@@ -295,11 +309,14 @@ class _Reporter(Callback):
 # -- storage --------------------------------------------------------------------------------------------------------
 
 
-def open_study(experiment: Experiment, data: Graph, storage: str) -> Any:
-    """The study of one sampling configuration, made if it is not there; one of another experiment or of other data is
-    refused."""
+def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
+    """The study of one sampling configuration, or of RNS with any of ``parts``, made if it is not there; one of another
+    experiment, of other data or of another space is refused."""
     optuna = _optuna()
-    name = f"{experiment.graph} {experiment.split or ''} {experiment.model} {experiment.sampler}".replace("  ", " ")
+    sampler, space = str(experiment.sampler), presets.training_space()
+    if parts and experiment.sampler.name == "rns":
+        sampler, space = "rns", {**space, "parts": [*parts]}
+    name = f"{experiment.graph} {experiment.split or ''} {experiment.model} {sampler}".replace("  ", " ")
     # SQLite waits for the other processes that write.
     engine = {"connect_args": {"timeout": 120}} if storage.startswith("sqlite") else {}
     with _alone(storage):
@@ -310,7 +327,7 @@ def open_study(experiment: Experiment, data: Graph, storage: str) -> Any:
             raise RunError(f"storage {storage} cannot be opened: {reason}") from None
         direction = "maximize" if METRICS[data.metric].higher_is_better else "minimize"
         study = optuna.create_study(study_name=name, storage=store, direction=direction, load_if_exists=True)
-        asked = {"experiment": comparable(experiment), "data": data.identity()}
+        asked = {"experiment": comparable(experiment), "data": data.identity(), "space": space}
         if "experiment" not in study.user_attrs:
             for key, value in asked.items():
                 study.set_user_attr(key, value)

@@ -1,4 +1,4 @@
-"""The process that runs one job: ``python -m handful.studies.worker FOLDER THREADS [PARENT]``."""
+"""The process that runs one job: ``python -m handful.studies.worker FOLDER THREADS [PARENT BEGAN]``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ import torch
 from handful.datasets import load
 from handful.errors import DivergedError, HandfulError
 from handful.experiment import Experiment
+from handful.files import write_json
 from handful.graph import Graph
 from handful.kernels.threads import set_threads
 from handful.samplers import make_sampler
 from handful.studies.executors import DIVERGED
+from handful.studies.jobs import STARTUP
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 from handful.training.record import read_config
@@ -35,22 +37,32 @@ SMALL: dict[str, dict[str, Any]] = {
 """Options of samplers for so few nodes."""
 
 
-def main(folder: Path, threads: int) -> None:
-    """Run the experiment of ``folder/config.json`` there, or go on with it; kernels compile before its clock starts."""
+def main(folder: Path, threads: int, began: float | None = None) -> None:
+    """Run the experiment of ``folder/config.json`` there, or go on with it; kernels compile before its clock starts.
+
+    ``began`` is when the process was started; how long it took from there to the first epoch is kept in ``STARTUP``.
+    """
     set_threads(threads)
     experiment = Experiment.from_json(read_config(folder / "config.json"))
-    experiment.run(folder, resume=True, callbacks=[WarmUp(experiment)])
+    experiment.run(folder, resume=True, callbacks=[WarmUp(experiment, folder / STARTUP, began)])
 
 
 class WarmUp(Callback):
-    """Calls ``warm_up`` before the first epoch of the first run of a process, when no clock runs yet."""
+    """Calls ``warm_up`` before the first epoch of the first run of a process, when no clock runs yet.
 
-    def __init__(self, experiment: Experiment) -> None:
+    The seconds since ``began`` go to the file ``startup``: imports, data, METIS and kernels. A job that goes on in
+    another process keeps those of its first.
+    """
+
+    def __init__(self, experiment: Experiment, startup: Path | None = None, began: float | None = None) -> None:
         self.experiment: Experiment | None = experiment
+        self.startup, self.began = startup, began
 
     def on_start(self, loop: Loop) -> None:
         if self.experiment is not None:
             warm_up(self.experiment, loop.graph)
+            if self.startup is not None and self.began is not None and not self.startup.exists():
+                write_json(self.startup, {"seconds": time.time() - self.began})
         self.experiment = None
 
 
@@ -88,7 +100,7 @@ if __name__ == "__main__":
     if len(sys.argv) > 3:
         end_with(int(sys.argv[3]))
     try:
-        main(Path(sys.argv[1]), int(sys.argv[2]))
+        main(Path(sys.argv[1]), int(sys.argv[2]), *map(float, sys.argv[4:]))
     except (HandfulError, OSError) as error:
         print(error, file=sys.stderr)
         sys.exit(DIVERGED if isinstance(error, DivergedError) else 2)

@@ -6,15 +6,16 @@ follow for a time mα the gradient flow of
     L̃ = L̄ + α/4·‖∇L̄‖² + α/4·R = L̄ + α/(4m)·Σ_k ‖∇L̂_k‖².
 
 Its appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², m times as much. Both cannot hold: with the right coefficient
-the distance between the two shrinks as α³, with any other as α².
+the distance between the two shrinks as α³, with any other as α². With momentum the paper multiplies both terms by
+(1+β)/(1−β); ``theory.memory`` derives what multiplies each, and the flow of Adam. The same measurement judges these.
 
-Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small.
+Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small. For Adam
+also: no gradient of a weight passes zero, on the scale of ε, within the memory of v.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
@@ -26,9 +27,8 @@ from torch.nn.functional import cross_entropy
 
 from handful.batch import Batch
 from handful.random import derive_seed, generator
-
-Loss = Callable[[Tensor], Tensor]
-"""The loss of one batch as a function of all weights in one float64 vector."""
+from handful.theory import memory as of
+from handful.theory.memory import SGD, Coefficients, Loss, Memory, modified_field
 
 ALL_ORDERS_UP_TO = 4
 STEPS = tuple(0.04 * 2.0**-k for k in range(7))
@@ -36,26 +36,10 @@ STEPS = tuple(0.04 * 2.0**-k for k in range(7))
 
 @dataclass(frozen=True)
 class BackwardError:
-    """How far an epoch of SGD ends from three gradient flows, for every step size; ``slopes`` are in log–log."""
+    """How far an epoch ends from each flow, for every step size; ``slopes`` are in log–log."""
 
-    steps: tuple[float, ...]
     errors: dict[str, list[float]]
     slopes: dict[str, float]
-
-
-def gradient(loss: Loss, w: Tensor, create_graph: bool = False) -> Tensor:
-    """∇L(w).
-
-    Args:
-        loss: of one batch.
-        w: float64, all weights in one vector.
-        create_graph: whether the result can be differentiated again.
-
-    >>> gradient(lambda w: w.square().sum(), torch.tensor([1.0, 2.0]))
-    tensor([2., 4.])
-    """
-    w = w if w.requires_grad else w.detach().requires_grad_()
-    return torch.autograd.grad(loss(w), w, create_graph=create_graph)[0]
 
 
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
@@ -77,42 +61,20 @@ def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
         yield order[::-1]
 
 
-def sgd_epoch(losses: Sequence[Loss], w: Tensor, step: float, order: Sequence[int]) -> Tensor:
-    """w after one step of size α on each batch: w_{t+1} = w_t − α·∇L̂_k(w_t), k in ``order``.
+def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Memory = SGD) -> Tensor:
+    """E[z_{t+m}] − z_t over the order of the batches, from z_t = ``w``; without momentum z is w.
 
-    >>> sgd_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25, order=(1, 0))
-    tensor([0.2500])
-    """
-    for k in order:
-        w = w - step * gradient(losses[k], w)
-    return w
-
-
-def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float) -> Tensor:
-    """E[w_{t+m}] − w_t over the order of the batches.
+    The optimiser begins where it has long been on the flow, so that its memory is full. What earlier orders left in its
+    momentum has mean zero, and does not depend on the order of this epoch: to second order it adds nothing to the mean.
 
     >>> mean_displacement([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25)
     tensor([-0.7500])
     """
-    ends = [sgd_epoch(losses, w, step, order) for order in batch_orders(len(losses))]
-    return torch.stack(ends).mean(0) - w
-
-
-def modified_field(losses: Sequence[Loss], w: Tensor, coefficient: float) -> Tensor:
-    """−∇[L̄ + c·(1/m)·Σ_k ‖∇L̂_k‖²] at w; c = α/4 is the modified loss, c = 0 the plain one.
-
-    >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    >>> modified_field([lambda w: 0.5 * w.square().sum()], w, 0.25).tolist()  # ∇[½w² + ¼w²]
-    [-1.5, -3.0]
-    """
-    w = w.detach().requires_grad_()
-    field = torch.zeros_like(w)
-    for loss in losses:
-        slope = gradient(loss, w, create_graph=coefficient != 0)
-        field = field - slope.detach()
-        if coefficient != 0:
-            field = field - coefficient * torch.autograd.grad(slope.square().sum(), w)[0]
-    return (field / len(losses)).detach()
+    if memory.beta1 and len(losses) > ALL_ORDERS_UP_TO:
+        raise ValueError(f"with momentum all orders are needed: give {ALL_ORDERS_UP_TO} batches at most")
+    start = of.settled_state(losses, w, step, memory)
+    ends = [of.run_epoch(losses, start, step, order, memory) for order in batch_orders(len(losses))]
+    return torch.stack([of.ahead_of(end, step, memory) for end in ends]).mean(0) - w
 
 
 def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int = 8) -> Tensor:
@@ -132,13 +94,20 @@ def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int 
     return w
 
 
-def coefficients(m: int, step: float) -> dict[str, float]:
-    """What multiplies (1/m)·Σ_k ‖∇L̂_k‖² in each reading of the paper.
+def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficients]:
+    """The coefficients that are measured: those that hold, none, and what the paper has.
 
-    >>> coefficients(m=4, step=0.5)
-    {'modified': 0.125, 'unmodified': 0.0, 'appendix_coefficient': 0.5}
+    >>> readings(m=4, step=0.5)["appendix_coefficient"]
+    Coefficients(mean=0.5, spread=0.5, second=0.0)
     """
-    return {"modified": step / 4, "unmodified": 0.0, "appendix_coefficient": m * step / 4}
+    right = memory.coefficients(step, m)
+    result = {"modified": right, "unmodified": Coefficients()}
+    if memory == SGD:
+        result["appendix_coefficient"] = Coefficients(m * right.mean, m * right.spread)
+    elif memory.eps is None:
+        result["one_factor"] = Coefficients(right.mean, right.mean)
+        result["mean_alone"] = Coefficients(right.mean)
+    return result
 
 
 def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
@@ -150,29 +119,19 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
     return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run on one thread of torch: tensors this small gain nothing from a second one.
-
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def backward_error(losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = STEPS) -> BackwardError:
-    """The distance after one epoch between mean SGD and the flow of L̃, of L̄, and of L̃ with the appendix's coefficient.
+def backward_error(
+    losses: Sequence[Loss],
+    w: Tensor,
+    steps: Sequence[float] = STEPS,
+    memory: Memory = SGD,
+) -> BackwardError:
+    """The distance after one epoch between the mean path of an optimiser and the flows of ``readings``.
 
     Args:
         losses: one per batch.
         w: float64, the weights to start from.
-        steps: the step sizes.
+        steps: the step sizes α; for heavy ball lr/(1−β).
+        memory: that of the optimiser; SGD's if not given.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
     >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))
@@ -181,13 +140,12 @@ def backward_error(losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = S
     """
     m = len(losses)
     errors: dict[str, list[float]] = {}
-    with one_thread():
-        for step in steps:
-            walked = mean_displacement(losses, w, step)
-            for name, c in coefficients(m, step).items():
-                flowed = flow(partial(modified_field, losses, coefficient=c), w, m * step) - w
-                errors.setdefault(name, []).append(float((walked - flowed).norm()))
-    return BackwardError(tuple(steps), errors, {name: slope(steps, values) for name, values in errors.items()})
+    for step in steps:
+        walked = mean_displacement(losses, w, step, memory)
+        for name, by in readings(m, step, memory).items():
+            flowed = flow(partial(modified_field, losses, by=by, memory=memory), w, m * step) - w
+            errors.setdefault(name, []).append(float((walked - flowed).norm()))
+    return BackwardError(errors, {name: slope(steps, values) for name, values in errors.items()})
 
 
 def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int) -> tuple[list[Loss], Tensor]:

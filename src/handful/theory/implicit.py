@@ -31,11 +31,17 @@ from handful.training.loss import losses_of
 
 BATCHES, REPEATS = 50, 100
 """As many as in the paper."""
+ADAM_EPS = 1e-8
+"""Of torch's Adam."""
 
 
 @dataclass(frozen=True)
 class ImplicitTerms:
-    """The terms of the implicit objective at one point, and how large the batches were on average."""
+    """The terms of the implicit objective at one point, and how large the batches were on average.
+
+    ``adam_norm`` and ``adam_R`` are ‖∇L̄‖² and R in the metric of Adam: Σ_i P_i·ḡ_i² and Σ_i P_i·Var_i, with P = 1/(√s +
+    ε) and s_i = ḡ_i² + Var_i. For one batch and ε = 0 the first is the ℓ₁-norm of the gradient.
+    """
 
     full_loss: float
     mean_loss: float
@@ -46,13 +52,16 @@ class ImplicitTerms:
     batches: int
     nodes: float
     targets: float
+    adam_norm: float = float("nan")
+    adam_R: float = float("nan")
 
 
 @dataclass
 class Welford:
-    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of two vectors.
+    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of three vectors.
 
-    ``variance`` is (1/n)·Σ‖g_k − ḡ‖². Sums are in float64: R may be a millionth of ‖ḡ‖².
+    ``variances`` holds (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` their sum. All is in float64: R may be a
+    millionth of ‖ḡ‖².
 
     >>> running = Welford()
     >>> for value in ([1.0, 0.0], [3.0, 0.0]):
@@ -63,22 +72,27 @@ class Welford:
 
     count: int = 0
     mean: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
-    spread: float = 0.0
+    spread: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
 
     def add(self, vector: Tensor) -> None:
         """Add one vector."""
         vector = vector.to(torch.float64)
         if self.count == 0:
-            self.mean = torch.zeros_like(vector)
+            self.mean, self.spread = torch.zeros_like(vector), torch.zeros_like(vector)
         self.count += 1
         off = vector - self.mean
         self.mean += off / self.count
-        self.spread += float(off.square().sum()) * (self.count - 1) / self.count
+        self.spread.addcmul_(off, off, value=(self.count - 1) / self.count)
+
+    @property
+    def variances(self) -> Tensor:
+        """(1/n)·Σ(g_k − ḡ)² for every entry."""
+        return self.spread / self.count
 
     @property
     def variance(self) -> float:
         """(1/n)·Σ‖g_k − ḡ‖²; NaN before the first vector."""
-        return self.spread / self.count if self.count else float("nan")
+        return float(self.variances.sum()) if self.count else float("nan")
 
 
 @contextmanager
@@ -114,7 +128,7 @@ def without_dropout(model: nn.Module) -> Iterator[None]:
     before = [
         (module, name, value)
         for module in model.modules()
-        for name, kind in (("training", bool), ("p", float), ("dropout", float))
+        for name, kind in (("training", bool), ("p", float), ("dropout", float), ("input_dropout", float))
         if isinstance(value := getattr(module, name, None), kind)
     ]
     model.train()
@@ -213,17 +227,20 @@ def implicit_terms(
             nodes, targets = nodes + batch.num_nodes, targets + len(batch.targets)
             if on_batch is not None:
                 on_batch(batch, gradient)
-    mean = float(losses.mean)
+    mean, squares = float(losses.mean), gradients.mean.square()
+    metric = adam_metric(squares + gradients.variances)
     return ImplicitTerms(
         full_loss=reference,
         mean_loss=mean,
         bias=abs(reference - mean),
         loss_variance=losses.variance,
         R=gradients.variance,
-        grad_norm_sq=float(gradients.mean.square().sum()),
+        grad_norm_sq=float(squares.sum()),
         batches=batches,
         nodes=nodes / batches,
         targets=targets / batches,
+        adam_norm=float((metric * squares).sum()),
+        adam_R=float((metric * gradients.variances).sum()),
     )
 
 
@@ -239,29 +256,66 @@ def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
         return make_model()
 
 
-def regulariser_coefficient(lr: float, momentum: float = 0.0) -> float:
-    """What multiplies ‖∇L̄‖² + R in the modified loss: α/4, and α/4·(1+β)/(1−β) with heavy-ball momentum β.
+def variance_factor(m: int, momentum: float) -> float:
+    """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): what heavy-ball momentum β multiplies R by, in an epoch of m steps.
+
+    A gradient moves the weights by α = lr/(1−β) in the end, and after j steps by 1 − β^j of that. R comes of pairs of
+    batches of one epoch, of which m − j are j steps apart (``theory.memory``). Without momentum ρ is 1.
+
+    >>> [round(variance_factor(m, 0.9), 2) for m in (2, 4, 10)]
+    [0.1, 0.16, 0.3]
+    """
+    if m == 1:
+        return 1.0  # R is 0
+    return 2 / (m * (m - 1)) * sum((m - j) * (1 - momentum**j) for j in range(1, m))
+
+
+def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = None) -> tuple[float, float]:
+    """What multiplies ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
 
     ``lr`` is the optimiser's, for one step and not for an epoch. α is the effective step, lr/(1−β): under a constant
-    gradient g the weights move by lr/(1−β)·g per step. The factor is that of Ghosh et al. (2023), which the paper
-    quotes. It is proved for gradients of one loss; the paper applies it to R, and so does this function.
+    gradient g the weights move by lr/(1−β)·g per step. The first factor is that of Ghosh et al. (2023). The paper
+    applies it to R too, which does not hold. ``m``, the steps of an epoch, is needed with momentum alone.
 
-    >>> regulariser_coefficient(0.1), round(regulariser_coefficient(0.1, momentum=0.9), 6)
-    (0.025, 4.75)
+    >>> regulariser_coefficients(0.1), [round(c, 6) for c in regulariser_coefficients(0.1, momentum=0.9, m=2)]
+    ((0.025, 0.025), [4.75, 0.025])
     """
     if not 0 <= momentum < 1:
         raise ValueError(f"momentum must lie in [0, 1), got {momentum}")
-    return lr / (1 - momentum) / 4 * (1 + momentum) / (1 - momentum)
+    if momentum and m is None:
+        raise ValueError("with momentum the weight of R depends on m, the steps of an epoch: give m")
+    quarter = lr / (1 - momentum) / 4
+    return quarter * (1 + momentum) / (1 - momentum), quarter * variance_factor(m or 1, momentum)
 
 
-def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0) -> float:
-    """L̃ = L̄ + c·‖∇L̄‖² + c·R, with c from ``regulariser_coefficient``: what SGD with these settings minimises.
+def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: int | None = None) -> float:
+    """L̃ = L̄ + a·‖∇L̄‖² + b·R, with a and b of ``regulariser_coefficients``: what SGD with these settings minimises.
 
     >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, batches=1, nodes=1.0, targets=1.0)
     >>> modified_loss(terms, lr=1.0)
     5.0
     """
-    return terms.mean_loss + regulariser_coefficient(lr, momentum) * (terms.grad_norm_sq + terms.R)
+    mean, spread = regulariser_coefficients(lr, momentum, m)
+    return terms.mean_loss + mean * terms.grad_norm_sq + spread * terms.R
+
+
+def epoch_steps(graph: Graph, sampler: Sampler, seed: int) -> int:
+    """How many batches of the first epoch make a step.
+
+    >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
+    >>> epoch_steps(ring, FullGraph(), seed=0)
+    1
+    """
+    return sum(bool(len(sample.targets)) for sample in sampler.sample(graph, seed, 0))
+
+
+def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
+    """What Adam divides by, inverted: P = 1/(√v + ε) for second moments v.
+
+    >>> adam_metric(torch.tensor([4.0]), eps=0.5)
+    tensor([0.4000])
+    """
+    return 1 / (second.sqrt() + eps)
 
 
 class ImplicitWatch(Callback):

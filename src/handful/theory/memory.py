@@ -1,0 +1,170 @@
+"""Optimisers that remember: the flow that SGD, heavy ball and Adam follow, to second order in the step.
+
+All three are one rule with a step α (the effective one: lr/(1−β) for heavy ball, lr for Adam):
+
+    m ← β₁·m + (1−β₁)·g,    v ← β₂·v + (1−β₂)·g²,    w ← w − α·P∘m,    P = 1/(√v + ε), or 1 without a metric.
+
+Averaged over the order of the m batches of an epoch, drawn anew for every epoch, the path follows
+
+    ẇ = −P∘[ḡ + 2a·H̄F + 2b·(mean_k(H_k·P∘g_k) − H̄F) − 2c·(F/√s)∘mean_k(g_k∘H_kF)],    F = P∘ḡ,    s = mean_k g_k²
+
+    a = α/4·(1+β₁)/(1−β₁),    b = α/4·ρ(m, β₁),    c = α/4·(1+β₂)/(1−β₂).
+
+With P = 1 this is the gradient flow of L̄ + a·‖∇L̄‖² + b·R. The coordinate z = w − α·β₁/(1−β₁)·m moves by −α·g_t(w_t) in
+a step, and the earlier steps of an epoch have moved w_t by −α·Σ_{l<t} (1 − β₁^{t−l})·g_l. Two batches of one epoch have
+E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. Earlier epochs are drawn apart, and add to H̄ḡ alone.
+
+For Adam, v is replaced by its mean, s at earlier weights. For one batch nothing is left out, and the flow is that of
+Cattaneo, Klusowski and Shigida (2024) with ε outside of the root; the memory of m and v is treated as by Cattaneo and
+Shigida (2025). For several batches the fluctuation of v is left out, an error of order 1 − β₂ in the flow itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from handful.theory.implicit import adam_metric, regulariser_coefficients
+
+Loss = Callable[[Tensor], Tensor]
+"""The loss of one batch as a function of all weights in one float64 vector."""
+
+
+class Coefficients(NamedTuple):
+    """a, b and c of the flow: what multiplies ‖∇L̄‖², R, and what the memory of v takes away."""
+
+    mean: float = 0.0
+    spread: float = 0.0
+    second: float = 0.0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an optimiser remembers: SGD nothing, heavy ball ``beta1``, Adam all; without ``eps`` there is no metric.
+
+    >>> Memory(0.5).coefficients(step=1.0, m=2)
+    Coefficients(mean=0.75, spread=0.125, second=0.0)
+    """
+
+    beta1: float = 0.0
+    beta2: float = 0.0
+    eps: float | None = None
+
+    def metric(self, second: Tensor) -> Tensor:
+        """P for these second moments."""
+        return torch.ones_like(second) if self.eps is None else adam_metric(second, self.eps)
+
+    def coefficients(self, step: float, m: int) -> Coefficients:
+        """Those of the flow, for an epoch of m batches."""
+        mean, spread = regulariser_coefficients(step * (1 - self.beta1), self.beta1, m)
+        second = 0.0 if self.eps is None else step / 4 * (1 + self.beta2) / (1 - self.beta2)
+        return Coefficients(mean, spread, second)
+
+
+SGD = Memory()
+
+
+def gradient(loss: Loss, w: Tensor, create_graph: bool = False) -> Tensor:
+    """∇L(w).
+
+    Args:
+        loss: of one batch.
+        w: float64, all weights in one vector.
+        create_graph: whether the result can be differentiated again.
+
+    >>> gradient(lambda w: w.square().sum(), torch.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
+    w = w if w.requires_grad else w.detach().requires_grad_()
+    return torch.autograd.grad(loss(w), w, create_graph=create_graph)[0]
+
+
+def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+    """``(m, n)`` each: the gradients g_k at ``w``, H_k·F, and H_k·P∘g_k, in the metric of ``memory``.
+
+    >>> found = slopes_at([lambda w: w.square().sum()], torch.tensor([3.0]), Memory())
+    >>> [float(value) for value in found]
+    [6.0, 12.0, 12.0]
+    """
+    at = w.detach().requires_grad_()
+    slopes = [gradient(loss, at, create_graph=True) for loss in losses]
+    each = torch.stack(slopes).detach()
+    metric = memory.metric(each.square().mean(0))
+
+    def product(slope: Tensor, vector: Tensor) -> Tensor:
+        if not slope.requires_grad:  # a linear loss
+            return torch.zeros_like(vector)
+        return torch.autograd.grad(slope, at, vector, retain_graph=True, materialize_grads=True)[0]
+
+    along = [product(slope, metric * each.mean(0)) for slope in slopes]
+    own = [product(slope, metric * slope.detach()) for slope in slopes]
+    return each, torch.stack(along), torch.stack(own)
+
+
+def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:
+    """ẇ of the flow at w; without a metric −∇[L̄ + a·‖∇L̄‖² + b·R].
+
+    >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    >>> modified_field([lambda w: 0.5 * w.square().sum()], w, Coefficients(0.25)).tolist()  # ∇[½w² + ¼w²]
+    [-1.5, -3.0]
+    """
+    each, along, own = slopes_at(losses, w, memory)
+    mean, second, curve = each.mean(0), each.square().mean(0), along.mean(0)
+    metric = memory.metric(second)
+    slope = mean + 2 * by.mean * curve + 2 * by.spread * (own.mean(0) - curve)
+    if by.second:
+        # |ḡ| ≤ √s: where s is 0, so is ḡ.
+        share = mean / second.sqrt().clamp_min(torch.finfo(w.dtype).tiny)
+        slope = slope - 2 * by.second * metric * share * (each * along).mean(0)
+    return -metric * slope
+
+
+State = tuple[Tensor, Tensor, Tensor]
+"""Where an optimiser is: weights, and the first and second moment of the gradients."""
+
+
+def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory) -> State:
+    """The mean state of an optimiser that has long been on the flow and is at ``z`` now, to first order in the step.
+
+    The k-th step back was at z + α·(k + β₁/(1−β₁))·F.
+
+    >>> still = settled_state([lambda w: w.sum()], torch.tensor([1.0]), 0.1, Memory(0.5))
+    >>> [round(float(value), 6) for value in still[:2]]  # z is ahead of w by α·β/(1−β)·F
+    [1.1, 1.0]
+    """
+    each, along, _ = slopes_at(losses, z, memory)
+    ahead = memory.beta1 / (1 - memory.beta1)
+    first = each.mean(0) + step * (1 / (1 - memory.beta1) + ahead) * along.mean(0)
+    moved = step * (1 / (1 - memory.beta2) + ahead) * 2 * (each * along).mean(0)
+    second = (each.square().mean(0) + moved).clamp_min(0)
+    return z + step * ahead * memory.metric(second) * first, first, second
+
+
+def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence[int], memory: Memory) -> State:
+    """One step on each batch, in this order.
+
+    >>> start = torch.tensor([1.0]), torch.zeros(1), torch.zeros(1)
+    >>> run_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], start, 0.25, (1, 0), Memory())[0]
+    tensor([0.2500])
+    """
+    w, first, second = state
+    for k in order:
+        slope = gradient(losses[k], w)
+        first = memory.beta1 * first + (1 - memory.beta1) * slope
+        second = memory.beta2 * second + (1 - memory.beta2) * slope.square()
+        w = w - step * memory.metric(second) * first
+    return w, first, second
+
+
+def ahead_of(state: State, step: float, memory: Memory) -> Tensor:
+    """z = w − α·β₁/(1−β₁)·P∘m, where the momentum carries w: what moves by −α·P∘g in a step.
+
+    >>> ahead_of((torch.tensor([1.0]), torch.tensor([2.0]), torch.zeros(1)), 0.1, Memory(0.5))
+    tensor([0.8000])
+    """
+    w, first, second = state
+    return w - step * memory.beta1 / (1 - memory.beta1) * memory.metric(second) * first
