@@ -14,7 +14,7 @@ import numpy as np
 
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
-from handful.datasets.schema import Say, Schema
+from handful.datasets.schema import Handling, Say, Schema
 from handful.datasets.splits import draw_split
 from handful.errors import RunError
 from handful.experiment import Experiment
@@ -97,15 +97,27 @@ class OpenedRun:
     def schema(self) -> Schema | None:
         """How tables became the run's graph; ``None`` where it was not made from tables."""
         result = self.encoding.get("schema")
-        return None if result is None else Schema.from_json(result)
+        if result is None:
+            return None
+        schema = Schema.from_json(result)
+        numbers = self.encoding.get("kind") == "regression"  # which a training may make of classes that are numbers
+        return replace(schema, task="regression", classes=()) if numbers else schema
 
-    def load(self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn) -> Graph:
+    def load(
+        self,
+        graph: str | Path | None = None,
+        nodes: str | Path | None = None,
+        say: Say = warnings.warn,
+        how: Handling | None = None,
+    ) -> Graph:
         """A graph to predict for: tables are encoded by the schema of the run.
 
         Args:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
             nodes: the node table, where ``graph`` is an edge list.
-            say: called with what should be known, such as categories that the run does not know.
+            say: called with what should be known, such as categories that the run does not know, and columns that are
+                not as they were in training.
+            how: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
         """
         asked = self.experiment
         if graph is None:
@@ -114,7 +126,7 @@ class OpenedRun:
             return self._own(asked, say)
         path = Path(graph).expanduser()
         if nodes is not None or (path.exists() and is_tables(path)):
-            return read_graph(path, nodes, schema=self.schema, say=say)
+            return read_graph(path, nodes, schema=self.schema, say=say, how=how)
         return load(graph, root=None if asked is None else asked.root)
 
     def _own(self, asked: Experiment, say: Say) -> Graph:
@@ -164,7 +176,8 @@ class OpenedRun:
                 raise RunError(f"{features} that are not the run's ({'; '.join(differ[:6])}{more}): {advice}")
         if graph.num_features != trained:
             raise RunError(f"{features}, and the run was trained on {trained}")
-        return graph
+        numbers = self.encoding.get("kind") == "regression" and graph.y is not None
+        return graph.replace(task="regression") if numbers else graph
 
     def prediction(
         self,

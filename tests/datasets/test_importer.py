@@ -458,3 +458,36 @@ def test_ids_that_turn_out_to_be_text_late(tmp_path: Path, monkeypatch: pytest.M
     names = [str(i) for i in range(99)] + ["x"]
     assert_same_bytes(an_edge_list(tmp_path / "edges.csv", ends, names), None, tmp_path)
     assert open_graph(tmp_path / "pieces").num_edges == 50
+
+
+def test_identifiers_are_left_out_and_codes_are_text(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        (i, 9 * 10**18 + i, 7 * i, int(rng.integers(30)), f"{1000 + i % 7:05d}", f"{i:06d}", "xy"[i % 2])
+        for i in range(100)
+    ]
+    names = ["id", "account", "customer", "visits", "zip", "card", "label"]
+    nodes = "\n".join(",".join(map(str, row)) for row in [names, *rows]) + "\n"
+    edges = "source,target\n0,1\n"
+    said: list[str] = []
+    graph = read_tables(*pair(tmp_path, edges, nodes), say=said.append)
+    found = schema.Schema.from_json(graph.schema)
+    assert found.identifiers == ("account", "customer", "card")
+    assert {column.name: column.kind for column in found.columns} == {"visits": "number", "zip": "category"}
+    assert found.columns[1].categories[0] == "01000"
+    assert any("account, customer, card" in words for words in said)
+    kinds = {row[0].text: row[1].text for row in found.table().rows}
+    assert kinds["account"] == kinds["card"] == "identifier"
+    kept = read_tables(*pair(tmp_path, edges, nodes), Columns(numbers=("customer", "zip")), say=said.append)
+    assert kept.schema is not None
+    own = schema.Schema.from_json(kept.schema)
+    assert [(column.name, column.kind) for column in own.columns] == [
+        (name, "number") for name in ("customer", "visits", "zip")
+    ]
+    frame = pa.table({"id": range(100), "big": [2.0**60 + 4096 * (i % 9) for i in range(100)]})
+    ends = pa.table({"source": [0], "target": [1]})
+    large = read_tables(ends, frame, say=said.append)
+    assert large.num_features == 0
+    far = read_tables(ends, frame, Columns(numbers=("big",)), say=said.append)
+    assert far.x is not None
+    assert float(far.x.abs().max()) < 10  # and not in units of the 4096

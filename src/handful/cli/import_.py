@@ -33,9 +33,10 @@ COLUMNS = {
     "features": "The columns that are features, separated by commas (else all that are nothing else).",
     "categorical": "Columns of numbers that are codes; they are features too.",
     "hashed": "Columns of text whose words are hashed into 64 features.",
+    "numbers": "Columns of whole numbers to keep although they look like identifiers: no value is there twice.",
     "ignore": "Columns to leave out.",
 }
-SEVERAL = ("label", "features", "categorical", "hashed", "ignore")
+SEVERAL = ("label", "features", "categorical", "hashed", "numbers", "ignore")
 HANDLING = {
     "task": "classification, regression or multilabel.",
     "impute": "What stands for a missing number: median; error refuses it.",

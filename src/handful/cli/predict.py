@@ -19,6 +19,8 @@ OWN = {
     "nodes": p.option(str, None, "unlabelled, all, train, val, test, or a file of ids (else unlabelled, or all)."),
     "changed": p.option(bool, None, "Only nodes whose prediction is not their label, surest first.", "--changed"),
     "embeddings": p.option(bool, None, "Also what the last layer of the best seed gets of a node.", "--embeddings"),
+    "strict": p.option(bool, None, "Refuse tables with columns that are not as they were in training.", "--strict"),
+    "unknown": p.option(str, None, "Edges to ids that are in no row of the node table: error, skip or add."),
     "scratch": p.option(Path, None, "Where the files of --memory go (else beside --out); the same command goes on."),
 }
 
@@ -33,6 +35,7 @@ def predict(
     ] = None,
 ) -> Answer:
     """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
+    from handful.datasets.schema import Handling
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
@@ -47,8 +50,9 @@ def predict(
     if to is not None and to.suffix not in (".csv", ".parquet", ".npz"):
         raise HandfulError(f"--out {to} must end in .csv, .parquet or .npz")
     opened = hf.open_run(run)
+    how = Handling(**{name: given[name] for name in ("strict", "unknown") if name in given})
     with console.status("reading the graph"):
-        data = opened.check(opened.load(graph, table, say=note))
+        data = opened.check(opened.load(graph, table, say=note, how=how))
     which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
     if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
@@ -57,8 +61,8 @@ def predict(
         def progress(which: int, done: int, count: int) -> None:
             status.update(f"predicting: pass {which + 1}, {done / max(1, count):.0%}")
 
-        how = {"embeddings": embeddings, "scratch": scratch, "progress": progress}
-        found = opened.prediction(data, which, given.get("device", "cpu"), memory, **how)
+        extra = {"embeddings": embeddings, "scratch": scratch, "progress": progress}
+        found = opened.prediction(data, which, given.get("device", "cpu"), memory, **extra)
     other = found.changed() if changed or found.of_classes else None
     if changed and other is not None:
         found = other
@@ -94,7 +98,8 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     """The summary for people."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
     some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
-    lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}"] if top else []
+    alone = " (the same class for all)" if len(top) == 1 and result["nodes"] > 1 else ""
+    lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}{alone}"] if top else []
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"

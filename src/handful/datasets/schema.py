@@ -63,6 +63,7 @@ class Columns:
         features: the columns that are features; those of ``categorical`` and ``hashed`` are added to them.
         categorical: columns of numbers that are codes, to be one-hot encoded as text columns are.
         hashed: columns of text whose words are hashed into a fixed number of features.
+        numbers: columns of whole numbers that are numbers although no value is there twice, as in an identifier.
         ignore: columns that are left out.
     """
 
@@ -75,6 +76,7 @@ class Columns:
     features: Sequence[str] | None = None
     categorical: Sequence[str] = ()
     hashed: Sequence[str] = ()
+    numbers: Sequence[str] = ()
     ignore: Sequence[str] = ()
 
 
@@ -91,6 +93,7 @@ class Handling:
         repeated: how edges with the same ends become one: the ``sum``, the ``mean`` or the ``first`` of their weights,
             or their ``count``. ``None`` sums weights, and keeps repeated edges where there are none.
         undirected: add the reverse of every edge.
+        strict: refuse a later table with columns that are not as they were in training; else they are said.
     """
 
     task: Task = "classification"
@@ -99,6 +102,7 @@ class Handling:
     unknown: Unknown = "error"
     repeated: Repeated | None = None
     undirected: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -121,6 +125,7 @@ class Column:
         categories: in the order of their features.
         size: the entries of a vector, or the features that a text is hashed into.
         missing: how many rows had no value when the schema was fitted.
+        marks, shares: what the column was like then; see ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -136,12 +141,14 @@ class Column:
     categories: tuple[str, ...] = ()
     size: int = 1
     missing: int = 0
+    marks: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= 64 * HASHED)
         sound = self.spread != 0 and self.missing >= 0 and 0 < self.size <= MOST_ENTRIES and sized
         filled = len(self.fill) in (0, self.size) and len(set(self.categories)) == len(self.categories)
-        ordered = len(self.quantiles) != 1 and list(self.quantiles) == sorted(self.quantiles)
+        ordered = len(self.quantiles) != 1 and all(list(q) == sorted(q) for q in (self.quantiles, self.marks))
         if not (sound and filled and ordered):
             raise ValueError(f"column {self.name!r} has a value that it cannot have")
 
@@ -175,7 +182,7 @@ class Column:
         if self.kind == "text":
             _hash_words(rows.text(self.name), out)
             return
-        values, missing = _values(rows, self.name, self.kind, self.size)
+        values, missing = numbers_in(rows, self.name, self.kind, self.size)
         if not self.fill:
             rows.refuse(missing, f"'{self.name}' is missing")
         if missing.any():
@@ -201,7 +208,7 @@ class Column:
         """In what ``other`` is not encoded as this column is, in words."""
         if self.kind != other.kind:
             return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
-        mine, theirs = ({**asdict(column), "missing": 0} for column in (self, other))
+        mine, theirs = (asdict(replace(column, missing=0, marks=(), shares=())) for column in (self, other))
         differ = [name for name in mine if mine[name] != theirs[name]]
         odd = sorted(set(self.categories) ^ set(other.categories))
         which = f" ({_list_names(odd)})" if odd else ""
@@ -237,6 +244,7 @@ class Schema:
         classes: what the numbers of the labels stand for.
         split: the column that says train, val or test.
         ignored: columns that are left out.
+        identifiers: those of them that were left out because they tell rows apart and nothing else.
         rows: how many rows medians and scales were taken from.
         training: whether those were the training rows alone.
 
@@ -255,6 +263,7 @@ class Schema:
     ignored: tuple[str, ...] = ()
     rows: int = 0
     training: bool = False
+    identifiers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -343,7 +352,9 @@ class Schema:
             rows.append((column.name, column.kind, column.done, f"{column.missing:,}" if column.missing else ""))
         if len(self.columns) > SHOWN:
             rows.append((f"… {len(self.columns) - SHOWN:,} more", "", "", ""))
-        rows += [(name, "", "left out", "") for name in self.ignored[:SHOWN]]
+        for name in self.ignored[:SHOWN]:
+            own = name in self.identifiers
+            rows.append((name, "identifier" * own, "left out" + ": whole numbers, none there twice" * own, ""))
         which = f"the {self.rows:,} training rows" if self.training else f"all {self.rows:,} rows"
         title = f"Columns: {self.width} features, medians and scales of {which}" if self.columns else "Columns"
         return Table(title, ["Column", "Kind", "What is done", "Missing"], [list(map(Cell, row)) for row in rows])
@@ -392,6 +403,30 @@ def fit_columns(
     return tuple(column for column in result if column is not None)
 
 
+def find_identifiers(rows: Rows, names: Sequence[str], columns: Columns) -> tuple[str, ...]:
+    """Those of the columns ``names`` that are whole numbers or codes of digits of which none is there twice.
+
+    Numbers beyond 2⁵³ are identifiers in any case: features could not tell them apart. A column that ``columns`` names
+    as a feature is none.
+    """
+    asked = {*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.numbers}
+    return tuple(name for name in names if name not in asked and _is_identifier(rows.column(name)))
+
+
+def _is_identifier(column: Any) -> bool:
+    types, compute, known = arrow().types, arrow().compute, column.drop_null()
+    if len(known) <= MANY_CATEGORIES:
+        return False
+    if types.is_string(known.type):
+        digits = compute.all(compute.match_substring_regex(known, "^[0-9]+$")).as_py()
+        return digits and len(known.unique()) == len(known)
+    if not (types.is_integer(known.type) or types.is_floating(known.type)):
+        return False
+    values = known.to_numpy()
+    whole = bool((values == np.round(values)).all())  # infinite ones are refused later on
+    return whole and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
+
+
 def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: np.ndarray) -> Column | None:
     kind = _kind(rows, name, columns)
     if kind is None:
@@ -401,7 +436,7 @@ def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: 
         return Column(name, kind, categories=_fit_categories(rows, name, name in columns.categorical), missing=missing)
     if kind == "text":
         return Column(name, kind, size=HASHED, missing=missing)
-    values, absent = _values(rows, name, kind, None)
+    values, absent = numbers_in(rows, name, kind, None)
     if absent.all():
         return None
     if how.impute == "error":
@@ -417,7 +452,8 @@ def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: 
         marks = np.quantile(known[:, 0], np.linspace(0, 1, LANDMARKS))
         return replace(column, quantiles=tuple(map(float, marks)))
     center, spread = float(known.mean()), float(known.std())
-    return replace(column, center=center, spread=spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0)
+    rounding = 1e-12 * abs(center)  # less than this is no spread, and must not be taken for many units
+    return replace(column, center=center, spread=spread if spread > max(1e-12, rounding) else max(1.0, rounding))
 
 
 def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
@@ -528,7 +564,7 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
 
 def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
     """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for many labels; NaN where unknown."""
-    values = np.concatenate([_values(rows, name, "number", 1)[0] for name in labels], axis=1)
+    values = np.concatenate([numbers_in(rows, name, "number", 1)[0] for name in labels], axis=1)
     if task == "regression":
         return values[:, 0].astype(np.float32)
     rows.refuse(_is_no_bit(values).any(axis=1), "the labels of a multi-label task are 0 or 1")
@@ -538,7 +574,7 @@ def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+def numbers_in(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     """float64 ``(rows, size)``, and which rows are missing; ``size`` is that of the first, where it is not known.
 
     A column of another kind is refused; a boolean one is one of numbers too, and numbers may be 0 and 1 alone.

@@ -197,6 +197,16 @@ class Rows:
             raise self.error(f"column '{name}' is not UTF-8: {SAVE_AS}")
         return resolved(column) if len(self.table) else column
 
+    def codes(self) -> list[str]:
+        """The columns of a CSV file that were read as whole numbers, and are codes: some cell begins with a zero."""
+        pa = arrow()
+        whole = [field.name for field in self.table.schema if pa.types.is_integer(field.type)]
+        if self.source.delimiter is None or not whole:
+            return []
+        cells = self.source.read(whole, dict.fromkeys(whole, pa.string()))
+        zero = {name: pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]") for name in whole}
+        return [name for name in whole if pa.compute.any(zero[name]).as_py()]
+
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""
         with reading(self.source.path):
