@@ -26,8 +26,10 @@ from handful.storage import is_saved, open_graph
 from handful.training.fit import with_task
 from handful.training.inference import embed
 from handful.training.metrics import metric_of_record
-from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding
+from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding, read_json
 from handful.training.streamed import Progress
+
+DECISION = "decision.json"
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,21 @@ class OpenedRun:
         return [load_model(folder.path) for folder in self.folders]
 
     # -- predicting ---------------------------------------------------------------------------------------------------
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """How the average of the seeds decides: ``threshold`` of two classes, and ``class_weight`` of the loss.
+
+        It is what the training found for the average, where it was assessed; else the mean threshold of the seeds.
+        """
+        if (self.path / DECISION).exists():
+            result = read_json(self.path / DECISION)
+            limit, weights = result.get("threshold"), result.get("class_weight") or []
+            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(one, float) for one in weights)):
+                raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
+            return result
+        thresholds = [run.threshold for run in self.results if run.threshold is not None]
+        return {"threshold": fmean(thresholds) if thresholds else 0.5, "class_weight": None}
 
     @cached_property
     def encoding(self) -> dict[str, Any]:
@@ -186,6 +203,7 @@ class OpenedRun:
         device: str = "cpu",
         memory: int | str | None = None,
         *,
+        threshold: float | None = None,
         embeddings: bool = False,
         scratch: Path | None = None,
         progress: Progress | None = None,
@@ -197,6 +215,8 @@ class OpenedRun:
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
             device: where to compute.
             memory: the anonymous memory that this process may hold; see ``handful.infer``.
+            threshold: of two classes, from which probability on the positive one is predicted; ``None`` for that of the
+                training.
             embeddings: also what the last layer of the best seed's model gets of every node.
             scratch, progress: see ``handful.infer``.
         """
@@ -204,12 +224,13 @@ class OpenedRun:
         models = (load_model(folder.path) for folder in self.folders)
         picked = choose_nodes(data, nodes)
         names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
-        thresholds = [run.threshold for run in self.results if run.threshold is not None]
         decision = {
             "kind": self.encoding.get("kind", "multiclass"),
             "positive": 1 if positive is None else positive,
-            "threshold": fmean(thresholds) if thresholds else 0.5,
+            **self.decision,
         }
+        if threshold is not None:
+            decision["threshold"] = threshold
         how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
         result = predict(models, data, picked, names, device, **decision, **how)
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result

@@ -73,7 +73,7 @@ def test_asked_again_nothing_is_trained_again_and_the_numbers_are_those_of_the_r
         p: t for p, t in before.items() if p.name != "lock"
     }
     told = again.json
-    assert set(told) == {"graph", "metric", "rows"}
+    assert set(told) == {"graph", "metric", "rows", "baselines"}
     assert [row["sampler"] for row in told["rows"]] == ["full", "saint", "rns"]
     for row in told["rows"]:
         assert set(row) == {

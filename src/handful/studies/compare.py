@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from handful.finding import Axis, Chart, Finding, View, mean_of, points
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
+from handful.shuffle.shards import is_sharded
+from handful.studies.baselines import BASELINES, baseline_table, kept_baselines, say_added
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.executors import Executor, Local
 from handful.studies.grid import EPOCH_SECONDS, GPU, MEMORY, RAM, SECONDS, TEST, Entry, Grid, Measure, paper_number
@@ -85,11 +87,27 @@ def compare_samplers(
     executor: Executor = Local(),  # noqa: B008  (as ``run_jobs`` has it)
     progress: Progress | None = None,
     equal: str = "epochs",
+    baselines: bool = True,
 ) -> Finding:
-    """Train ``experiment`` with every sampler, each in its own process below ``out``; see ``pace`` for ``equal``."""
+    """Train ``experiment`` with every sampler, each in its own process below ``out``; see ``pace`` for ``equal``.
+
+    With ``baselines``, what is had without a GNN on the split of the first seed stands beside them.
+    """
     jobs = pace({sampler.method: experiment.with_(sampler=sampler) for sampler in samplers}, equal, out)
     outcomes = run_jobs(jobs, out, executor, progress)
-    return comparison("compare", Grid(entries_of(jobs), {outcome.name: outcome for outcome in outcomes}))
+    grid = Grid(entries_of(jobs), {outcome.name: outcome for outcome in outcomes})
+    result = comparison("compare", grid)
+    if not baselines or not grid.done or is_sharded(experiment.graph):
+        return result
+    found, notes = kept_baselines(out / BASELINES, experiment.load(experiment.seeds[0]), grid.metric)
+    best = max(grid.done, key=lambda o: _mean(o, "test") if grid.metric.higher_is_better else -_mean(o, "test"))
+    test = best.estimate("test") or {}
+    half = float(np.nan_to_num(test.get("ci95", np.nan)))
+    added = say_added(f"{title(experiment.model)} by {title(best.name)}", test["mean"], half, found, grid.metric)
+    said = [added, result.words, *(f"Baselines: {note}." for note in notes)]
+    tables = [result.tables[0], baseline_table(found, grid.metric), *result.tables[1:]]
+    payload = {**result.payload, "baselines": [asdict(one) for one in found]}
+    return replace(result, words=" ".join(said), tables=tables, payload=payload)
 
 
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
@@ -163,7 +181,7 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """Which method to use: the best, or the fastest of those that the seeds do not tell from it; and for what that holds.
+    """Which method to use: the best, or the fastest of those that seeds do not tell from it; and for what that holds.
 
     Methods whose 95% intervals overlap are not told apart. Fewer than three seeds give no interval to go by.
     """
