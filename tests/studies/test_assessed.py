@@ -75,6 +75,9 @@ def test_what_labels_were_taken_for() -> None:
     two = make_graph(60, classes=2).replace(class_names=("fraud", "ok"), positive="fraud")
     assert "fraud" in describe_labels(two)
     assert "regression" in describe_labels(make_numbers())
+    y = graph.y.clone()
+    y[graph.val_mask & (y == 2)] = 1
+    assert describe_labels(graph.replace(y=y)) == "no validation node is of class 2"
 
 
 def test_many_classes_have_a_list_of_confusions(trained: Summary, folder: Path) -> None:

@@ -160,6 +160,6 @@ def test_the_sentence_says_what_is_added_also_when_it_is_nothing() -> None:
     assert "adds nothing to" in say_added("SAGE", 0.945, 0.01, some, metric)
     assert "4.00 points worse" in say_added("SAGE", 0.90, 0.01, some, metric)
     assert "no better than the majority class" in say_added("SAGE", 0.3, 0.01, some, metric)
-    assert "no more than trees" in say_added("SAGE", 0.905, 0.05, some, metric)
+    assert "The graph adds nothing to trees" in say_added("SAGE", 0.905, 0.05, some, metric)
     errors = [Baseline("mean", False, 5.0, 5.0, 0.0), Baseline("near", True, 3.0, 3.0, 0.0)]
     assert "adds 1 of MAE" in say_added("SAGE", 2.0, 0.1, errors, METRICS["mae"])

@@ -68,7 +68,7 @@ def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> f
 
 def _with_shares(column: Column, rows: Rows, fitted: np.ndarray) -> Column:
     if column.kind not in ("category", "text"):
-        values, missing = numbers_in(rows, column.name, column.kind, column.size)
+        values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
         known = values.mean(1)[fitted & ~missing]
         column = replace(column, marks=tuple(map(float, np.quantile(known, QUANTILES))) if len(known) else ())
     shares = np.bincount(_bins(column, rows)[fitted], minlength=_count(column)) / max(1, int(fitted.sum()))
@@ -88,7 +88,7 @@ def _bins(column: Column, rows: Rows) -> np.ndarray:
         there = places_among(texts, arrow().array(column.categories, arrow().string()))
         places = np.where(there < 0, last - 1, there) if column.kind == "category" else np.zeros(len(rows), int)
         return np.where(np.asarray(texts.is_null()), last, places)
-    values, missing = numbers_in(rows, column.name, column.kind, column.size)
+    values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
     mean, marks = values.mean(1), np.array(column.marks)
     return np.where(missing, last, np.searchsorted(marks, mean, "left") + np.searchsorted(marks, mean, "right"))
 
@@ -97,7 +97,7 @@ def _describe(column: Column, rows: Rows, was: np.ndarray, now: np.ndarray) -> s
     """The median of numbers, the shares that are new or missing, and the category that moved most."""
     said = []
     if column.marks:
-        values, missing = numbers_in(rows, column.name, column.kind, column.size)
+        values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
         if not missing.all():
             middle = np.median(values.mean(1)[~missing])
             said.append(f"median {number(column.marks[len(QUANTILES) // 2])} → {number(float(middle))}")

@@ -225,7 +225,8 @@ def _read(
 ) -> _Tables:
     """What ``read_tables`` makes its graph of. With ``scratch``, the edges are in that file, and not in memory."""
     columns, how = columns or Columns(), how or Handling()
-    listed = TableFile.open(edges)
+    written = (how if schema is None else schema).decimal, (how if schema is None else schema).encoding
+    listed = TableFile.open(edges, *written)
     roles = _edge_roles(listed, columns, how) if schema is None else schema.edges
     used = [name for name in (roles.source, roles.target, roles.weight) if name is not None]
     for name in used:
@@ -240,7 +241,7 @@ def _read(
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
         tables = reader.read(None)
     else:
-        table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
+        table, schema = _read_nodes(TableFile.open(nodes, *written), columns, how, roles, schema, say)
         ids, described = _node_fields(table, schema, say)
         tables = reader.read(ids)
         tables.where = table.source.path
@@ -321,7 +322,8 @@ def _read_nodes(
     used |= {column.name for column in result}
     ignored = tuple(name for name in source.names if name not in used)
     rows, training = int(fitted.sum()), not bool(fitted.all())
-    made = Schema(id, roles, result, labels, how.task, classes, split, ignored, rows, training, identifiers)
+    told = (ignored, rows, training, identifiers, how.decimal, how.encoding)
+    made = Schema(id, roles, result, labels, how.task, classes, split, *told)
     return table, with_profile(made, table, fitted)
 
 

@@ -8,6 +8,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from handful.experiment import Summary
@@ -33,7 +34,7 @@ from handful.training.assessment import (
 from handful.training.inference import infer
 from handful.training.loss import balanced_weights
 from handful.training.metrics import METRICS, Metric, metric_of_record
-from handful.vocabulary import number, shown, spaced, title
+from handful.vocabulary import number, shown, spaced, title, words
 
 MATRIX = 12
 """Of more classes than this, the confusions are listed, and not all pairs drawn up."""
@@ -192,10 +193,17 @@ def describe_labels(graph: Graph) -> str:
     known = graph.y[graph.labelled]
     if len(known) and int(known.min()) == int(known.max()):
         return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to tell apart"
+    lacking = []
+    for split, mask in (("training", graph.train_mask), ("validation", graph.val_mask)):
+        if mask is not None and bool(mask.any()):
+            there = torch.bincount(graph.y[mask], minlength=len(names)) > 0
+            absent = [names[i] for i in sorted(set(known.tolist())) if not bool(there[i])]
+            lacking += [f"no {split} node is of class {words(absent[:LISTED])}"] if absent else []
     if graph.kind != "binary" or graph.positive is None:
-        return ""
+        return "; ".join(lacking)
     share = float((known == int(graph.positive)).double().mean())
-    return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
+    positive = f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
+    return "; ".join([positive, *lacking])
 
 
 # -- what a model does ------------------------------------------------------------------------------------------------

@@ -315,5 +315,5 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
         said = f"{name} ({metric.with_unit(test)}) adds {metric.apart(gain)} to {against}."
     top = max((test, *(one.test for one in found if one.sees_graph)), key=lambda value: above(value, 0.0))
     graph = above(top, blind.test)
-    more = f"{metric.apart(graph)} more than {blind.name}" if graph > half else f"no more than {blind.name}"
-    return f"{said} With the graph there is {more} ({metric.with_unit(blind.test)})."
+    much = metric.apart(graph) if graph > half else "nothing"
+    return f"{said} The graph adds {much} to {blind.name} ({metric.with_unit(blind.test)})."
