@@ -8,7 +8,7 @@ the bins in training with the shares q in the later table.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, sqrt
 
 import numpy as np
@@ -25,22 +25,13 @@ LEAST = 1e-4
 """No share counts as less than this."""
 
 
-@dataclass(frozen=True)
-class Moved:
-    """A column that is not as it was in training: its name, the index, and what moved, in words."""
-
-    name: str
-    index: float
-    words: str
-
-
 def with_profile(schema: Schema, rows: Rows, fitted: np.ndarray) -> Schema:
     """``schema`` with what its columns are like in the ``fitted`` rows, boolean ``(rows,)``, of its own table."""
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
-def moved_columns(schema: Schema, rows: Rows) -> list[Moved]:
-    """The columns of a later table that have moved, the worst first; none for a schema without a profile."""
+def moved_columns(schema: Schema, rows: Rows) -> dict[str, str]:
+    """The columns of a later table that have moved, the worst first, and how; none for a schema without a profile."""
     result = []
     for column in schema.columns:
         with suppress(DatasetError):  # a column that cannot be encoded is told by whoever encodes it
@@ -52,8 +43,8 @@ def moved_columns(schema: Schema, rows: Rows) -> list[Moved]:
             free = int(((was > 0) | (now > 0)).sum()) - 1
             chance = (free + 3 * sqrt(2 * free)) * (1 / len(rows) + 1 / max(schema.rows, 1))
             if index > MOVED + chance:
-                result.append(Moved(column.name, index, _describe(column, rows, was, now)))
-    return sorted(result, key=lambda one: -one.index)
+                result.append((index, column.name, _describe(column, rows, was, now)))
+    return {name: words for _, name, words in sorted(result, reverse=True)}
 
 
 def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
@@ -68,11 +59,17 @@ def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> f
 
 def _with_shares(column: Column, rows: Rows, fitted: np.ndarray) -> Column:
     if column.kind not in ("category", "text"):
-        values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
-        known = values.mean(1)[fitted & ~missing]
+        values, missing = _means(column, rows)
+        known = values[fitted & ~missing]
         column = replace(column, marks=tuple(map(float, np.quantile(known, QUANTILES))) if len(known) else ())
     shares = np.bincount(_bins(column, rows)[fitted], minlength=_count(column)) / max(1, int(fitted.sum()))
     return replace(column, shares=tuple(map(float, shares)))
+
+
+def _means(column: Column, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """float64 ``(rows,)``, the numbers of a column, of vectors their mean; and which are missing."""
+    values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
+    return values.mean(1), missing
 
 
 def _count(column: Column) -> int:
@@ -88,24 +85,20 @@ def _bins(column: Column, rows: Rows) -> np.ndarray:
         there = places_among(texts, arrow().array(column.categories, arrow().string()))
         places = np.where(there < 0, last - 1, there) if column.kind == "category" else np.zeros(len(rows), int)
         return np.where(np.asarray(texts.is_null()), last, places)
-    values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
-    mean, marks = values.mean(1), np.array(column.marks)
-    return np.where(missing, last, np.searchsorted(marks, mean, "left") + np.searchsorted(marks, mean, "right"))
+    (values, missing), marks = _means(column, rows), np.array(column.marks)
+    return np.where(missing, last, np.searchsorted(marks, values, "left") + np.searchsorted(marks, values, "right"))
 
 
 def _describe(column: Column, rows: Rows, was: np.ndarray, now: np.ndarray) -> str:
     """The median of numbers, the shares that are new or missing, and the category that moved most."""
     said = []
     if column.marks:
-        values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
+        values, missing = _means(column, rows)
         if not missing.all():
-            middle = np.median(values.mean(1)[~missing])
-            said.append(f"median {number(column.marks[len(QUANTILES) // 2])} → {number(float(middle))}")
-        said += [
-            f"{now[at]:.0%} {words} all of training"
-            for at, words in ((0, "below"), (2 * len(QUANTILES), "above"))
-            if now[at] >= 0.01
-        ]
+            middle = float(np.median(values[~missing]))
+            said.append(f"median {number(column.marks[len(QUANTILES) // 2])} → {number(middle)}")
+        outside = {"below": now[0], "above": now[2 * len(QUANTILES)]}
+        said += [f"{share:.0%} {words} all of training" for words, share in outside.items() if share >= 0.01]
     elif column.categories:
         change = [abs((q - p) * log(max(q, LEAST) / max(p, LEAST))) for p, q in zip(was, now, strict=True)]
         most = int(np.argmax(change[: len(column.categories)]))

@@ -22,18 +22,7 @@ from handful.budget import room
 from handful.datasets.arrays import whole
 from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_sort import Blocks, write_edges
-from handful.datasets.schema import (
-    Columns,
-    Edges,
-    Handling,
-    Say,
-    Schema,
-    Unknown,
-    alike,
-    find_identifiers,
-    fit_columns,
-    fit_labels,
-)
+from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
 from handful.datasets.splits import draw_split
 from handful.datasets.tables import (
     Faults,
@@ -306,7 +295,8 @@ def _read_nodes(
     with problems.collected():
         train = _split(table, split).get("train_mask")
         fitted = fitted if train is None or not train.any() else train
-    if identifiers := find_identifiers(table, names, columns):
+    identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
+    if identifiers:
         listed = ", ".join(identifiers)
         say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
     result = fit_columns(table, [n for n in names if n not in identifiers], columns, how, fitted, problems)
@@ -332,7 +322,7 @@ def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
     if not (moved := moved_columns(schema, table)):
         return
     names = f"{len(moved)} of {len(schema.columns)} columns are not as they were in training, the worst first"
-    listed = "; ".join(f"'{one.name}' ({one.words})" for one in moved[:MOST_MOVED])
+    listed = "; ".join(f"'{name}' ({words})" for name, words in list(moved.items())[:MOST_MOVED])
     more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
     if strict:
         raise table.error(f"{names}: {listed}{more}. Correct the table, or leave strict out")

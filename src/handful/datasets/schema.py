@@ -421,30 +421,6 @@ def fit_columns(
     return tuple(column for column in result if column is not None)
 
 
-def find_identifiers(rows: Rows, names: Sequence[str], columns: Columns) -> tuple[str, ...]:
-    """Those of the columns ``names`` that are whole numbers or codes of digits of which none is there twice.
-
-    Numbers beyond 2⁵³ are identifiers in any case: features could not tell them apart. A column that ``columns`` names
-    as a feature is none.
-    """
-    asked = {*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.numbers}
-    return tuple(name for name in names if name not in asked and _is_identifier(rows.column(name)))
-
-
-def _is_identifier(column: Any) -> bool:
-    types, compute, known = arrow().types, arrow().compute, column.drop_null()
-    if len(known) <= MANY_CATEGORIES:
-        return False
-    if types.is_string(known.type):
-        digits = compute.all(compute.match_substring_regex(known, "^[0-9]+$")).as_py()
-        return digits and len(known.unique()) == len(known)
-    if not (types.is_integer(known.type) or types.is_floating(known.type)):
-        return False
-    values = known.to_numpy()
-    whole = bool((values == np.round(values)).all())  # infinite ones are refused later on
-    return whole and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
-
-
 def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: np.ndarray) -> Column | None:
     kind = _kind(rows, name, columns)
     if kind is None:

@@ -27,6 +27,8 @@ HEADER_BYTES = 1 << 22
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
+SOME_ROWS = 50
+"""In fewer rows it says nothing that no value is there twice."""
 UNNAMED = "unnamed "
 """What a column without a name in the header is called, with its place."""
 Source = Any
@@ -215,6 +217,21 @@ class Rows:
         cells = self.source.read(whole, dict.fromkeys(whole, pa.string()))
         zero = {name: pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]") for name in whole}
         return [name for name in whole if pa.compute.any(zero[name]).as_py()]
+
+    def is_identifier(self, name: str) -> bool:
+        """Whether a column of more than ``SOME_ROWS`` values is whole numbers, or digits, of which none is there twice.
+
+        Numbers beyond 2⁵³ are identifiers in any case: features could not tell them apart.
+        """
+        types, compute, known = arrow().types, arrow().compute, self.column(name).drop_null()
+        if len(known) <= SOME_ROWS:
+            return False
+        if types.is_string(known.type):
+            digits = compute.all(compute.match_substring_regex(known, "^[0-9]+$")).as_py()
+            return bool(digits) and len(known.unique()) == len(known)
+        values = known.to_numpy() if types.is_integer(known.type) or types.is_floating(known.type) else np.full(1, 0.5)
+        whole = bool((values == np.round(values)).all())
+        return whole and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
 
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""

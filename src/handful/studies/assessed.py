@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from handful.experiment import Summary
 from handful.files import seal, write_json
@@ -21,16 +20,7 @@ from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
 from handful.studies.baselines import BASELINES, Baseline, baseline_table, kept_baselines, say_added
 from handful.studies.trained import configurations, curve_charts, read_trained
-from handful.training.assessment import (
-    BINS,
-    Assessment,
-    assessment,
-    average,
-    best_threshold,
-    interval,
-    moved_threshold,
-    shifts,
-)
+from handful.training.assessment import BINS, Assessment, assess_average, interval
 from handful.training.inference import infer
 from handful.training.loss import balanced_weights
 from handful.training.metrics import METRICS, Metric, metric_of_record
@@ -134,19 +124,9 @@ def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | N
     outputs = [infer(model, graph, sampler=asked.sampler, memory=memory).cpu() for model in models]
     graph = graph.to("cpu")
     weight = balanced_weights(graph).tolist() if asked.settings.class_weight == "balanced" else None
-
-    def shift(width: int) -> Tensor | float:
-        return 0.0 if weight is None else shifts(weight, width)
-
-    plain = average([one - shift(one.shape[1]) for one in outputs], graph.kind)
-    threshold = 0.5
-    if graph.kind == "binary" and asked.settings.threshold == "f1":
-        threshold = best_threshold(plain[graph.val_mask], graph)
-    elif graph.kind == "binary" and weight is not None:
-        threshold = moved_threshold(threshold, weight, int(graph.positive or 0))
-    result = assessment(plain + shift(plain.shape[1]), graph, threshold, weight)
+    result = assess_average(outputs, graph, asked.settings.threshold == "f1", weight)
     nodes = getattr(graph, f"{result.nodes}_mask").nonzero().squeeze(1)
-    decision = {"threshold": threshold, "class_weight": weight}
+    decision = {"threshold": 0.5 if result.threshold is None else result.threshold, "class_weight": weight}
     return Judged(result, [run.seed for run in runs], interval(outputs, graph, metric, nodes), decision)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial, reduce
 from math import nan
@@ -74,9 +73,7 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
     found, notes = [], list[str]()
     for name, sees_graph, outputs_of in _every(made, metric, notes):
         started = time.perf_counter()
-        with _one_thread(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of iterations: a baseline is as good as it came to be
-            outputs = outputs_of()
+        outputs = outputs_of()
         val, test = (metric.of(outputs[nodes], made.graph, nodes) for nodes in (made.val, made.test))
         found.append(Baseline(name, sees_graph, val, test, time.perf_counter() - started))
     return found, [*notes, *made.notes]
@@ -95,15 +92,6 @@ def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Basel
     return [Baseline(**row) for row in rows], record["notes"]
 
 
-def _one_thread() -> AbstractContextManager[Any]:
-    """Threads of these small models would mostly wait for each other, above all on a machine that is busy."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:  # it comes with scikit-learn
-        return nullcontext()
-    return threadpool_limits(1)  # type: ignore[no-any-return]
-
-
 def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
     """Of every baseline its name, whether it sees the graph, and a function that gives outputs ``(N, outputs)``."""
     graph = made.graph
@@ -111,22 +99,21 @@ def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[s
     yield constant, False, lambda: _outputs(prior(graph).expand(graph.num_nodes, -1), graph)
     yield "label propagation", True, lambda: _outputs(propagate_labels(graph), graph)
     try:
-        import sklearn.ensemble
-        import sklearn.linear_model  # noqa: F401
+        linear, boosted = _models(graph)
     except ImportError:
         notes.append("without linear models and gradient boosting: pip install 'handful[sklearn]'")
         return
-    linear = "logistic regression" if graph.kind in ("binary", "multiclass") else "ridge regression"
-    if graph.kind in ("binary", "multiclass") and int(made.y[made.fitted].min()) == int(made.y[made.fitted].max()):
+    name = "logistic regression" if made.classes else "ridge regression"
+    if made.classes and int(made.y[made.fitted].min()) == int(made.y[made.fitted].max()):
         return
     for near, which in ((False, "own columns"), (True, "own and neighbours' columns")):
         if near and not made.fits:
             notes.append("without neighbours' columns: they would take too much memory")
             return
-        yield f"{linear}, {which}", near, partial(_linear, made, metric, near)
-        width = made.table(near).shape[1] * len(made.fitted) * max(1, graph.num_outputs)
-        if width <= BOOSTED and graph.kind != "multilabel":
-            yield f"gradient boosting, {which}", near, partial(_boosted, made, near)
+        yield f"{name}, {which}", near, partial(_best, linear, made, metric, near)
+        work = made.table(near).shape[1] * len(made.fitted) * graph.num_outputs
+        if work <= BOOSTED and graph.kind != "multilabel":
+            yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, near)
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
@@ -146,6 +133,10 @@ class _Columns:
             self.notes.append(f"fitted to {NODES:,} of {len(graph.train_nodes):,} training nodes")
         self.fitted = nodes
         self.val, self.test = (mask.nonzero().squeeze(1) for mask in (graph.val_mask, graph.test_mask))
+        self.classes = graph.kind in ("binary", "multiclass")
+        y, known = targets(graph)
+        filled = torch.where(known > 0, y, prior(graph))[nodes]
+        self.goal = self.y[nodes] if self.classes else filled.squeeze(1)
         self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
 
     def table(self, near: bool) -> Tensor:
@@ -236,39 +227,40 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
     return torch.logit(values) if graph.kind == "multilabel" else values.log()
 
 
-def _linear(made: _Columns, metric: Metric, near: bool) -> Tensor:
-    """Logistic regression with the better strength of two; for numbers and several labels, ridge regression."""
+def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
+    """Linear models of which validation takes one, and gradient boosting."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    graph, x = made.graph, made.table(near).numpy()
     if graph.kind in ("regression", "multilabel"):
-        y = torch.where(targets(graph)[1] > 0, targets(graph)[0], prior(graph))
-        x = x.astype(np.float64)
-        model = Ridge(alpha=1.0).fit(x[made.fitted], y[made.fitted].numpy())
-        return _outputs(torch.from_numpy(model.predict(x)).view(len(x), -1).to(torch.float32), graph)
-    found = []
-    for strength in STRENGTHS:
-        model = LogisticRegression(C=strength, max_iter=200, tol=1e-3)
-        found.append(_classes(model.fit(x[made.fitted], made.y[made.fitted].numpy()), x, graph))
-    values = [metric.of(outputs[made.val], graph, made.val) for outputs in found]
-    return found[int(metric.better(values[1], than=values[0]))]
+        return [Ridge()], [HistGradientBoostingRegressor(max_iter=80, max_bins=63)]
+    linear = [LogisticRegression(C=strength, max_iter=200, tol=1e-3) for strength in STRENGTHS]
+    return linear, [HistGradientBoostingClassifier(max_iter=80, max_bins=63)]
 
 
-def _boosted(made: _Columns, near: bool) -> Tensor:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-    x, y = made.table(near).numpy(), made.y[made.fitted].numpy()
-    regression = made.graph.kind == "regression"
-    model = (HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier)(max_iter=80, max_bins=63)
-    model.fit(x[made.fitted], y)
-    return torch.from_numpy(model.predict(x))[:, None] if regression else _classes(model, x, made.graph)
+def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> Tensor:
+    """The outputs of that of some models which is best on the validation nodes, once they are fitted."""
+    found = [_fitted(model, made, near) for model in models]
+    values = [metric.of(outputs[made.val], made.graph, made.val) for outputs in found]
+    best = reduce(lambda i, j: j if metric.better(values[j], than=values[i]) else i, range(len(found)))
+    return found[best]
 
 
-def _classes(model: Any, x: np.ndarray, graph: Graph) -> Tensor:
-    """The outputs of a classifier; a class that it has not seen is as good as impossible."""
-    result = torch.zeros(len(x), int(graph.num_classes or 2))
-    result[:, model.classes_] = torch.from_numpy(model.predict_proba(x)).to(torch.float32)
-    return _outputs(result, graph)
+def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
+    """The outputs of a model; a class that it has not seen is as good as impossible."""
+    from threadpoolctl import threadpool_limits
+
+    x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
+    # Threads of such small models would mostly wait for each other, above all on a machine that is busy.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of iterations: a baseline is as good as it came to be
+        model.fit(x[made.fitted], made.goal.numpy())
+        values = torch.from_numpy(model.predict_proba(x) if made.classes else model.predict(x)).to(torch.float32)
+    if not made.classes:
+        return _outputs(values.view(len(x), -1), made.graph)
+    result = torch.zeros(len(x), int(made.graph.num_classes or 2))
+    result[:, model.classes_] = values
+    return _outputs(result, made.graph)
 
 
 # -- for people -------------------------------------------------------------------------------------------------------

@@ -119,14 +119,27 @@ def shifts(class_weight: Sequence[float], width: int) -> Tensor:
     return logs[1:2] - logs[:1] if width == 1 else logs
 
 
-def moved_threshold(threshold: float, class_weight: Sequence[float], positive: int) -> float:
-    """The threshold on probabilities without class weights that decides as ``threshold`` does on those with them.
+def assess_average(
+    outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Sequence[float] | None = None
+) -> Assessment:
+    """Judge the average of several models, of which ``outputs`` are, as ``handful predict`` makes it.
 
-    >>> moved_threshold(0.5, [1.0, 4.0], positive=1)
-    0.2
+    Args:
+        outputs: of every model, ``(N, outputs)``.
+        graph: with labels and a split.
+        by_f1: whether the threshold of two classes is that with the best F1 on the validation nodes.
+        class_weight: that of the loss, if any.
     """
-    odds = threshold / max(1 - threshold, 1e-12) * class_weight[1 - positive] / max(class_weight[positive], 1e-12)
-    return odds / (1 + odds)
+    weight = class_weight or [1.0] * max(2, outputs[0].shape[1])
+    given = [one - shifts(weight, one.shape[1]) for one in outputs] if class_weight else outputs
+    plain = average(given, graph.kind)
+    threshold = 0.5
+    if graph.kind == "binary" and by_f1:
+        threshold = best_threshold(plain[graph.val_mask], graph)
+    elif graph.kind == "binary":  # decides as one half does on probabilities with the weights
+        one, other = weight[int(graph.positive or 0)], weight[1 - int(graph.positive or 0)]
+        threshold = other / max(one + other, 1e-12)
+    return assessment(plain + shifts(weight, plain.shape[1]) if class_weight else plain, graph, threshold, class_weight)
 
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
