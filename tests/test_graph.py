@@ -190,6 +190,10 @@ def test_what_labels_are_is_found_out_or_said() -> None:
     assert ages.y.tolist() == [30, 41, 22, 61]
     unknown = make(y=[0, 1, 2, -1], test_mask=None).replace(task="regression")
     assert unknown.labelled.tolist() == [True, True, True, False]
+    ages = make(y=[0, 2, 1, -1], class_names=("18", "42", "66"), test_mask=None).replace(task="regression")
+    assert ages.y.tolist()[:3] == [18, 66, 42]  # and not the places of the classes
+    with pytest.raises(GraphError, match="--task regression"):
+        make(y=[0, 1, 1, 0], class_names=("fraud", "ok")).replace(task="regression")
     assert make(num_classes=2).replace(y=[0.5, 2, 3, 4]).metric == "r2"
     assert make(x=None, y=None, train_mask=None, val_mask=None, test_mask=None).task is None
 

@@ -349,7 +349,8 @@ class Graph:
 
         Args:
             fields: as for ``Graph``. Where they are masks, metric, positive class or name, only these are checked.
-                Another task begins with its own metric, and without class names.
+                Another task begins with its own metric, and without class names. Classes whose names are numbers
+                become these numbers for a regression; other names are refused.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
         >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
@@ -358,7 +359,8 @@ class Graph:
         if fields.get("task", self.task) != self.task:
             y = self.y
             if fields["task"] != "classification" and y is not None and not y.is_floating_point():
-                y = torch.where(y < 0, torch.nan, y.to(torch.float32))  # -1 was no label, and would be a number now
+                values = _class_values(self).to(y.device)
+                y = torch.where(y < 0, torch.nan, values[y.clamp_min(0)])  # -1 was no label, and would be a number now
             fields = {"y": y, "metric": "", "positive": None, "num_classes": None, "class_names": None} | fields
         elif "y" in fields:
             usual = self.metric == METRICS_OF[self.kind][0]
@@ -742,6 +744,23 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
             "give task='regression' if they are numbers to predict"
         )
     return {"y": y, "num_classes": classes, "task": task}
+
+
+def _class_values(graph: Graph) -> Tensor:
+    """float32 ``(classes,)``: the number that each class stands for, its name or else its place."""
+    if graph.class_names is None:
+        return torch.arange(graph.num_classes or 1, dtype=torch.float32)
+    try:
+        values = torch.tensor([float(name) for name in graph.class_names])
+    except ValueError:
+        values = torch.tensor(torch.nan)
+    if not bool(values.isfinite().all()):
+        shown = ", ".join(graph.class_names[:3])
+        raise GraphError(
+            f"the labels of {graph.name} are classes ({shown} …), not numbers to predict: leave the task out, or "
+            "name a label column of numbers when the tables are imported, with --task regression"
+        )
+    return values
 
 
 def is_label(y: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from handful.finding import Table, text_table
 from handful.graph import MASKS, Graph, Kind, is_label
 from handful.nn.network import usable_device
 from handful.samplers import FullGraph, Sampler
+from handful.training.assessment import shifts
 from handful.training.inference import infer
 from handful.training.metrics import probabilities
 from handful.training.streamed import Progress
@@ -45,6 +46,7 @@ class Prediction:
             a regression and ``(n, classes)`` for many labels.
         splits: text ``(n,)``: train, val, test, or nothing.
         positive, threshold: of two classes, the one that is predicted from which probability on.
+        class_weight: of more classes, what each counts when the predicted one is chosen; ``None`` for all alike.
         agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
             where nodes have no one class.
         spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
@@ -60,6 +62,7 @@ class Prediction:
     splits: np.ndarray
     positive: int = 1
     threshold: float = 0.5
+    class_weight: tuple[float, ...] | None = None
     agree: np.ndarray | None = None
     spread: np.ndarray | None = None
     embeddings: np.ndarray | None = None
@@ -82,7 +85,7 @@ class Prediction:
     @property
     def best(self) -> np.ndarray:
         """int64 ``(n,)``, the number of the predicted class."""
-        return pick_classes(self.values, self.kind, self.positive, self.threshold)
+        return pick_classes(self.values, self.kind, self.positive, self.threshold, self.class_weight)
 
     @property
     def predicted(self) -> np.ndarray:
@@ -139,6 +142,8 @@ class Prediction:
         result = {"id": self.ids, "predicted": self.predicted}
         if self.of_classes:
             result["probability"] = self.confidence
+        if self.kind == "binary":
+            result["threshold"] = np.full(len(self), self.threshold, np.float32)
         result |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
         result |= {"label": self._label_column(), "split": self.splits}
         return result | {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
@@ -218,6 +223,7 @@ def predict(
     kind: Kind = "multiclass",
     positive: int = 1,
     threshold: float = 0.5,
+    class_weight: Sequence[float] | None = None,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
     memory: int | str | None = None,
     scratch: Path | None = None,
@@ -233,6 +239,8 @@ def predict(
         device: where to compute.
         kind: what the models predict; those with one output are for two classes unless it is a regression.
         positive, threshold: of two classes, the one that is predicted from which probability on.
+        class_weight: of the loss that the models were trained with: probabilities are those without it, and
+            ``threshold`` is one of these; of more than two classes the one is predicted that the weighted models say.
         sampler: that of the training; see ``infer``.
         memory, scratch, progress: see ``infer``; what is predicted is held beside ``memory``.
 
@@ -250,9 +258,10 @@ def predict(
         outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
         outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
-        result = all_values(outputs, kind).double().numpy()
+        plain = outputs if class_weight is None else outputs - shifts(class_weight, outputs.shape[1])
+        result = all_values(plain, kind).double().numpy()
         total, squares = total + result, squares + result**2
-        votes.append(pick_classes(result, kind, positive, threshold))
+        votes.append(pick_classes(result, kind, positive, threshold, class_weight))
     count = len(votes)
     mean = total / count
     numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
@@ -266,6 +275,7 @@ def predict(
         splits=node_splits(graph, nodes),
         positive=positive,
         threshold=threshold,
+        class_weight=None if class_weight is None else tuple(class_weight),
     )
     if count < 2:
         return made
@@ -292,15 +302,21 @@ def all_values(outputs: Tensor, kind: Kind) -> Tensor:
     return result[:, None] if kind == "regression" else result
 
 
-def pick_classes(values: np.ndarray, kind: Kind, positive: int = 1, threshold: float = 0.5) -> np.ndarray:
-    """int64 ``(n,)``: the most probable class; of two, the positive one from ``threshold`` on.
+def pick_classes(
+    values: np.ndarray,
+    kind: Kind,
+    positive: int = 1,
+    threshold: float = 0.5,
+    class_weight: Sequence[float] | None = None,
+) -> np.ndarray:
+    """int64 ``(n,)``: the class most probable by its weight; of two, the positive one from ``threshold`` on.
 
     >>> pick_classes(np.array([[0.3, 0.7]]), "binary"), pick_classes(np.array([[0.3, 0.7]]), "binary", 0, 0.2)
     (array([1]), array([0]))
     """
     if kind == "binary":
         return np.where(values[:, positive] >= threshold, positive, 1 - positive)
-    return values.argmax(1)  # type: ignore[no-any-return]
+    return (values if class_weight is None else values * np.array(class_weight)).argmax(1)  # type: ignore[no-any-return]
 
 
 def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:

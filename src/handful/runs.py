@@ -14,7 +14,7 @@ import numpy as np
 
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
-from handful.datasets.schema import Say, Schema
+from handful.datasets.schema import Handling, Say, Schema
 from handful.datasets.splits import draw_split
 from handful.errors import RunError
 from handful.experiment import Experiment
@@ -26,8 +26,10 @@ from handful.storage import is_saved, open_graph
 from handful.training.fit import with_task
 from handful.training.inference import embed
 from handful.training.metrics import metric_of_record
-from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding
+from handful.training.record import Run, RunFolder, differences, load_model, read_config, read_encoding, read_json
 from handful.training.streamed import Progress
+
+DECISION = "decision.json"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,21 @@ class OpenedRun:
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
+    @property
+    def decision(self) -> dict[str, Any]:
+        """How the average of the seeds decides: ``threshold`` of two classes, and ``class_weight`` of the loss.
+
+        It is what the training found for the average, where it was assessed; else the mean threshold of the seeds.
+        """
+        if (self.path / DECISION).exists():
+            result = read_json(self.path / DECISION)
+            limit, weights = result.get("threshold"), result.get("class_weight") or []
+            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(one, float) for one in weights)):
+                raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
+            return result
+        thresholds = [run.threshold for run in self.results if run.threshold is not None]
+        return {"threshold": fmean(thresholds) if thresholds else 0.5, "class_weight": None}
+
     @cached_property
     def encoding(self) -> dict[str, Any]:
         """What the features and classes of the run's graph were: ``features``, ``class_names`` and ``schema``."""
@@ -97,15 +114,27 @@ class OpenedRun:
     def schema(self) -> Schema | None:
         """How tables became the run's graph; ``None`` where it was not made from tables."""
         result = self.encoding.get("schema")
-        return None if result is None else Schema.from_json(result)
+        if result is None:
+            return None
+        schema = Schema.from_json(result)
+        numbers = self.encoding.get("kind") == "regression"  # which a training may make of classes that are numbers
+        return replace(schema, task="regression", classes=()) if numbers else schema
 
-    def load(self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn) -> Graph:
+    def load(
+        self,
+        graph: str | Path | None = None,
+        nodes: str | Path | None = None,
+        say: Say = warnings.warn,
+        how: Handling | None = None,
+    ) -> Graph:
         """A graph to predict for: tables are encoded by the schema of the run.
 
         Args:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
             nodes: the node table, where ``graph`` is an edge list.
-            say: called with what should be known, such as categories that the run does not know.
+            say: called with what should be known, such as categories that the run does not know, and columns that are
+                not as they were in training.
+            how: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
         """
         asked = self.experiment
         if graph is None:
@@ -114,7 +143,7 @@ class OpenedRun:
             return self._own(asked, say)
         path = Path(graph).expanduser()
         if nodes is not None or (path.exists() and is_tables(path)):
-            return read_graph(path, nodes, schema=self.schema, say=say)
+            return read_graph(path, nodes, schema=self.schema, say=say, how=how)
         return load(graph, root=None if asked is None else asked.root)
 
     def _own(self, asked: Experiment, say: Say) -> Graph:
@@ -164,7 +193,8 @@ class OpenedRun:
                 raise RunError(f"{features} that are not the run's ({'; '.join(differ[:6])}{more}): {advice}")
         if graph.num_features != trained:
             raise RunError(f"{features}, and the run was trained on {trained}")
-        return graph
+        numbers = self.encoding.get("kind") == "regression" and graph.y is not None
+        return graph.replace(task="regression") if numbers else graph
 
     def prediction(
         self,
@@ -173,6 +203,7 @@ class OpenedRun:
         device: str = "cpu",
         memory: int | str | None = None,
         *,
+        threshold: float | None = None,
         embeddings: bool = False,
         scratch: Path | None = None,
         progress: Progress | None = None,
@@ -184,6 +215,8 @@ class OpenedRun:
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
             device: where to compute.
             memory: the anonymous memory that this process may hold; see ``handful.infer``.
+            threshold: of two classes, from which probability on the positive one is predicted; ``None`` for that of the
+                training.
             embeddings: also what the last layer of the best seed's model gets of every node.
             scratch, progress: see ``handful.infer``.
         """
@@ -191,12 +224,13 @@ class OpenedRun:
         models = (load_model(folder.path) for folder in self.folders)
         picked = choose_nodes(data, nodes)
         names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
-        thresholds = [run.threshold for run in self.results if run.threshold is not None]
         decision = {
             "kind": self.encoding.get("kind", "multiclass"),
             "positive": 1 if positive is None else positive,
-            "threshold": fmean(thresholds) if thresholds else 0.5,
+            **self.decision,
         }
+        if threshold is not None:
+            decision["threshold"] = threshold
         how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
         result = predict(models, data, picked, names, device, **decision, **how)
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result

@@ -73,7 +73,7 @@ def test_asked_again_nothing_is_trained_again_and_the_numbers_are_those_of_the_r
         p: t for p, t in before.items() if p.name != "lock"
     }
     told = again.json
-    assert set(told) == {"graph", "metric", "rows"}
+    assert set(told) == {"graph", "metric", "rows", "baselines"}
     assert [row["sampler"] for row in told["rows"]] == ["full", "saint", "rns"]
     for row in told["rows"]:
         assert set(row) == {
@@ -85,11 +85,13 @@ def test_asked_again_nothing_is_trained_again_and_the_numbers_are_those_of_the_r
             "prepare_seconds",
             "epoch_seconds",
             "peak_memory_bytes",
+            "steps",
             "dir",
             "paper",
         }
         results = [json.loads((Path(row["dir"]) / f"seed-{s}" / "result.json").read_text()) for s in (1, 2)]
         assert row["test"]["mean"] == pytest.approx(np.mean([one["test"] for one in results]))
+        assert row["steps"]["mean"] == np.mean([one["steps"] for one in results])
         assert row["peak_memory_bytes"]["ram"] == max(one["peak_ram_bytes"] for one in results)
     assert json.loads((out / "compare.json").read_text()) == told
 

@@ -83,3 +83,18 @@ def test_a_data_set_by_name_in_memory_and_within_a_budget(tmp_path: Path) -> Non
         assert result.code == 2
         assert message in result.stderr.replace("\n", " ")
         assert not (tmp_path / "c").exists()
+
+
+def test_ages_that_were_imported_as_classes_are_predicted_as_ages(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    edges, nodes = tables
+    rows = [line.split(",") for line in nodes.read_text().splitlines()[1:]]
+    ages = {row[0]: 20 + 3 * (i % 17) for i, row in enumerate(rows)}
+    nodes.write_text("id,age,size\n" + "".join(f"{row[0]},{ages[row[0]]},{row[2]}\n" for row in rows))
+    small = ("--hidden", 8, "--layers", 2, "--epochs", 2, "--seeds", "1", "--parts", 2)
+    imported = handful("import", edges, nodes, "--label", "age", "--out", tmp_path / "g", "--json")
+    assert imported.json["classes"] == 17
+    trained = handful("train", tmp_path / "g", *small, "--task", "regression", "--out", tmp_path / "run", "--json")
+    assert trained.code == 0, trained.stderr
+    for graph in ((), (edges, nodes)):
+        found = handful("predict", tmp_path / "run", *graph, "--nodes", "all", "--json").json
+        assert [row["label"] for row in found["preview"]] == [ages[row["id"]] for row in found["preview"]]

@@ -150,7 +150,7 @@ def test_columns_of_edges_that_are_not_used_are_said(tmp_path: Path) -> None:
 def test_text_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     edges, nodes = pair(tmp_path)
     nodes.write_bytes("id,city,label\na,Zürich,x\nb,Bern,y\nc,Bern,y\n".encode("latin-1"))
-    with pytest.raises(DatasetError, match=r"nodes\.csv: column 'city' is not UTF-8: save it again as UTF-8"):
+    with pytest.raises(DatasetError, match=r"nodes\.csv: column 'city' is not UTF-8: name its encoding"):
         read_tables(edges, nodes)
     nodes.write_bytes("id,label\na,Zürich\nb,Bern\nc,Bern\n".encode("latin-1"))
     with pytest.raises(DatasetError, match=r"nodes\.csv: column 'label' is not UTF-8"):
@@ -196,7 +196,7 @@ BROKEN = [
     (
         EDGES,
         "id;price;label\na;1,5;x\nb;2;y\nc;-1.000,25;y\n",
-        "'price' holds numbers with a comma .*write them",
+        "'price' holds numbers with a comma .*decimal",
     ),
     (EDGES, NODES.replace("c,3", "a,3"), "nodes.csv, row 4: node 'a' is there a second time"),
     (EDGES, NODES.replace("c,3", ",3"), "nodes.csv, row 4: the node has no 'id'"),
@@ -458,3 +458,98 @@ def test_ids_that_turn_out_to_be_text_late(tmp_path: Path, monkeypatch: pytest.M
     names = [str(i) for i in range(99)] + ["x"]
     assert_same_bytes(an_edge_list(tmp_path / "edges.csv", ends, names), None, tmp_path)
     assert open_graph(tmp_path / "pieces").num_edges == 50
+
+
+def test_identifiers_are_left_out_and_codes_are_text(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        (i, 9 * 10**18 + i, 7 * i, int(rng.integers(30)), f"{1000 + i % 7:05d}", f"{i:06d}", "xy"[i % 2])
+        for i in range(100)
+    ]
+    names = ["id", "account", "customer", "visits", "zip", "card", "label"]
+    nodes = "\n".join(",".join(map(str, row)) for row in [names, *rows]) + "\n"
+    edges = "source,target\n0,1\n"
+    said: list[str] = []
+    graph = read_tables(*pair(tmp_path, edges, nodes), say=said.append)
+    found = schema.Schema.from_json(graph.schema)
+    assert found.identifiers == ("account", "customer", "card")
+    assert {column.name: column.kind for column in found.columns} == {"visits": "number", "zip": "category"}
+    assert found.columns[1].categories[0] == "01000"
+    assert any("account, customer, card" in words for words in said)
+    kinds = {row[0].text: row[1].text for row in found.table().rows}
+    assert kinds["account"] == kinds["card"] == "identifier"
+    kept = read_tables(*pair(tmp_path, edges, nodes), Columns(numbers=("customer", "zip")), say=said.append)
+    assert kept.schema is not None
+    own = schema.Schema.from_json(kept.schema)
+    assert [(column.name, column.kind) for column in own.columns] == [
+        (name, "number") for name in ("customer", "visits", "zip")
+    ]
+    frame = pa.table({"id": range(100), "big": [2.0**60 + 4096 * (i % 9) for i in range(100)]})
+    ends = pa.table({"source": [0], "target": [1]})
+    large = read_tables(ends, frame, say=said.append)
+    assert large.num_features == 0
+    far = read_tables(ends, frame, Columns(numbers=("big",)), say=said.append)
+    assert far.x is not None
+    assert float(far.x.abs().max()) < 10  # and not in units of the 4096
+
+
+def german(folder: Path, dates: list[str], encoding: str = "latin-1") -> tuple[Path, Path]:
+    lines = [f"{i};{date};{i},5;Köln;{'xy'[i % 2]}" for i, date in enumerate(dates)]
+    (folder / "nodes.csv").write_bytes(("id;Geprüft;preis;ort;label\n" + "\n".join(lines) + "\n").encode(encoding))
+    (folder / "edges.csv").write_text("source;target;weight\n0;1;2,5\n")
+    return folder / "edges.csv", folder / "nodes.csv"
+
+
+def test_dates_decimal_commas_and_encodings(tmp_path: Path) -> None:
+    dates = ["23.05.2024", "", "01.06.2024"]
+    how = Handling(scale="none", decimal=",", encoding="latin-1")
+    graph = read_tables(*german(tmp_path, dates), how=how)
+    found = schema.Schema.from_json(graph.schema)
+    assert [(c.name, c.kind, c.format) for c in found.columns] == [
+        ("Geprüft", "date", "%d.%m.%Y"),
+        ("preis", "number", ""),
+        ("ort", "category", ""),
+    ]
+    assert graph.edge_weight.tolist() == [2.5]
+    days = [(np.datetime64(day) - np.datetime64("1970-01-01")).astype(int) for day in ("2024-05-23", "2024-06-01")]
+    assert graph.x[:, 0].tolist() == [days[0], np.mean(days), days[1]]
+    assert graph.x[:, 2].tolist() == [0.5, 1.5, 2.5]
+    later = read_tables(*german(tmp_path, ["31.12.2024"] * 3), schema=found)  # as the first was written
+    assert later.x[:, 0].tolist() == [20088.0] * 3
+    with pytest.raises(DatasetError, match="row 2: 'Geprüft' is 'nie'"):
+        read_tables(*german(tmp_path, ["nie"] * 3), schema=found)
+    with pytest.raises(DatasetError, match="encoding"):
+        read_tables(*german(tmp_path, dates))
+    with pytest.raises(DatasetError, match="latin-1"):
+        Handling(encoding="klingon")
+
+
+@pytest.mark.parametrize(
+    ("values", "format"),
+    [
+        (["23/05/2024", "01/02/2024"], "%d/%m/%Y"),
+        (["05/23/2024", "01/02/2024"], "%m/%d/%Y"),
+        (["1.2.24"], "%d.%m.%y"),
+        (["2024/05/23", "2024/5/1"], "%Y/%m/%d"),
+        (["23.05.2024 13:05", "01.02.2024 00:00"], "%d.%m.%Y %H:%M"),
+        (["23.05.2024 13:05:59"], "%d.%m.%Y %H:%M:%S"),
+        (["23.05.2024", "soon"], ""),
+        (["1.2.3.4"], ""),
+        (["23.05.2024", "23/05/2024"], ""),
+    ],
+)
+def test_how_dates_are_written(values: list[str], format: str) -> None:
+    table = pa.table({"day": values})
+    rows = tables.Rows(tables.TableFile.open(table), table)
+    assert schema.date_format(rows, "day") == format
+    if format:
+        assert np.isfinite(rows.numbers("day", format=format)).all()
+
+
+def test_days_and_months_that_cannot_be_told_apart_are_asked_for(tmp_path: Path) -> None:
+    nodes = "id,day,label\n0,01/02/2024,x\n1,03/04/2024,y\n"
+    files = pair(tmp_path, "source,target\n0,1\n", nodes)
+    with pytest.raises(DatasetError, match="dmy or mdy"):
+        read_tables(*files)
+    days = [read_tables(*files, how=Handling(dates=order, scale="none")).x[0, 0].item() for order in ("dmy", "mdy")]
+    assert days[0] - days[1] == 30  # the first of February, and the second of January

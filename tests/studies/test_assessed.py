@@ -6,14 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import handful as hf
 from graphs import make_graph, make_numbers
 from handful import Experiment, RandomNodes
+from handful.datasets.splits import stratified_split
 from handful.experiment import Summary
 from handful.studies.assessed import assessment_tables, describe_labels, say_summary, summary_finding
-from handful.training.assessment import assess
+from handful.training.assessment import assess, best_threshold
 from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, check
 
@@ -21,13 +23,21 @@ from studies.smoke import GRAPH, check
 def test_a_training_shows_what_the_model_is_and_does(trained: Summary, folder: Path) -> None:
     finding = summary_finding(trained, folder)
     check(finding)
-    best = hf.open_run(folder).result.seed
-    assert finding.payload["assessment"]["seed"] == best
+    opened = hf.open_run(folder)
+    best = opened.result.seed
+    assert finding.payload["assessment"]["seeds"] == [1, 2]
     assert [row[0].text for row in finding.tables[0].rows] == ["1", "2"]
     assert [row[2].text for row in finding.tables[0].rows] == [f"{100 * run.test:.2f}" for run in trained.runs]
-    metrics = {row[0].text: row[-1].text for row in finding.tables[1].rows}
-    assert metrics["accuracy (%)"] == f"{100 * hf.open_run(folder).result.test:.2f}"
-    counts = [int(row[3].text) for row in finding.tables[2].rows]
+    metrics = {row[0].text: row[-1].text for row in finding.tables[2].rows}
+    deployed = opened.prediction(nodes="test").judged()["test"]["accuracy"]
+    assert metrics["accuracy (%)"] == f"{100 * deployed:.2f}"  # what is measured is what `predict` does
+    low, high = finding.payload["assessment"]["interval"]
+    assert low < deployed < high
+    baselines = finding.payload["baselines"]
+    assert [row[0].text for row in finding.tables[1].rows] == [one["name"] for one in baselines]
+    assert len(baselines) == 6
+    assert "baselines" not in summary_finding(trained, folder, baselines=False).payload
+    counts = [int(row[3].text) for row in finding.tables[3].rows]
     graph = trained.experiment.load(best)
     assert counts == np.bincount(graph.y[graph.test_mask], minlength=graph.num_classes).tolist()
     assert [chart.name for chart in finding.charts] == ["curves", "calibration"]
@@ -65,6 +75,9 @@ def test_what_labels_were_taken_for() -> None:
     two = make_graph(60, classes=2).replace(class_names=("fraud", "ok"), positive="fraud")
     assert "fraud" in describe_labels(two)
     assert "regression" in describe_labels(make_numbers())
+    y = graph.y.clone()
+    y[graph.val_mask & (y == 2)] = 1
+    assert describe_labels(graph.replace(y=y)) == "no validation node is of class 2"
 
 
 def test_many_classes_have_a_list_of_confusions(trained: Summary, folder: Path) -> None:
@@ -76,3 +89,58 @@ def test_many_classes_have_a_list_of_confusions(trained: Summary, folder: Path) 
     many = replace(many, confusion=[[int(i == 3 and j == 4) for j in range(20)] for i in range(20)])
     rows = [[cell.text for cell in row] for table in assessment_tables(many, "") for row in table.rows]
     assert ["3", "4", "1"] in rows
+
+
+def rare(path: Path) -> Path:
+    """Two classes, one of them rare, with features that tell a little."""
+    graph = make_graph(600, classes=2)
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.12).astype(np.int64)
+    x = np.random.default_rng(1).normal(size=(600, 4)).astype(np.float32)
+    x[:, 0] += 1.5 * y
+    masks = stratified_split(torch.from_numpy(y), (0.4, 0.2, 0.4), 0)
+    hf.save(graph.replace(x=x, y=y, class_names=("ok", "fraud"), positive="fraud", **masks), path)
+    return path
+
+
+def test_balanced_weights_do_not_reach_the_probabilities(tmp_path: Path) -> None:
+    asked = Experiment(str(rare(tmp_path / "g")), hidden=8, layers=1, epochs=60, lr=0.02, seeds=(1, 2, 3))
+    asked = asked.with_(class_weight="balanced")
+    found = summary_finding(asked.run(tmp_path / "run"), tmp_path / "run")
+    judged, opened = found.payload["assessment"], hf.open_run(tmp_path / "run")
+    prediction = opened.prediction(nodes="test")
+    p, is_fraud = prediction.probabilities[:, 1], prediction.labels == 1
+    assert abs(p.mean() - is_fraud.mean()) < 3 * (p * (1 - p)).mean() ** 0.5 / len(p) ** 0.5 + 0.03
+    assert judged["calibration_error"] < 0.1
+    assert judged["threshold"] == pytest.approx(prediction.threshold, rel=1e-6)
+    assert prediction.threshold < 0.3  # half of the weighted probability, and the rare class is a tenth
+    taken = [[int(((prediction.labels == i) & (prediction.best == j)).sum()) for j in (0, 1)] for i in (0, 1)]
+    assert judged["confusion"] == taken
+    assert "threshold" in prediction.columns()
+    own = opened.prediction(nodes="test", threshold=0.9)
+    assert own.threshold == 0.9
+    assert (own.best == 1).sum() <= (prediction.best == 1).sum()
+
+
+def test_the_threshold_is_that_of_the_average(tmp_path: Path) -> None:
+    asked = Experiment(str(rare(tmp_path / "g")), hidden=8, layers=1, epochs=20, lr=0.02, seeds=(1, 2), threshold="f1")
+    summary_finding(asked.run(tmp_path / "run"), tmp_path / "run", baselines=False)
+    opened = hf.open_run(tmp_path / "run")
+    graph, val = asked.load(1), opened.prediction(nodes="val")
+    outputs = torch.logit(torch.from_numpy(val.probabilities[:, 1]).double())[:, None]
+    assert val.threshold == pytest.approx(best_threshold(outputs, graph), rel=1e-4)
+
+
+def test_each_with_its_own_split_only_the_best_seed_is_judged(tmp_path: Path) -> None:
+    asked = Experiment(GRAPH, split="random:50/25/25", hidden=4, layers=1, epochs=2, seeds=(1, 2))
+    found = summary_finding(asked.run(tmp_path), tmp_path, baselines=False)
+    assert found.payload["assessment"]["seeds"] == [hf.open_run(tmp_path).result.seed]
+
+
+def test_a_model_that_says_one_class_says_so_first(tmp_path: Path) -> None:
+    graph = hf.open_graph(rare(tmp_path / "g"))
+    hf.save(graph.replace(x=torch.zeros(600, 1)), tmp_path / "blind")
+    asked = Experiment(str(tmp_path / "blind"), hidden=4, layers=1, epochs=2, seeds=(1,))
+    words = summary_finding(asked.run(tmp_path / "run"), tmp_path / "run").words
+    assert words.startswith("The model takes all test nodes for ok")
+    assert "majority class" in words

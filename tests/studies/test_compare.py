@@ -15,10 +15,12 @@ from handful.studies.compare import (
     conclude,
     cost_chart,
     entries_of,
+    pace,
     trainable,
 )
 from handful.studies.grid import Grid
 from handful.studies.jobs import Outcome
+from handful.training.record import write_config
 from handful.vocabulary import METHODS
 from studies.smoke import GRAPH, MADE, check, made_outcome, smoke, trained_here
 
@@ -72,7 +74,7 @@ def test_best_and_second_best_are_marked_and_a_failure_says_why(folder: Path) ->
     rows = found.tables[0].rows
     assert [row[0].text for row in rows] == [METHODS[outcome.name] for outcome in some]
     assert [row[1].rank for row in rows] == [2, 0, 1, 0]
-    assert [row[2].rank for row in rows] == [0, 0, 2, 1]  # the least time is the best
+    assert [row[3].rank for row in rows] == [0, 0, 2, 1]  # the least time is the best
     assert "out of memory" in rows[1][1].text
     assert [one.name for one in found.charts[0].views[0].series] == ["Full graph", "RNS", "LADIES"]
 
@@ -141,6 +143,36 @@ def test_every_method_has_a_row(untrained: dict[str, Experiment], tmp_path: Path
     assert list(untrained) == [row["sampler"] for row in found.payload["rows"]] == list(METHODS)
     assert (untrained["ladies"].model, untrained["rns"].model) == ("gcn", "sage")
     assert [chart.name for chart in found.charts] == ["costs", "curves"]
+
+
+def test_the_verdict_says_what_it_holds_for(folder: Path) -> None:
+    few = made_outcome("full", [0.7], folder=folder, steps=40)
+    many = made_outcome("rns", [0.72], folder=folder, steps=320)
+    said = conclude([few, many])
+    assert "equal epochs" in said
+    assert "40 steps (Full graph) to 320 (RNS)" in said
+    longer = MADE.with_(epochs=16)
+    assert "equal steps, about 320" in conclude([made_outcome("full", [0.7], longer, steps=310), many])
+    assert "equal seconds" in conclude([made_outcome("full", [0.7], longer, steps=100), many])
+    table = comparison("compare", grid([few, many])).tables[0]
+    assert [row[table.head.index("Steps")].text for row in table.rows] == ["40", "320"]
+
+
+@pytest.mark.parametrize("equal", ["epochs", "steps", "seconds"])
+def test_methods_are_given_equal_epochs_steps_or_seconds(equal: str, tmp_path: Path) -> None:
+    experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=4, evaluate_every=2, seeds=(1,))
+    samplers = choose_samplers(["full", "rns"], {"rns": {"parts": 3}}, 1)
+    jobs = pace({one.method: experiment.with_(sampler=one) for one in samplers}, equal, tmp_path)
+    epochs = {name: job.settings.epochs for name, job in jobs.items()}
+    if equal == "seconds":
+        assert min(epochs.values()) == 4
+        (tmp_path / "full").mkdir()
+        begun = jobs["full"].with_(epochs=77)
+        write_config(tmp_path / "full" / "config.json", begun.to_json())
+        assert pace(jobs, equal, tmp_path)["full"].settings.epochs == 77  # and not what is measured now
+    else:
+        assert epochs == {"full": 4 if equal == "epochs" else 12, "rns": 4}
+        assert jobs["full"].settings.evaluate_every == epochs["full"] // 2
 
 
 @pytest.mark.slow

@@ -12,9 +12,14 @@ from handful.errors import HandfulError
 from handful.vocabulary import METHODS
 
 ALL = ",".join(METHODS)
+WAYS = ("epochs", "steps", "seconds")
+OWN = {
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What all have the same of: epochs, steps or seconds."),
+    "no_baselines": p.option(bool, p.EVALUATION, "Train no models without a GNN beside it.", "--no-baselines"),
+}
 
 
-@p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out")
+@p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out", more=OWN)
 def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answer:
     """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
     from handful.cli.progress import Bar
@@ -29,9 +34,10 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
     for why in left_out:
         note(f"left out: {why}")
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
-    with Bar("epochs", asked.epochs * len(chosen)) as bar:
+    equal = given.get("equal", "epochs")
+    with Bar("epochs", asked.epochs * len(chosen) if equal == "epochs" else None) as bar:
         executor = make_executor(given.get("executor", "local"), given.get("jobs"))
-        result = compare_samplers(asked, chosen, folder, executor, bar.job)
+        result = compare_samplers(asked, chosen, folder, executor, bar.job, equal, "no_baselines" not in given)
     pictures = [f"picture: {folder / 'curves.svg'}"] if result.charts else []
     return p.make_answer(result, folder, f"table: {folder / 'table.md'}", *pictures)
 

@@ -33,14 +33,18 @@ COLUMNS = {
     "features": "The columns that are features, separated by commas (else all that are nothing else).",
     "categorical": "Columns of numbers that are codes; they are features too.",
     "hashed": "Columns of text whose words are hashed into 64 features.",
+    "numbers": "Columns of whole numbers to keep although they look like identifiers: no value is there twice.",
     "ignore": "Columns to leave out.",
 }
-SEVERAL = ("label", "features", "categorical", "hashed", "ignore")
+SEVERAL = ("label", "features", "categorical", "hashed", "numbers", "ignore")
 HANDLING = {
     "task": "classification, regression or multilabel.",
     "impute": "What stands for a missing number: median; error refuses it.",
     "scale": "Of numbers: standard, quantile or none.",
     "unknown": "Edges to ids that are in no row of the node table: error, skip or add.",
+    "decimal": "The decimal point of CSV files: . or ,.",
+    "encoding": "The encoding of CSV files, such as latin-1.",
+    "dates": "The order in dates that are text: dmy, mdy or ymd (else it is seen, or asked for).",
     "repeated": "Repeated edges as one: sum, mean, first or count (else weights are summed).",
 }
 OWN = {n: p.option(str, "Columns", help, check=split_names if n in SEVERAL else None) for n, help in COLUMNS.items()}
@@ -70,6 +74,7 @@ def import_graph(
     from handful.datasets.splits import draw_split
     from handful.graph import MASKS
     from handful.runs import find_schema
+    from handful.studies.assessed import describe_labels
 
     started = time.perf_counter()
     named: dict[str, Any] = {name.removesuffix("_column"): given[name] for name in COLUMNS if name in given}
@@ -102,6 +107,8 @@ def import_graph(
         graph = hf.open_graph(to) if memory is not None else graph
     if not graph.undirected:
         note("The graph is directed: messages follow the edges. --undirected adds the reverse of every edge.")
+    if graph.train_mask is not None and (told := describe_labels(graph)):
+        note(told)
     sizes = {m.removesuffix("_mask"): int(t.sum()) for m in MASKS if (t := getattr(graph, m)) is not None}
     size = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
     more = {"classes": graph.num_classes, "undirected": graph.undirected, "split": sizes, "schema": graph.schema}

@@ -40,7 +40,6 @@ Check = Callable[[Any], Any]
 Given = dict[str, Any]
 """The shared options of a command that were given, by name."""
 BASES = {
-    "compare": "handful.studies.budget:QUICK",
     "parts": "handful.studies.parts:BASE",
     "diagnose": "handful.studies.diagnose:BASE",
     "study": "handful.studies:BUDGETS",

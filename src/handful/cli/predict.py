@@ -14,11 +14,28 @@ from handful.errors import HandfulError
 from handful.files import write_text
 from handful.vocabulary import number
 
+
+def check_costs(text: str) -> float:
+    """The threshold with the least expected cost: fp / (fp + fn), for a missed positive and for a false alarm.
+
+    >>> check_costs("fn=9,fp=1")
+    0.1
+    """
+    costs = p.parse_options(text.split(","))
+    if set(costs) != {"fn", "fp"} or not all(isinstance(one, int | float) and one > 0 for one in costs.values()):
+        raise HandfulError(f"--cost takes what a missed positive and a false alarm cost, as fn=10,fp=1; got '{text}'")
+    return float(costs["fp"] / (costs["fp"] + costs["fn"]))
+
+
 OWN = {
     "out": p.option(Path, None, "A .csv, .parquet or .npz file to write."),
     "nodes": p.option(str, None, "unlabelled, all, train, val, test, or a file of ids (else unlabelled, or all)."),
     "changed": p.option(bool, None, "Only nodes whose prediction is not their label, surest first.", "--changed"),
     "embeddings": p.option(bool, None, "Also what the last layer of the best seed gets of a node.", "--embeddings"),
+    "threshold": p.option(float, None, "Of two classes: take a node for the positive one from this probability on."),
+    "cost": p.option(str, None, "What mistakes cost, such as fn=10,fp=1: sets the threshold.", check=check_costs),
+    "strict": p.option(bool, None, "Refuse tables with columns that are not as they were in training.", "--strict"),
+    "unknown": p.option(str, None, "Edges to ids that are in no row of the node table: error, skip or add."),
     "scratch": p.option(Path, None, "Where the files of --memory go (else beside --out); the same command goes on."),
 }
 
@@ -33,6 +50,7 @@ def predict(
     ] = None,
 ) -> Answer:
     """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
+    from handful.datasets.schema import Handling
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
@@ -46,9 +64,12 @@ def predict(
         scratch = to.with_name(f".{to.name}.scratch")
     if to is not None and to.suffix not in (".csv", ".parquet", ".npz"):
         raise HandfulError(f"--out {to} must end in .csv, .parquet or .npz")
-    opened = hf.open_run(run)
+    opened, threshold = hf.open_run(run), given.get("threshold", given.get("cost"))
+    if threshold is not None and opened.encoding.get("kind") != "binary":
+        raise HandfulError("--threshold and --cost are for two classes, and the run predicts something else")
+    how = Handling(**{name: given[name] for name in ("strict", "unknown") if name in given})
     with console.status("reading the graph"):
-        data = opened.check(opened.load(graph, table, say=note))
+        data = opened.check(opened.load(graph, table, say=note, how=how))
     which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
     if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
@@ -57,8 +78,8 @@ def predict(
         def progress(which: int, done: int, count: int) -> None:
             status.update(f"predicting: pass {which + 1}, {done / max(1, count):.0%}")
 
-        how = {"embeddings": embeddings, "scratch": scratch, "progress": progress}
-        found = opened.prediction(data, which, given.get("device", "cpu"), memory, **how)
+        extra = {"threshold": threshold, "embeddings": embeddings, "scratch": scratch, "progress": progress}
+        found = opened.prediction(data, which, given.get("device", "cpu"), memory, **extra)
     other = found.changed() if changed or found.of_classes else None
     if changed and other is not None:
         found = other
@@ -78,6 +99,7 @@ def predict(
         "seeds": [result.seed for result in opened.results],
         "classes": counts,
         "kind": found.kind,
+        "threshold": found.threshold if found.kind == "binary" else None,
         "judged": {} if changed else found.judged(),
         "changed": 0 if other is None else len(other),
         "out": None if to is None else str(to),
@@ -94,7 +116,10 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     """The summary for people."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
     some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
-    lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}"] if top else []
+    alone = " (the same class for all)" if len(top) == 1 and result["nodes"] > 1 else ""
+    lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}{alone}"] if top else []
+    if result["threshold"] not in (None, 0.5):
+        lines.append(f"the positive class is predicted from probability {result['threshold']:.3g} on")
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"

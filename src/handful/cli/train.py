@@ -18,6 +18,7 @@ from handful.settings import RECOMMENDED, GraphOn
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Train in so many processes on this machine (else 1).", min=1),
     "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Where the graph is: device, host or auto."),
+    "no_baselines": p.option(bool, p.EVALUATION, "Train no models without a GNN beside it.", "--no-baselines"),
     "resume": p.option(bool, p.RECORDS, "Go on with the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also tell tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also tell a checksum of all batches, to compare runs by.", "--checksums"),
@@ -100,7 +101,8 @@ def run(
         summary = asked.run(folder, resume=resume, callbacks=callbacks, **how)
     if ranks.rank() > 0:
         return None
-    result = summary_finding(summary, folder, given.get("memory"))
+    with console.status("baselines and assessment"):
+        result = summary_finding(summary, folder, given.get("memory"), "no_baselines" not in given)
     if given.get("checksums"):
         result.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]

@@ -20,6 +20,7 @@ import torch
 
 from handful.budget import room
 from handful.datasets.arrays import whole
+from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
 from handful.datasets.splits import draw_split
@@ -57,6 +58,8 @@ LEAST = 32 << 20
 """The bytes to sort edges in that are asked for at least."""
 READ = 1 << 22
 """How many edges are looked at together."""
+MOST_MOVED = 8
+"""Of the columns that have moved, so many are named."""
 IN_MEMORY = "numbered in memory: leave memory out, or give a node table"
 Progress = Callable[[int], None]
 
@@ -92,7 +95,7 @@ def read_tables(
         columns: which column is what, where the names are not the usual ones.
         how: what is done with missing values, scales, unknown ids and repeated edges.
         schema: that of another graph, to encode these tables as its were; ``columns`` and ``how``, but for its
-            ``unknown``, are then those of the schema.
+            ``unknown`` and ``strict``, are then those of the schema.
         progress: called with the number of edges of each block that was read.
         say: called with what should be known and is no mistake, such as columns that are not used; a warning by
             default.
@@ -211,7 +214,8 @@ def _read(
 ) -> _Tables:
     """What ``read_tables`` makes its graph of. With ``scratch``, the edges are in that file, and not in memory."""
     columns, how = columns or Columns(), how or Handling()
-    listed = TableFile.open(edges)
+    written = (how if schema is None else schema).decimal, (how if schema is None else schema).encoding
+    listed = TableFile.open(edges, *written)
     roles = _edge_roles(listed, columns, how) if schema is None else schema.edges
     used = [name for name in (roles.source, roles.target, roles.weight) if name is not None]
     for name in used:
@@ -226,7 +230,7 @@ def _read(
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
         tables = reader.read(None)
     else:
-        table, schema = _read_nodes(TableFile.open(nodes), columns, how, roles, schema, say)
+        table, schema = _read_nodes(TableFile.open(nodes, *written), columns, how, roles, schema, say)
         ids, described = _node_fields(table, schema, say)
         tables = reader.read(ids)
         tables.where = table.source.path
@@ -264,11 +268,12 @@ def _read_nodes(
     if schema is not None:
         table = source.read(types=_texts(schema.as_text()))
         schema.check(table, say)
+        _tell_drift(table, schema, how.strict, say)
         return table, schema
     problems = Problems()
     label = _find(source, "label", None) if columns.label is None else columns.label
     labels = (label,) if isinstance(label, str) else tuple(label or ())
-    chosen = (*(columns.features or ()), *columns.categorical, *columns.hashed)
+    chosen = (*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.numbers)
     for name in (columns.id, columns.split, *labels, *chosen, *columns.ignore):
         with problems.collected():
             if name is not None:
@@ -280,13 +285,21 @@ def _read_nodes(
     if not labels:
         looked = ", ".join(USUAL["label"])
         say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
-    table = source.read(types=_texts([id, split, *columns.categorical, *columns.hashed]))
+    used = {id, split, *labels, *MASKS}
+    names = _feature_names(source, columns, used)
+    texts = [id, split, *columns.categorical, *columns.hashed]
+    table = source.read(types=_texts(texts))
+    if codes := [name for name in table.codes() if name in names and name not in columns.numbers]:
+        table = source.read(types=_texts([*texts, *codes]))
     fitted = np.ones(len(table), bool)
     with problems.collected():
         train = _split(table, split).get("train_mask")
         fitted = fitted if train is None or not train.any() else train
-    used = {id, split, *labels, *MASKS}
-    result = fit_columns(table, _feature_names(source, columns, used), columns, how, fitted, problems)
+    identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
+    if identifiers:
+        listed = ", ".join(identifiers)
+        say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
+    result = fit_columns(table, [n for n in names if n not in identifiers], columns, how, fitted, problems)
     classes: tuple[str, ...] = ()
     with problems.collected():
         classes = fit_labels(table, labels, how.task) if labels else ()
@@ -299,13 +312,27 @@ def _read_nodes(
     used |= {column.name for column in result}
     ignored = tuple(name for name in source.names if name not in used)
     rows, training = int(fitted.sum()), not bool(fitted.all())
-    return table, Schema(id, roles, result, labels, how.task, classes, split, ignored, rows, training)
+    told = (ignored, rows, training, identifiers, how.decimal, how.encoding)
+    made = Schema(id, roles, result, labels, how.task, classes, split, *told)
+    return table, with_profile(made, table, fitted)
+
+
+def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
+    """Say which columns are not as they were in training, the worst first; refuse the table if that is ``strict``."""
+    if not (moved := moved_columns(schema, table)):
+        return
+    names = f"{len(moved)} of {len(schema.columns)} columns are not as they were in training, the worst first"
+    listed = "; ".join(f"'{name}' ({words})" for name, words in list(moved.items())[:MOST_MOVED])
+    more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
+    if strict:
+        raise table.error(f"{names}: {listed}{more}. Correct the table, or leave strict out")
+    say(f"{table.source.path}: {names}: {listed}{more}")
 
 
 def _feature_names(source: TableFile, columns: Columns, used: set[Any]) -> list[str]:
     """The columns that are features: the chosen ones, else all that are nothing else."""
     if columns.features is not None:
-        chosen = {*columns.features, *columns.categorical, *columns.hashed}
+        chosen = {*columns.features, *columns.categorical, *columns.hashed, *columns.numbers}
         return [name for name in source.names if name in chosen and name not in columns.ignore]
     return [name for name in source.named if name not in {*used, *columns.ignore}]
 

@@ -14,6 +14,7 @@ vector        a list of numbers, as it is; a missing one is filled
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ EDGE = 1e-7
 SHOWN = 40
 """The most columns that a printed table lists."""
 WORD = re.compile(r"\w+")
+DATE = r"^(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{1,4})(?P<clock>(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?)$"
+"""A date as text, with or without the time of day."""
 
 
 # -- what is asked for ------------------------------------------------------------------------------------------------
@@ -63,6 +66,7 @@ class Columns:
         features: the columns that are features; those of ``categorical`` and ``hashed`` are added to them.
         categorical: columns of numbers that are codes, to be one-hot encoded as text columns are.
         hashed: columns of text whose words are hashed into a fixed number of features.
+        numbers: columns of whole numbers that are numbers although no value is there twice, as in an identifier.
         ignore: columns that are left out.
     """
 
@@ -75,6 +79,7 @@ class Columns:
     features: Sequence[str] | None = None
     categorical: Sequence[str] = ()
     hashed: Sequence[str] = ()
+    numbers: Sequence[str] = ()
     ignore: Sequence[str] = ()
 
 
@@ -91,6 +96,9 @@ class Handling:
         repeated: how edges with the same ends become one: the ``sum``, the ``mean`` or the ``first`` of their weights,
             or their ``count``. ``None`` sums weights, and keeps repeated edges where there are none.
         undirected: add the reverse of every edge.
+        decimal, encoding: of CSV files: the decimal point, and the encoding of the text.
+        dates: the order of day, month and year (``dmy``, ``mdy``, ``ymd``) of dates that are text; ``auto`` sees it.
+        strict: refuse a later table with columns that are not as they were in training; else they are said.
     """
 
     task: Task = "classification"
@@ -99,9 +107,17 @@ class Handling:
     unknown: Unknown = "error"
     repeated: Repeated | None = None
     undirected: bool = False
+    decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
+    dates: Literal["auto", "dmy", "mdy", "ymd"] = "auto"
+    strict: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise DatasetError(f"encoding '{self.encoding}' is unknown: give one such as latin-1 or cp1252") from None
 
 
 # -- what was decided and fitted --------------------------------------------------------------------------------------
@@ -119,8 +135,10 @@ class Column:
         center, spread: a number is encoded as (x - center) / spread.
         quantiles: where there are some, a number is encoded by its place among them, as a normal score.
         categories: in the order of their features.
+        format: of dates that are text, as ``strptime`` has it.
         size: the entries of a vector, or the features that a text is hashed into.
         missing: how many rows had no value when the schema was fitted.
+        marks, shares: what the column was like then; see ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -134,14 +152,17 @@ class Column:
     spread: float = 1.0
     quantiles: tuple[float, ...] = ()
     categories: tuple[str, ...] = ()
+    format: str = ""
     size: int = 1
     missing: int = 0
+    marks: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= 64 * HASHED)
         sound = self.spread != 0 and self.missing >= 0 and 0 < self.size <= MOST_ENTRIES and sized
         filled = len(self.fill) in (0, self.size) and len(set(self.categories)) == len(self.categories)
-        ordered = len(self.quantiles) != 1 and list(self.quantiles) == sorted(self.quantiles)
+        ordered = len(self.quantiles) != 1 and all(list(q) == sorted(q) for q in (self.quantiles, self.marks))
         if not (sound and filled and ordered):
             raise ValueError(f"column {self.name!r} has a value that it cannot have")
 
@@ -175,7 +196,7 @@ class Column:
         if self.kind == "text":
             _hash_words(rows.text(self.name), out)
             return
-        values, missing = _values(rows, self.name, self.kind, self.size)
+        values, missing = numbers_in(rows, self.name, self.kind, self.size, self.format)
         if not self.fill:
             rows.refuse(missing, f"'{self.name}' is missing")
         if missing.any():
@@ -201,7 +222,7 @@ class Column:
         """In what ``other`` is not encoded as this column is, in words."""
         if self.kind != other.kind:
             return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
-        mine, theirs = ({**asdict(column), "missing": 0} for column in (self, other))
+        mine, theirs = (asdict(replace(column, missing=0, marks=(), shares=())) for column in (self, other))
         differ = [name for name in mine if mine[name] != theirs[name]]
         odd = sorted(set(self.categories) ^ set(other.categories))
         which = f" ({_list_names(odd)})" if odd else ""
@@ -237,6 +258,8 @@ class Schema:
         classes: what the numbers of the labels stand for.
         split: the column that says train, val or test.
         ignored: columns that are left out.
+        decimal, encoding: of CSV files.
+        identifiers: those of them that were left out because they tell rows apart and nothing else.
         rows: how many rows medians and scales were taken from.
         training: whether those were the training rows alone.
 
@@ -255,6 +278,9 @@ class Schema:
     ignored: tuple[str, ...] = ()
     rows: int = 0
     training: bool = False
+    identifiers: tuple[str, ...] = ()
+    decimal: str = "."
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -269,6 +295,7 @@ class Schema:
     def as_text(self) -> list[str]:
         """The columns that a CSV file must not be guessed about: their cells are text."""
         own = [column.name for column in self.columns if column.kind in ("category", "text")]
+        own += [column.name for column in self.columns if column.format]
         return [self.id, *own, *([] if self.split is None else [self.split])]
 
     # -- applying -----------------------------------------------------------------------------------------------------
@@ -343,7 +370,9 @@ class Schema:
             rows.append((column.name, column.kind, column.done, f"{column.missing:,}" if column.missing else ""))
         if len(self.columns) > SHOWN:
             rows.append((f"… {len(self.columns) - SHOWN:,} more", "", "", ""))
-        rows += [(name, "", "left out", "") for name in self.ignored[:SHOWN]]
+        for name in self.ignored[:SHOWN]:
+            own = name in self.identifiers
+            rows.append((name, "identifier" * own, "left out" + ": whole numbers, none there twice" * own, ""))
         which = f"the {self.rows:,} training rows" if self.training else f"all {self.rows:,} rows"
         title = f"Columns: {self.width} features, medians and scales of {which}" if self.columns else "Columns"
         return Table(title, ["Column", "Kind", "What is done", "Missing"], [list(map(Cell, row)) for row in rows])
@@ -396,12 +425,14 @@ def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: 
     kind = _kind(rows, name, columns)
     if kind is None:
         return None
+    format = date_format(rows, name, how.dates) if kind == "category" and name not in columns.categorical else ""
+    kind = "date" if format else kind
     missing = rows.column(name).null_count
     if kind == "category":
         return Column(name, kind, categories=_fit_categories(rows, name, name in columns.categorical), missing=missing)
     if kind == "text":
         return Column(name, kind, size=HASHED, missing=missing)
-    values, absent = _values(rows, name, kind, None)
+    values, absent = numbers_in(rows, name, kind, None, format)
     if absent.all():
         return None
     if how.impute == "error":
@@ -410,14 +441,16 @@ def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: 
     known = values[fitted & ~absent] if (fitted & ~absent).any() else values[~absent]
     middle = np.median(known, axis=0)
     fill = () if how.impute == "error" else np.round(middle) if kind == "boolean" else middle
-    column = Column(name, kind, tuple(map(float, fill)), indicator=count > 0, size=values.shape[1], missing=count)
+    sizes = {"size": values.shape[1], "missing": count, "format": format}
+    column = Column(name, kind, tuple(map(float, fill)), indicator=count > 0, **sizes)
     if kind not in ("number", "date") or how.scale == "none":
         return column
     if how.scale == "quantile":
         marks = np.quantile(known[:, 0], np.linspace(0, 1, LANDMARKS))
         return replace(column, quantiles=tuple(map(float, marks)))
     center, spread = float(known.mean()), float(known.std())
-    return replace(column, center=center, spread=spread if spread > 1e-12 * max(1.0, abs(center)) else 1.0)
+    rounding = 1e-12 * abs(center)  # less than this is no spread, and must not be taken for many units
+    return replace(column, center=center, spread=spread if spread > max(1e-12, rounding) else max(1.0, rounding))
 
 
 def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
@@ -432,7 +465,7 @@ def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
     if types.is_string(column.type):
         if _has_decimal_commas(column):
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
-            raise rows.error(f"{such}: write them with a point and without separators, or make it categorical")
+            raise rows.error(f"{such}: write none between thousands and say that the decimal one is a comma")
         return "category"
     result = _kind_of(column.type)
     if result is None:
@@ -528,7 +561,7 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
 
 def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
     """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for many labels; NaN where unknown."""
-    values = np.concatenate([_values(rows, name, "number", 1)[0] for name in labels], axis=1)
+    values = np.concatenate([numbers_in(rows, name, "number", 1)[0] for name in labels], axis=1)
     if task == "regression":
         return values[:, 0].astype(np.float32)
     rows.refuse(_is_no_bit(values).any(axis=1), "the labels of a multi-label task are 0 or 1")
@@ -538,19 +571,43 @@ def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _values(rows: Rows, name: str, kind: Kind, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+def date_format(rows: Rows, name: str, order: str = "auto") -> str:
+    """How the dates of a text column are written, as ``strptime`` has it; empty if some value is no date.
+
+    Days stand before months with points (23.05.2024), and otherwise where a number tells it; else ``order`` must.
+    """
+    known = rows.column(name).drop_null()
+    parts = arrow().compute.extract_regex(known, DATE)
+    if parts.null_count:
+        return ""
+    first, sign, second, third, clock = (parts.field(one).to_pylist() for one in ("a", "sign", "b", "c", "clock"))
+    if len(set(sign)) > 1 or len({text.count(":") for text in clock}) > 1 or len({text[:1] for text in clock}) > 1:
+        return ""
+    days, months = (max(int(text) for text in texts) for texts in (first, second))
+    if order == "auto":
+        order = "ymd" if len(first[0]) == 4 else "dmy" if days > 12 or sign[0] == "." else "mdy" if months > 12 else ""
+    if not order:
+        such = f"'{name}' holds dates such as '{known[0]}'"
+        raise rows.error(f"{such}, of which day and month cannot be told apart: say that dates are dmy or mdy")
+    years = "%Y" if len((first if order == "ymd" else third)[0]) == 4 else "%y"
+    date = sign[0].join({"d": "%d", "m": "%m", "y": years}[one] for one in order)
+    time = clock[0][:1] + ":".join(("%H", "%M", "%S")[: clock[0].count(":") + 1]) if clock[0] else ""
+    return f"{date}{time}"
+
+
+def numbers_in(rows: Rows, name: str, kind: Kind, size: int | None, format: str = "") -> tuple[np.ndarray, np.ndarray]:
     """float64 ``(rows, size)``, and which rows are missing; ``size`` is that of the first, where it is not known.
 
     A column of another kind is refused; a boolean one is one of numbers too, and numbers may be 0 and 1 alone.
     """
     column = rows.column(name)
-    result, alike = _kind_of(column.type), {"number", "boolean"}
+    result, alike = "date" if format else _kind_of(column.type), {"number", "boolean"}
     if not arrow().types.is_null(column.type) and result != kind and {result, kind} != alike:
         such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
         raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
     if kind == "vector":
         return _vectors(rows, name, column, size)
-    values = rows.numbers(name, missing=True)
+    values = rows.numbers(name, missing=True, format=format)
     if kind == "boolean":
         rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
     return values[:, None], np.isnan(values)

@@ -26,6 +26,9 @@ HEADER_BYTES = 1 << 22
 """How far into a file a header is looked for."""
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
+NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
+SOME_ROWS = 50
+"""In fewer rows it says nothing that no value is there twice."""
 UNNAMED = "unnamed "
 """What a column without a name in the header is called, with its place."""
 Source = Any
@@ -68,7 +71,7 @@ def reading(path: Path) -> Iterator[None]:
             plainly = re.sub(r"Expected (\d+) columns, got (\d+).*", r"\2 columns where there should be \1", row[2])
             raise DatasetError(f"{path}, row {row[1]}: {plainly}") from None
         if "invalid UTF8" in said:
-            raise DatasetError(f"{path} is not UTF-8: {SAVE_AS}") from None
+            raise DatasetError(f"{path} {NOT_UTF}") from None
         if "Empty CSV file" in said:
             raise empty(path) from None
         raise DatasetError(f"{path} cannot be read: {said}") from None
@@ -90,11 +93,13 @@ class TableFile:
     """``None`` for Parquet and for a table in memory."""
     table: Any = None
     """The table itself, where it is in memory."""
+    decimal: str = "."
+    encoding: str = "utf-8"
 
     @classmethod
-    def open(cls, source: Source) -> TableFile:
+    def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8") -> TableFile:
         """Look at the first lines. A CSV file without a header is one whose first row is all numbers. Lines at the top
-        that begin with ``#`` are skipped."""
+        that begin with ``#`` are skipped. Its numbers have the ``decimal`` point, and its text has the ``encoding``."""
         if hasattr(source, "__arrow_c_stream__"):
             table = arrow().table(source)
             return cls(Path("the table"), tuple(table.column_names), table=table)
@@ -107,7 +112,7 @@ class TableFile:
         with reading(path):
             if suffix in (".parquet", ".pq"):
                 return cls(path, tuple(arrow().parquet.read_schema(path).names))
-            head = _first_lines(path)
+            head = _first_lines(path, encoding)
         skip = next((i for i, line in enumerate(head) if line and not line.startswith("#")), len(head))
         if skip == len(head):
             raise empty(path)
@@ -116,8 +121,8 @@ class TableFile:
         cells = [cell.strip() or f"{UNNAMED}{i + 1}" for i, cell in enumerate(cells)]
         if all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells):
             more = (f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))
-            return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter)
-        return cls(path, tuple(cells), skip + 2, delimiter)
+            return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter, None, decimal, encoding)
+        return cls(path, tuple(cells), skip + 2, delimiter, None, decimal, encoding)
 
     @property
     def named(self) -> list[str]:
@@ -159,10 +164,16 @@ class TableFile:
             return
         # One thread, since only then does pyarrow say which row is wrong; parsing is not what takes the time.
         read = pa.csv.ReadOptions(
-            block_size=BLOCK_BYTES, use_threads=False, column_names=self.names, skip_rows=self.first_row - 1
+            block_size=BLOCK_BYTES,
+            use_threads=False,
+            column_names=self.names,
+            skip_rows=self.first_row - 1,
+            encoding=self.encoding,
         )
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=multiline)
-        convert = pa.csv.ConvertOptions(include_columns=names, column_types=types, strings_can_be_null=True)
+        convert = pa.csv.ConvertOptions(
+            include_columns=names, column_types=types, strings_can_be_null=True, decimal_point=self.decimal
+        )
         with pa.input_stream(str(self.path), compression="detect") as stream:
             yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
@@ -194,8 +205,33 @@ class Rows:
         """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
         column = self.table.column(self.source.has(name)).combine_chunks()
         if self.source.delimiter is not None and arrow().types.is_binary(column.type):
-            raise self.error(f"column '{name}' is not UTF-8: {SAVE_AS}")
+            raise self.error(f"column '{name}' {NOT_UTF}")
         return resolved(column) if len(self.table) else column
+
+    def codes(self) -> list[str]:
+        """The columns of a CSV file that were read as whole numbers, and are codes: some cell begins with a zero."""
+        pa = arrow()
+        whole = [field.name for field in self.table.schema if pa.types.is_integer(field.type)]
+        if self.source.delimiter is None or not whole:
+            return []
+        cells = self.source.read(whole, dict.fromkeys(whole, pa.string()))
+        zero = {name: pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]") for name in whole}
+        return [name for name in whole if pa.compute.any(zero[name]).as_py()]
+
+    def is_identifier(self, name: str) -> bool:
+        """Whether a column of more than ``SOME_ROWS`` values is whole numbers, or digits, of which none is there twice.
+
+        Numbers beyond 2⁵³ are identifiers in any case: features could not tell them apart.
+        """
+        types, compute, known = arrow().types, arrow().compute, self.column(name).drop_null()
+        if len(known) <= SOME_ROWS:
+            return False
+        if types.is_string(known.type):
+            digits = compute.all(compute.match_substring_regex(known, "^[0-9]+$")).as_py()
+            return bool(digits) and len(known.unique()) == len(known)
+        values = known.to_numpy() if types.is_integer(known.type) or types.is_floating(known.type) else np.full(1, 0.5)
+        whole = bool((values == np.round(values)).all())
+        return whole and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
 
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""
@@ -213,13 +249,18 @@ class Rows:
         if faults.count:
             raise DatasetError(f"{self.source.path}, {faults}")
 
-    def numbers(self, name: str, missing: bool = False) -> np.ndarray:
-        """A column of numbers as float64, dates and durations in days, times of day in hours.
+    def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
+        """A column of numbers as float64, dates and durations in days, times of day in hours; text by its ``format``.
 
         Infinite values are refused. If ``missing`` is set, missing values are NaN; else they are refused too.
         """
         with reading(self.source.path):
-            values = _as_floats(self.column(name))
+            column = self.column(name)
+            if format and arrow().types.is_string(column.type):
+                texts, column = column, arrow().compute.strptime(column, format, "s", error_is_null=True)
+                wrong = np.asarray(column.is_null()) & ~np.asarray(texts.is_null())
+                self.refuse(wrong, f"'{name}' is '{{}}', and no date as {format}", texts)
+            values = _as_floats(column)
         self.refuse(np.isinf(values), f"'{name}' is {{}}, which is not finite", values)
         if not missing:
             self.refuse(np.isnan(values), f"'{name}' is missing: fill it, or leave the column out")
@@ -302,13 +343,14 @@ class Problems(list[str]):
             raise DatasetError(f"{len(self)} problems: {numbered}")
 
 
-def _first_lines(path: Path) -> list[str]:
+def _first_lines(path: Path, encoding: str) -> list[str]:
     """The whole lines at the top of a text file."""
     with arrow().input_stream(str(path), compression="detect") as stream:
         block = stream.read(HEADER_BYTES)
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
-    lines = re.split(r"\r\n|\n|\r", block.decode("utf-8-sig", errors="replace"))
+    codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    lines = re.split(r"\r\n|\n|\r", block.decode(codec, errors="replace"))
     if len(block) == HEADER_BYTES and len(lines) == 1:
         raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
     return lines if len(block) < HEADER_BYTES else lines[:-1]

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from handful.experiment import Summary
+from handful.files import seal, write_json
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.nn import parameter_count
 from handful.nn.network import Network
-from handful.runs import open_run
+from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
+from handful.studies.baselines import BASELINES, Baseline, baseline_table, kept_baselines, say_added
 from handful.studies.trained import configurations, curve_charts, read_trained
-from handful.training.assessment import BINS, Assessment, assess
+from handful.training.assessment import BINS, Assessment, assess_average, interval
+from handful.training.inference import infer
+from handful.training.loss import balanced_weights
 from handful.training.metrics import METRICS, Metric, metric_of_record
-from handful.vocabulary import number, shown, spaced, title
+from handful.vocabulary import number, shown, spaced, title, words
 
 MATRIX = 12
 """Of more classes than this, the confusions are listed, and not all pairs drawn up."""
@@ -24,13 +32,16 @@ LISTED = 20
 """So many of them."""
 
 
-def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None) -> Finding:
-    """One experiment as a finding: a row for every seed, and the assessment of the best.
+def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None, baselines: bool = True) -> Finding:
+    """One experiment as a finding: a row for every seed, the assessment of their average, and what is had without it.
+
+    How the average decides is kept in ``folder``, for predictions.
 
     Args:
         summary: what the experiment came to.
         folder: where its records are.
-        memory: the budget that it ran in, if any.
+        memory: the budget that it ran in, if any; baselines are then left out.
+        baselines: whether to train them.
     """
     made, opened, payload = summary.experiment, open_run(folder), summary.to_json()
     metric = metric_of_record(summary.metric, summary.runs[0].higher_is_better)
@@ -40,28 +51,83 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
     shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
     heading = f"{summary.graph} · {shape} · {title(made.sampler.method)} {options}".rstrip()
-    tables, charts, said = [seed_table(heading, summary, metric)], curve_charts(runs), say_summary(summary, metric)
+    tables, charts, said = [seed_table(heading, summary, metric)], curve_charts(runs), [say_summary(summary, metric)]
     sampled = memory is not None and made.settings.evaluation == "sampled"
     if sampled:
-        said += " Results per class need an exact evaluation, which was not asked for: `handful predict` makes one."
+        said.append("Results per class need an exact evaluation, which was not asked for: `handful predict` makes one.")
     if not sampled and not is_sharded(made.graph):  # of shards only all ranks together could infer once more
-        best = opened.result
-        graph = made.load(best.seed)
-        limit = 0.5 if best.threshold is None else best.threshold
-        result = assess(opened.model, graph, limit, made.sampler, memory)
-        payload |= {"assessment": {"seed": best.seed, **result.to_json()}}
-        tables += assessment_tables(result, f"{result.nodes} nodes, seed {best.seed}")
-        charts += assessment_charts(result, graph, best.seed)
+        graph = made.load(opened.seed)
+        judged = judge(opened, graph, metric, memory)
+        write_json(folder / DECISION, seal(judged.decision))
+        found, notes = kept_baselines(folder / BASELINES, graph, metric) if baselines and memory is None else ([], [])
+        payload |= {"assessment": {"seeds": judged.seeds, "interval": judged.interval, **judged.result.to_json()}}
+        payload |= {"baselines": [asdict(one) for one in found]} if found else {}
+        said = [*judged.say(metric, title(made.model), found), *said, *(f"Baselines: {note}." for note in notes)]
+        tables += [baseline_table(found, metric)] * bool(found)
+        tables += assessment_tables(judged.result, f"{judged.result.nodes} nodes, {judged.which}")
+        charts += assessment_charts(judged.result, graph, judged.which)
     return Finding(
         "train",
         heading,
-        said,
+        " ".join(said),
         tables,
         charts,
         payload,
         {**facts, "parameters": f"{parameter_count(opened.model):,}"},
         [*details, architecture(opened.model)],
     )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is predicted with, judged: the average of the seeds, or the best seed where each has its own split.
+
+    Args:
+        result: its assessment.
+        seeds: those that are averaged.
+        interval: the 95% interval of the metric, over nodes and seeds.
+        decision: the threshold of two classes, and the class weights of the loss.
+    """
+
+    result: Assessment
+    seeds: list[int]
+    interval: tuple[float, float]
+    decision: dict[str, Any]
+
+    @property
+    def which(self) -> str:
+        """The seeds, in words."""
+        return f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"average of {len(self.seeds)} seeds"
+
+    def say(self, metric: Metric, model: str, found: Sequence[Baseline]) -> list[str]:
+        """What the model adds to baselines, and its metric with the interval; first whether it has learned nothing."""
+        value, (low, high) = self.result.metrics[metric.name][self.result.nodes], self.interval
+        taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
+        said = []
+        if len(taken) == 1 and len(self.result.classes) > 1:
+            said.append(f"The model takes all {self.result.nodes} nodes for {self.result.classes[taken[0]]['name']}.")
+        if found and self.result.nodes == "test" and not isnan(value):
+            said.append(say_added(model, value, (high - low) / 2, found, metric))
+        ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
+        measured = (
+            f"{self.result.nodes.capitalize()} {spaced(metric.name)} of the {self.which}: {metric.with_unit(value)}"
+        )
+        return said if isnan(value) else [*said, f"{measured} ({ends})."]
+
+
+def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
+    """Judge what a run predicts with on ``graph``, by exact inference within ``memory``."""
+    asked = opened.experiment
+    assert asked is not None
+    runs = [opened.result] if opened.own_splits else opened.results
+    models = [opened.model] if opened.own_splits else opened.models()
+    outputs = [infer(model, graph, sampler=asked.sampler, memory=memory).cpu() for model in models]
+    graph = graph.to("cpu")
+    weight = balanced_weights(graph).tolist() if asked.settings.class_weight == "balanced" else None
+    result = assess_average(outputs, graph, asked.settings.threshold == "f1", weight)
+    nodes = getattr(graph, f"{result.nodes}_mask").nonzero().squeeze(1)
+    decision = {"threshold": 0.5 if result.threshold is None else result.threshold, "class_weight": weight}
+    return Judged(result, [run.seed for run in runs], interval(outputs, graph, metric, nodes), decision)
 
 
 def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
@@ -81,7 +147,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
     said = []
     for which, value in values.items():
-        measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}."
+        measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}, seed by seed."
         said.append(f"There are no {which.lower()} nodes." if isnan(value["mean"]) else measured)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
@@ -107,34 +173,39 @@ def describe_labels(graph: Graph) -> str:
     known = graph.y[graph.labelled]
     if len(known) and int(known.min()) == int(known.max()):
         return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to tell apart"
+    lacking = []
+    for split, mask in (("training", graph.train_mask), ("validation", graph.val_mask)):
+        if mask is not None and bool(mask.any()):
+            there = torch.bincount(graph.y[mask], minlength=len(names)) > 0
+            absent = [names[i] for i in sorted(set(known.tolist())) if not bool(there[i])]
+            lacking += [f"no {split} node is of class {words(absent[:LISTED])}"] if absent else []
     if graph.kind != "binary" or graph.positive is None:
-        return ""
+        return "; ".join(lacking)
     share = float((known == int(graph.positive)).double().mean())
-    return f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
+    positive = f"the positive class is {names[int(graph.positive)]} ({100 * share:.1f} % of the labelled nodes)"
+    return "; ".join([positive, *lacking])
 
 
 # -- what a model does ------------------------------------------------------------------------------------------------
 
 
-def assessment_tables(assessment: Assessment, where: str) -> list[Table]:
+def assessment_tables(judged: Assessment, where: str) -> list[Table]:
     """All metrics, the classes one by one, what is taken for what, and the worst mistakes."""
-    splits = list(next(iter(assessment.metrics.values())))
+    splits = list(next(iter(judged.metrics.values())))
     measured = [
         [METRICS[name].label(), *(METRICS[name].text(values[split]) for split in splits)]
-        for name, values in assessment.metrics.items()
+        for name, values in judged.metrics.items()
     ]
-    usual, chosen = (
-        f" at threshold {t:.3g}" if assessment.kind == "binary" else "" for t in (0.5, assessment.threshold)
-    )
+    usual, chosen = (f" at threshold {t:.3g}" if judged.kind == "binary" else "" for t in (0.5, judged.threshold))
     tables = [text_table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
-    if assessment.classes:
-        what = "label" if assessment.kind == "multilabel" else "class"
-        tables.append(_records(f"By {what}{chosen}, {where}", what, "name", assessment.classes))
-    if assessment.confusion:
-        tables.append(_confusions(assessment, where))
-    if assessment.mistakes:
-        heading = "Largest errors" if assessment.kind == "regression" else "Most confident mistakes"
-        tables.append(_records(f"{heading}, {where}", "node", "node", assessment.mistakes))
+    if judged.classes:
+        what = "label" if judged.kind == "multilabel" else "class"
+        tables.append(_records(f"By {what}{chosen}, {where}", what, "name", judged.classes))
+    if judged.confusion:
+        tables.append(_confusions(judged, where))
+    if judged.mistakes:
+        heading = "Largest errors" if judged.kind == "regression" else "Most confident mistakes"
+        tables.append(_records(f"{heading}, {where}", "node", "node", judged.mistakes))
     return tables
 
 
@@ -151,45 +222,43 @@ def _text(value: Any) -> str:
     return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _confusions(assessment: Assessment, where: str) -> Table:
-    names = [one["name"] for one in assessment.classes]
+def _confusions(judged: Assessment, where: str) -> Table:
+    names = [one["name"] for one in judged.classes]
     if len(names) <= MATRIX:
         rows = [
             [Cell(name), *(Cell(f"{n:,}", int(i == j)) for j, n in enumerate(row))]
-            for i, (name, row) in enumerate(zip(names, assessment.confusion, strict=True))
+            for i, (name, row) in enumerate(zip(names, judged.confusion, strict=True))
         ]
         return Table(f"Confusion matrix, {where}", ["is ↓ taken for →", *names], rows)
-    pairs = [(n, i, j) for i, row in enumerate(assessment.confusion) for j, n in enumerate(row) if n and i != j]
+    pairs = [(n, i, j) for i, row in enumerate(judged.confusion) for j, n in enumerate(row) if n and i != j]
     most = sorted(pairs, key=lambda pair: -pair[0])[:LISTED]
     listed = ([names[i], names[j], f"{n:,}"] for n, i, j in most)
     return text_table(f"Most frequent confusions, {where}", ["is", "taken for", "nodes"], listed)
 
 
-def assessment_charts(assessment: Assessment, graph: Graph, seed: int) -> list[Chart]:
+def assessment_charts(judged: Assessment, graph: Graph, which: str) -> list[Chart]:
     """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
-    if assessment.calibration:
-        where = f"{sum(one['nodes'] for one in assessment.calibration):,} {assessment.nodes} nodes, seed {seed}"
-        x = [100 * one["confidence"] for one in assessment.calibration]
-        y: list[float | None] = [100 * one["share"] for one in assessment.calibration]
-        what = f"probability of {assessment.positive}" if assessment.positive else "probability of the predicted class"
+    if judged.calibration:
+        where = f"{sum(one['nodes'] for one in judged.calibration):,} {judged.nodes} nodes, {which}"
+        x = [100 * one["confidence"] for one in judged.calibration]
+        y: list[float | None] = [100 * one["share"] for one in judged.calibration]
+        what = f"probability of {judged.positive}" if judged.positive else "probability of the predicted class"
         series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in assessment.calibration]
+        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in judged.calibration]
         tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
-        counts: list[float | None] = [one["nodes"] for one in assessment.calibration]
+        counts: list[float | None] = [one["nodes"] for one in judged.calibration]
         views = [
             View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
             View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
         ]
-        error = f"calibration error {shown(assessment.calibration_error, '{:.2%}')} over {where}"
+        error = f"calibration error {shown(judged.calibration_error, '{:.2%}')} over {where}"
         return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
-    if assessment.points:
-        true, guess = [one[0] for one in assessment.points], [one[1] for one in assessment.points]
+    if judged.points:
+        true, guess = [one[0] for one in judged.points], [one[1] for one in judged.points]
         ends = [min(true), max(true)]
         series = [Series("nodes", true, [*guess]), Series("true = predicted", ends, [*ends], color=1, mark="line")]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [
-            Chart("predicted", f"{graph.name}: predicted against true ({assessment.nodes} nodes, seed {seed})", [view])
-        ]
+        return [Chart("predicted", f"{graph.name}: predicted against true ({judged.nodes} nodes, {which})", [view])]
     return []
 
 

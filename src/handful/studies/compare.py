@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from handful.datasets import sources
-from handful.errors import SamplerError
+from handful.errors import HandfulError, SamplerError
 from handful.experiment import Experiment
 from handful.finding import Axis, Chart, Finding, View, mean_of, points
 from handful.graph import Graph
 from handful.samplers import Sampler, make_sampler
 from handful.samplers.ladies import Ladies
+from handful.shuffle.shards import is_sharded
+from handful.studies.baselines import BASELINES, baseline_table, kept_baselines, say_added
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.executors import Executor, Local
 from handful.studies.grid import EPOCH_SECONDS, GPU, MEMORY, RAM, SECONDS, TEST, Entry, Grid, Measure, paper_number
 from handful.studies.jobs import Outcome, Progress, run_jobs
+from handful.training.record import read_config
 from handful.vocabulary import METHODS, hues, title, words
 
 SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
+STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
+ALIKE = 1.1
+"""Steps or seconds that differ by less than this are called equal."""
 STEPS = 8
 """Batches per epoch for samplers that go by targets."""
 
@@ -79,11 +86,52 @@ def compare_samplers(
     out: Path,
     executor: Executor = Local(),  # noqa: B008  (as ``run_jobs`` has it)
     progress: Progress | None = None,
+    equal: str = "epochs",
+    baselines: bool = True,
 ) -> Finding:
-    """Train ``experiment`` with every sampler, each in its own process below ``out``."""
-    jobs = {sampler.method: experiment.with_(sampler=sampler) for sampler in samplers}
+    """Train ``experiment`` with every sampler, each in its own process below ``out``; see ``pace`` for ``equal``.
+
+    With ``baselines``, what is had without a GNN on the split of the first seed stands beside them.
+    """
+    jobs = pace({sampler.method: experiment.with_(sampler=sampler) for sampler in samplers}, equal, out)
     outcomes = run_jobs(jobs, out, executor, progress)
-    return comparison("compare", Grid(entries_of(jobs), {outcome.name: outcome for outcome in outcomes}))
+    grid = Grid(entries_of(jobs), {outcome.name: outcome for outcome in outcomes})
+    result = comparison("compare", grid)
+    if not baselines or not grid.done or is_sharded(experiment.graph):
+        return result
+    found, notes = kept_baselines(out / BASELINES, experiment.load(experiment.seeds[0]), grid.metric)
+    best = max(grid.done, key=lambda o: _mean(o, "test") if grid.metric.higher_is_better else -_mean(o, "test"))
+    test = best.estimate("test") or {}
+    half = float(np.nan_to_num(test.get("ci95", np.nan)))
+    added = say_added(f"{title(experiment.model)} by {title(best.name)}", test["mean"], half, found, grid.metric)
+    said = [added, result.words, *(f"Baselines: {note}." for note in notes)]
+    tables = [result.tables[0], baseline_table(found, grid.metric), *result.tables[1:]]
+    payload = {**result.payload, "baselines": [asdict(one) for one in found]}
+    return replace(result, words=" ".join(said), tables=tables, payload=payload)
+
+
+def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
+    """The jobs with epochs such that all of them have equal ``epochs``, ``steps`` or ``seconds``.
+
+    Two epochs of each tell its steps and its seconds. The job with most of them keeps its epochs, and the others get
+    more. A job that has begun in ``out`` keeps its epochs: seconds are not the same when they are measured again.
+    """
+    if equal == "epochs":
+        return dict(jobs)
+    spent: dict[str, float] = {}
+    for name, job in jobs.items():
+        with suppress(HandfulError):  # what is wrong with it, its own process will say
+            run = job.with_(epochs=2, evaluate_every=2, patience=None).fit(job.load(job.seeds[0]), job.seeds[0])
+            spent[name] = run.steps / 2 if equal == "steps" else run.epoch_seconds
+    result = {}
+    for name, job in jobs.items():
+        epochs = round(job.settings.epochs * max(spent.values()) / max(spent[name], 1e-9)) if name in spent else 1
+        begun = out / name / "config.json"
+        if begun.exists():
+            epochs = Experiment.from_json(read_config(begun)).settings.epochs
+        every = max(1, round(job.settings.evaluate_every * epochs / job.settings.epochs))
+        result[name] = job.with_(epochs=epochs, evaluate_every=every)
+    return result
 
 
 def samplers(request: Request) -> Finding:
@@ -110,7 +158,7 @@ def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
 def comparison(name: str, grid: Grid) -> Finding:
     """The table and charts of jobs that differ in their sampler."""
     heading = f"{grid.graph} · {len(grid.entries)} way{'s' * (len(grid.entries) > 1)} to train · {grid.setting}"
-    measures = [TEST, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
+    measures = [TEST, STEPS_MADE, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
     measures += [measure for measure in (GPU, PREPARED) if any(any(o.seeds(measure.key)) for o in grid.done)]
     table = grid.list_table(heading, "Method", measures)
     result = grid.finding(name, conclude(grid.done), [table], [cost_chart(grid)], records="rows")
@@ -133,7 +181,7 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """Which method to use: the best, or the fastest of those that the seeds do not tell from it.
+    """Which method to use: the best, or the fastest of those that seeds do not tell from it; and for what that holds.
 
     Methods whose 95% intervals overlap are not told apart. Fewer than three seeds give no interval to go by.
     """
@@ -143,15 +191,32 @@ def conclude(outcomes: Sequence[Outcome]) -> str:
     metric, seeds = known[0].metric, len(known[0].seeds("test"))
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
     apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
+    holds = f"This holds for {_held_equal(known)}."
     if seeds < 3:
-        return f"{title(best.name)} is {apart} ahead of {title(second.name)}: too few seeds to tell from chance."
+        return (
+            f"{title(best.name)} is {apart} ahead of {title(second.name)}: too few seeds to tell from chance. {holds}"
+        )
     alike = [outcome for outcome in known if _overlap(best, outcome)]
     use = min(alike, key=lambda outcome: _mean(outcome, "seconds"))
     if len(alike) == 1:
         ratio = _mean(best, "seconds") / max(_mean(second, "seconds"), 1e-9)
-        return f"Use {title(use.name)}: {apart} better than {title(second.name)}, at {ratio:.2g} times its time."
+        return (
+            f"Use {title(use.name)}: {apart} better than {title(second.name)}, at {ratio:.2g} times its time. {holds}"
+        )
     names = words([title(outcome.name) for outcome in alike if outcome is not use])
-    return f"Use {title(use.name)}: {seeds} seeds do not tell it from {names}, and it is the fastest."
+    return f"Use {title(use.name)}: {seeds} seeds do not tell it from {names}, and it is the fastest. {holds}"
+
+
+def _held_equal(outcomes: Sequence[Outcome]) -> str:
+    """What all methods had the same of, in words."""
+    steps = {title(outcome.name): _mean(outcome, "steps") for outcome in outcomes}
+    few, many = min(steps, key=lambda name: steps[name]), max(steps, key=lambda name: steps[name])
+    if steps[many] <= ALIKE * steps[few]:
+        return f"equal steps, about {steps[many]:,.0f} each"
+    range_ = f"from {steps[few]:,.0f} steps ({few}) to {steps[many]:,.0f} ({many})"
+    if len({outcome.experiment.settings.epochs for outcome in outcomes}) > 1:
+        return f"equal seconds, {range_}"
+    return f"equal epochs, which are {range_}, and not for equal steps or seconds"
 
 
 def _mean(outcome: Outcome, measure: str) -> float:

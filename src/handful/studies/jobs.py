@@ -75,7 +75,8 @@ class Outcome:
             return {"error": self.error}
         kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")
         record = self.summary.to_json()
-        return {"options": record["sampler"], **{key: record[key] for key in kept}, "dir": str(self.folder)}
+        spent = {"steps": self.estimate("steps"), "dir": str(self.folder)}
+        return {"options": record["sampler"], **{key: record[key] for key in kept}, **spent}
 
 
 def run_jobs(

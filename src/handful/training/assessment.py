@@ -3,7 +3,7 @@ are to be trusted, and the mistakes that it is most sure of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,12 +13,15 @@ from torch import Tensor, nn
 
 from handful.errors import HandfulError
 from handful.graph import MASKS, METRICS_OF, Graph, Kind
+from handful.random import generator
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.inference import infer
-from handful.training.metrics import METRICS, by_label, class_scores, confusion, probabilities, turned
+from handful.training.metrics import METRICS, Metric, by_label, class_scores, confusion, probabilities, turned
 
 BINS = 10
+DRAWS = 100
+"""How often nodes and models are drawn for an interval."""
 MISTAKES = 20
 POINTS = 1000
 """Of a number to predict: how many nodes are kept for a picture."""
@@ -91,8 +94,82 @@ def assess(
     return assessment(infer(model, graph.require_training(), sampler=sampler, memory=memory), graph, threshold)
 
 
-def assessment(outputs: Tensor, graph: Graph, threshold: float = 0.5) -> Assessment:
-    """The same from the outputs ``(N, outputs)`` of a model, numbers in their unit."""
+def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
+    """The outputs ``(N, outputs)`` whose probabilities are the mean of those of several models; of numbers, their mean.
+
+    >>> average([torch.tensor([[0.0]]), torch.tensor([[0.0]])], "binary")
+    tensor([[0.]])
+    """
+    if len(outputs) == 1 or kind == "regression":
+        return torch.stack(list(outputs)).mean(0)
+    mean = torch.stack([probabilities(one.double(), kind) for one in outputs]).mean(0).clamp(1e-12, 1 - 1e-12)
+    result = mean.log() if kind == "multiclass" else torch.logit(mean)
+    return (result[:, None] if kind == "binary" else result).to(outputs[0].dtype)
+
+
+def shifts(class_weight: Sequence[float], width: int) -> Tensor:
+    """float32 ``(outputs,)``: what a loss with class weights adds to the outputs of a model; 0 for a class that has no
+    weight. Outputs minus this give probabilities that come true as often as they say.
+
+    >>> shifts([1.0, 4.0], 1)
+    tensor([1.3863])
+    """
+    weights = torch.tensor(class_weight, dtype=torch.float32)
+    logs = torch.where(weights > 0, weights, 1.0).log()
+    return logs[1:2] - logs[:1] if width == 1 else logs
+
+
+def assess_average(
+    outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Sequence[float] | None = None
+) -> Assessment:
+    """Judge the average of several models, of which ``outputs`` are, as ``handful predict`` makes it.
+
+    Args:
+        outputs: of every model, ``(N, outputs)``.
+        graph: with labels and a split.
+        by_f1: whether the threshold of two classes is that with the best F1 on the validation nodes.
+        class_weight: that of the loss, if any.
+    """
+    weight = class_weight or [1.0] * max(2, outputs[0].shape[1])
+    given = [one - shifts(weight, one.shape[1]) for one in outputs] if class_weight else outputs
+    plain = average(given, graph.kind)
+    threshold = 0.5
+    if graph.kind == "binary" and by_f1:
+        threshold = best_threshold(plain[graph.val_mask], graph)
+    elif graph.kind == "binary":  # decides as one half does on probabilities with the weights
+        one, other = weight[int(graph.positive or 0)], weight[1 - int(graph.positive or 0)]
+        threshold = other / max(one + other, 1e-12)
+    return assessment(plain + shifts(weight, plain.shape[1]) if class_weight else plain, graph, threshold, class_weight)
+
+
+def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
+    """The 95% interval of the metric of the average: test nodes and models are drawn again, ``DRAWS`` times.
+
+    Args:
+        outputs: of every model, ``(N, outputs)``.
+        graph: with labels.
+        metric: of the outputs.
+        nodes: int64, the nodes to judge by.
+    """
+    rng, values = generator(0), []
+    own = [one[nodes] for one in outputs]
+    for _ in range(DRAWS if len(nodes) else 0):
+        models = [own[i] for i in rng.integers(len(own), size=len(own))]
+        drawn = torch.from_numpy(rng.integers(len(nodes), size=len(nodes)))
+        values.append(metric.of(average([one[drawn] for one in models], graph.kind), graph, nodes[drawn]))
+    known = [value for value in values if value == value] or [float("nan")]
+    low, high = np.quantile(known, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def assessment(
+    outputs: Tensor, graph: Graph, threshold: float = 0.5, class_weight: Sequence[float] | None = None
+) -> Assessment:
+    """The same from the outputs ``(N, outputs)`` of a model, numbers in their unit.
+
+    With the ``class_weight`` of the loss, classes are decided by the outputs as they are, and probabilities are those
+    without the weights; ``threshold`` is one of these.
+    """
     if not 0 <= threshold <= 1:
         raise HandfulError(f"threshold is a probability, got {threshold}")
     graph.require_training()
@@ -111,7 +188,7 @@ def assessment(outputs: Tensor, graph: Graph, threshold: float = 0.5) -> Assessm
         return Assessment(**common, **_of_numbers(outputs, graph, nodes))
     if graph.kind == "multilabel":
         return Assessment(**common, classes=_of_labels(outputs, graph, masks, nodes))
-    return Assessment(**common, **_of_classes(outputs, graph, masks, nodes, threshold))
+    return Assessment(**common, **_of_classes(outputs, graph, masks, nodes, threshold, class_weight))
 
 
 def positive_probability(outputs: Tensor, graph: Graph) -> Tensor:
@@ -171,21 +248,27 @@ def _rows(names: list[str], counts: dict[str, Tensor], scores: Mapping[str, Any]
 
 
 def _of_classes(
-    outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: Tensor, threshold: float
+    outputs: Tensor,
+    graph: Graph,
+    masks: dict[str, Tensor],
+    nodes: Tensor,
+    threshold: float,
+    class_weight: Sequence[float] | None,
 ) -> dict[str, Any]:
     assert graph.y is not None
     names, y = _names(graph), graph.y[nodes]
+    plain = outputs if class_weight is None else outputs - shifts(class_weight, outputs.shape[1])
     if graph.kind == "binary":
         assert graph.positive is not None
         positive = int(graph.positive)
-        p = positive_probability(outputs[nodes], graph)
+        p = positive_probability(plain[nodes], graph)
         guess = torch.where(p >= threshold, positive, 1 - positive)
         sure = torch.where(guess == positive, p, 1 - p)
         bins = calibration(p, y == positive)
         own: dict[str, Any] = {"positive": names[positive], "threshold": threshold}
     else:
-        each = probabilities(outputs[nodes].double(), "multiclass")
-        sure, guess = each.max(1)
+        guess = outputs[nodes].argmax(1)
+        sure = probabilities(plain[nodes].double(), "multiclass").gather(1, guess[:, None]).squeeze(1)
         bins, own = calibration(sure, guess == y), {}
     table = confusion(guess, y, len(names))
     scores = class_scores(table)

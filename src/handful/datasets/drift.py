@@ -1,0 +1,110 @@
+"""Whether a later table is like the one that the schema was fitted to, column by column.
+
+The rows of a column fall into bins: a number between quantiles of the training rows, a category at its name, and a
+missing or a new value into bins of their own. The population stability index Σ (q − p)·ln(q/p) compares the shares p of
+the bins in training with the shares q in the later table.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from math import log, sqrt
+
+import numpy as np
+
+from handful.datasets.schema import Column, Schema, numbers_in
+from handful.datasets.tables import Rows, arrow, places_among
+from handful.errors import DatasetError
+from handful.vocabulary import number
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+MOVED = 0.25
+"""From this index on a column has moved, as is usual; what chance alone may give is added to it."""
+LEAST = 1e-4
+"""No share counts as less than this."""
+
+
+def with_profile(schema: Schema, rows: Rows, fitted: np.ndarray) -> Schema:
+    """``schema`` with what its columns are like in the ``fitted`` rows, boolean ``(rows,)``, of its own table."""
+    return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
+
+
+def moved_columns(schema: Schema, rows: Rows) -> dict[str, str]:
+    """The columns of a later table that have moved, the worst first, and how; none for a schema without a profile."""
+    result = []
+    for column in schema.columns:
+        with suppress(DatasetError):  # a column that cannot be encoded is told by whoever encodes it
+            counts = np.bincount(_bins(column, rows), minlength=_count(column))
+            if len(counts) != len(column.shares):
+                continue
+            was, now = np.array(column.shares), counts / len(rows)
+            index = stability_index(was, now, 0.5 / min(len(rows), max(schema.rows, 1)))
+            free = int(((was > 0) | (now > 0)).sum()) - 1
+            chance = (free + 3 * sqrt(2 * free)) * (1 / len(rows) + 1 / max(schema.rows, 1))
+            if index > MOVED + chance:
+                result.append((index, column.name, _describe(column, rows, was, now)))
+    return {name: words for _, name, words in sorted(result, reverse=True)}
+
+
+def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
+    """Σ (q − p)·ln(q/p) over the bins, for shares p before and q now, each at ``least`` half a row.
+
+    >>> round(stability_index(np.array([0.5, 0.5]), np.array([0.9, 0.1])), 3)
+    0.879
+    """
+    p, q = (np.maximum(shares, max(least, LEAST)) for shares in (was, now))
+    return float(((q - p) * np.log(q / p)).sum())
+
+
+def _with_shares(column: Column, rows: Rows, fitted: np.ndarray) -> Column:
+    if column.kind not in ("category", "text"):
+        values, missing = _means(column, rows)
+        known = values[fitted & ~missing]
+        column = replace(column, marks=tuple(map(float, np.quantile(known, QUANTILES))) if len(known) else ())
+    shares = np.bincount(_bins(column, rows)[fitted], minlength=_count(column)) / max(1, int(fitted.sum()))
+    return replace(column, shares=tuple(map(float, shares)))
+
+
+def _means(column: Column, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """float64 ``(rows,)``, the numbers of a column, of vectors their mean; and which are missing."""
+    values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
+    return values.mean(1), missing
+
+
+def _count(column: Column) -> int:
+    """How many bins there are. The last two are for a new category and for a missing value."""
+    return len(column.categories) + 2 * len(column.marks) + 3
+
+
+def _bins(column: Column, rows: Rows) -> np.ndarray:
+    """int64 ``(rows,)``: between and at the marks of numbers, at the place of categories."""
+    last = _count(column) - 1
+    if column.kind in ("category", "text"):
+        texts = rows.text(column.name)
+        there = places_among(texts, arrow().array(column.categories, arrow().string()))
+        places = np.where(there < 0, last - 1, there) if column.kind == "category" else np.zeros(len(rows), int)
+        return np.where(np.asarray(texts.is_null()), last, places)
+    (values, missing), marks = _means(column, rows), np.array(column.marks)
+    return np.where(missing, last, np.searchsorted(marks, values, "left") + np.searchsorted(marks, values, "right"))
+
+
+def _describe(column: Column, rows: Rows, was: np.ndarray, now: np.ndarray) -> str:
+    """The median of numbers, the shares that are new or missing, and the category that moved most."""
+    said = []
+    if column.marks:
+        values, missing = _means(column, rows)
+        if not missing.all():
+            middle = float(np.median(values[~missing]))
+            said.append(f"median {number(column.marks[len(QUANTILES) // 2])} → {number(middle)}")
+        outside = {"below": now[0], "above": now[2 * len(QUANTILES)]}
+        said += [f"{share:.0%} {words} all of training" for words, share in outside.items() if share >= 0.01]
+    elif column.categories:
+        change = [abs((q - p) * log(max(q, LEAST) / max(p, LEAST))) for p, q in zip(was, now, strict=True)]
+        most = int(np.argmax(change[: len(column.categories)]))
+        said.append(f"'{column.categories[most]}' {was[most]:.0%} → {now[most]:.0%}")
+        if now[-2] > 0:
+            said.append(f"values that training did not have {now[-2]:.0%}")
+    if abs(now[-1] - was[-1]) >= 0.01:
+        said.append(f"missing {was[-1]:.0%} → {now[-1]:.0%}")
+    return ", ".join(said)

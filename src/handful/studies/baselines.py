@@ -1,0 +1,311 @@
+"""What is had without a GNN: the majority, label propagation, models of scikit-learn with and without the neighbours.
+
+Each is trained on the training nodes and judged as a GNN is. A node's own label never reaches its own row.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial, reduce
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from handful.files import seal, write_json
+from handful.finding import Table, text_table
+from handful.graph import Graph
+from handful.random import generator
+from handful.samplers.full import full_adjacency
+from handful.training.metrics import Metric
+from handful.training.record import read_json
+
+BASELINES = "baselines.json"
+NODES = 20_000
+"""A model is fitted to so many training nodes at most."""
+COLUMNS = 256
+"""More columns than this become so many principal components, of the ``WIDEST`` columns that vary most."""
+WIDEST = 1024
+LARGEST = 1 << 28
+"""The most numbers that the columns of all nodes and of their neighbours may have together."""
+BOOSTED = 2_000_000
+"""Gradient boosting is left out where nodes · columns · classes are more than this: it would take minutes."""
+ROUNDS = 30
+"""How far labels are propagated."""
+STRENGTHS = (1.0, 0.03)
+"""C of logistic regression; validation decides."""
+FLOOR = 1e-9
+"""No probability is less than this."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a baseline came to: whether it ``sees_graph``, its metric on validation and test nodes, and its seconds."""
+
+    name: str
+    sees_graph: bool
+    val: float
+    test: float
+    seconds: float
+
+
+def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
+    """Every baseline that the graph allows, and what was left out or cut short, in words.
+
+    Args:
+        graph: with features, labels and a split.
+        metric: what they are judged by.
+
+    >>> import handful as hf
+    >>> from handful.training.metrics import METRICS
+    >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
+    >>> found, notes = run_baselines(graph, METRICS["accuracy"])
+    >>> found[0].name, found[0].test < max(one.test for one in found)
+    ('majority class', True)
+    """
+    made = _Columns(graph.require_training().to("cpu"))
+    found, notes = [], list[str]()
+    for name, sees_graph, outputs_of in _every(made, metric, notes):
+        started = time.perf_counter()
+        outputs = outputs_of()
+        val, test = (metric.of(outputs[nodes], made.graph, nodes) for nodes in (made.val, made.test))
+        found.append(Baseline(name, sees_graph, val, test, time.perf_counter() - started))
+    return found, [*notes, *made.notes]
+
+
+def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
+    """The baselines that the file ``path`` keeps; where there is none they are trained, and kept."""
+    if not path.exists():
+        found, notes = run_baselines(graph, metric)
+        write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
+        return found, notes
+    record = read_json(path)
+    rows: list[dict[str, Any]] = [
+        {name: nan if value is None else value for name, value in one.items()} for one in record["found"]
+    ]
+    return [Baseline(**row) for row in rows], record["notes"]
+
+
+def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
+    """Of every baseline its name, whether it sees the graph, and a function that gives outputs ``(N, outputs)``."""
+    graph = made.graph
+    constant = {"regression": "mean", "multilabel": "share of each label"}.get(graph.kind, "majority class")
+    yield constant, False, lambda: _outputs(prior(graph).expand(graph.num_nodes, -1), graph)
+    yield "label propagation", True, lambda: _outputs(propagate_labels(graph), graph)
+    try:
+        linear, boosted = _models(graph)
+    except ImportError:
+        notes.append("without linear models and gradient boosting: pip install 'handful[sklearn]'")
+        return
+    name = "logistic regression" if made.classes else "ridge regression"
+    if made.classes and int(made.y[made.fitted].min()) == int(made.y[made.fitted].max()):
+        return
+    for near, which in ((False, "own columns"), (True, "own and neighbours' columns")):
+        if near and not made.fits:
+            notes.append("without neighbours' columns: they would take too much memory")
+            return
+        yield f"{name}, {which}", near, partial(_best, linear, made, metric, near)
+        work = made.table(near).shape[1] * len(made.fitted) * graph.num_outputs
+        if work <= BOOSTED and graph.kind != "multilabel":
+            yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, near)
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """The columns of all nodes, made when they are first asked for."""
+
+    def __init__(self, graph: Graph) -> None:
+        assert graph.y is not None
+        assert graph.val_mask is not None
+        assert graph.test_mask is not None
+        self.graph, self.y, self.notes = graph, graph.y, list[str]()
+        nodes = graph.train_nodes
+        if len(nodes) > NODES:
+            nodes = nodes[torch.from_numpy(np.sort(generator(0).permutation(len(nodes))[:NODES]))]
+            self.notes.append(f"fitted to {NODES:,} of {len(graph.train_nodes):,} training nodes")
+        self.fitted = nodes
+        self.val, self.test = (mask.nonzero().squeeze(1) for mask in (graph.val_mask, graph.test_mask))
+        self.classes = graph.kind in ("binary", "multiclass")
+        y, known = targets(graph)
+        filled = torch.where(known > 0, y, prior(graph))[nodes]
+        self.goal = self.y[nodes] if self.classes else filled.squeeze(1)
+        self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
+
+    def table(self, near: bool) -> Tensor:
+        """float32 ``(N, columns)``: the nodes' own, and with those of their neighbours where it is ``near``."""
+        return self.with_neighbours if near else self.own
+
+    @cached_property
+    def own(self) -> Tensor:
+        """The features, of which many become principal components, in one unit."""
+        assert self.graph.x is not None
+        x = self.graph.x.to(torch.float32)
+        if x.shape[1] > COLUMNS:
+            self.notes.append(f"{x.shape[1]:,} columns as {COLUMNS} principal components")
+            some = x[self.fitted]
+            kept = some.var(0).topk(min(WIDEST, x.shape[1])).indices.sort().values
+            some = some[:, kept] - some[:, kept].mean(0)
+            x = x[:, kept] @ torch.linalg.eigh(some.T @ some).eigenvectors[:, -COLUMNS:]
+        return self._in_one_unit(x)
+
+    @cached_property
+    def with_neighbours(self) -> Tensor:
+        """x, A·x, A²·x, the degree, and the mean label of neighbours that are training nodes."""
+        layer = full_adjacency(self.graph)
+        first = layer.mean(self.own)
+        degree = torch.log1p(layer.degree.to(torch.float32))[:, None]
+        more = [self._in_one_unit(block) for block in (first, layer.mean(first), degree)]
+        return torch.cat([self.own, *more, *neighbour_labels(self.graph)], 1)
+
+    def _in_one_unit(self, x: Tensor) -> Tensor:
+        """``x`` around 0 and of spread 1 over all columns: columns keep their proportions."""
+        some = x[self.fitted]
+        return (x - some.mean(0)) / some.var(0).mean().sqrt().clamp_min(1e-6)
+
+
+def targets(graph: Graph) -> tuple[Tensor, Tensor]:
+    """float32 ``(N, K)`` each: the labels of training nodes, a column for each class, label or number, and which are
+    known; 0 elsewhere."""
+    assert graph.y is not None
+    y = graph.y
+    if not y.is_floating_point():
+        y = torch.nn.functional.one_hot(y.clamp_min(0), int(graph.num_classes or 1)).to(torch.float32)
+    y = y.view(len(y), -1).to(torch.float32)
+    known = graph.train_mask[:, None] & ~y.isnan()  # type: ignore[index]
+    return torch.where(known, y, 0.0), known.to(torch.float32)
+
+
+def prior(graph: Graph) -> Tensor:
+    """float32 ``(1, K)``: the shares of the classes or labels, or the mean, of the training nodes."""
+    y, known = targets(graph)
+    return y.sum(0, keepdim=True) / known.sum(0, keepdim=True).clamp_min(1)
+
+
+def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
+    """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes, and the share of these.
+
+    An edge from a node to itself does not count. The mean is that of all training nodes where there is none.
+
+    >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.zeros(3, 1), y=[1, 0, 0], train_mask=[0, 1, 2])
+    >>> neighbour_labels(graph)[0][:2]
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    layer = full_adjacency(graph.without_loops())
+    y, known = targets(graph)
+    share = layer.mean(known)
+    return torch.where(share > 0, layer.mean(y) / share.clamp_min(1e-12), prior(graph)), share[:, :1]
+
+
+def propagate_labels(graph: Graph) -> Tensor:
+    """float32 ``(N, K)``: the labels of training nodes, spread along the edges by repeated means."""
+    layer = full_adjacency(graph)
+    y, known = targets(graph)
+    start = torch.where(known > 0, y, prior(graph))
+    result, empty = start, (layer.degree == 0)[:, None]
+    for _ in range(ROUNDS):
+        result = torch.where((known > 0) | empty, start, layer.mean(result))
+    return result
+
+
+# -- models -----------------------------------------------------------------------------------------------------------
+
+
+def _outputs(values: Tensor, graph: Graph) -> Tensor:
+    """Probabilities or numbers as a model would put them out: logarithms of classes, log-odds of labels."""
+    if graph.kind == "regression":
+        return values
+    values = values.clamp(FLOOR, 1 - FLOOR)
+    return torch.logit(values) if graph.kind == "multilabel" else values.log()
+
+
+def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
+    """Linear models of which validation takes one, and gradient boosting."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    if graph.kind in ("regression", "multilabel"):
+        return [Ridge()], [HistGradientBoostingRegressor(max_iter=80, max_bins=63)]
+    linear = [LogisticRegression(C=strength, max_iter=200, tol=1e-3) for strength in STRENGTHS]
+    return linear, [HistGradientBoostingClassifier(max_iter=80, max_bins=63)]
+
+
+def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> Tensor:
+    """The outputs of that of some models which is best on the validation nodes, once they are fitted."""
+    found = [_fitted(model, made, near) for model in models]
+    values = [metric.of(outputs[made.val], made.graph, made.val) for outputs in found]
+    best = reduce(lambda i, j: j if metric.better(values[j], than=values[i]) else i, range(len(found)))
+    return found[best]
+
+
+def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
+    """The outputs of a model; a class that it has not seen is as good as impossible."""
+    from threadpoolctl import threadpool_limits
+
+    x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
+    # Threads of such small models would mostly wait for each other, above all on a machine that is busy.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of iterations: a baseline is as good as it came to be
+        model.fit(x[made.fitted], made.goal.numpy())
+        values = torch.from_numpy(model.predict_proba(x) if made.classes else model.predict(x)).to(torch.float32)
+    if not made.classes:
+        return _outputs(values.view(len(x), -1), made.graph)
+    result = torch.zeros(len(x), int(made.graph.num_classes or 2))
+    result[:, model.classes_] = values
+    return _outputs(result, made.graph)
+
+
+# -- for people -------------------------------------------------------------------------------------------------------
+
+
+def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:
+    """The one with the best validation metric, or test metric where there are no validation nodes."""
+    judged = "test" if found[0].val != found[0].val else "val"
+    return reduce(lambda best, o: o if metric.better(getattr(o, judged), than=getattr(best, judged)) else best, found)
+
+
+def baseline_table(found: Sequence[Baseline], metric: Metric) -> Table:
+    """A row for every baseline."""
+    rows = [[one.name, metric.text(one.val), metric.text(one.test), f"{one.seconds:.1f}"] for one in found]
+    unit = " (%)" if metric.percent else ""
+    return text_table("Without a GNN", ["baseline", f"val{unit}", f"test{unit}", "seconds"], rows)
+
+
+def say_added(name: str, test: float, half: float, found: Sequence[Baseline], metric: Metric) -> str:
+    """What a GNN adds to the best baseline, and what the graph adds, also where it is nothing.
+
+    Args:
+        name: of the GNN.
+        test: its test metric.
+        half: half of the 95% interval around it; a smaller difference is called none.
+        found: the baselines.
+        metric: what all are judged by.
+    """
+    best, blind = best_of(found, metric), best_of([one for one in found if not one.sees_graph], metric)
+    majority = found[0]
+
+    def above(value: float, other: float) -> float:
+        return value - other if metric.higher_is_better else other - value
+
+    if above(test, majority.test) <= 0:
+        return f"{name} is no better than the {majority.name} ({metric.with_unit(majority.test)}): do not use it."
+    gain = above(test, best.test)
+    against = f"the best baseline, {best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s)"
+    if abs(gain) <= half:
+        said = f"{name} ({metric.with_unit(test)}) adds nothing to {against}."
+    elif gain < 0:
+        said = f"{name} ({metric.with_unit(test)}) is {metric.apart(gain)} worse than {against}: use that."
+    else:
+        said = f"{name} ({metric.with_unit(test)}) adds {metric.apart(gain)} to {against}."
+    top = max((test, *(one.test for one in found if one.sees_graph)), key=lambda value: above(value, 0.0))
+    graph = above(top, blind.test)
+    much = metric.apart(graph) if graph > half else "nothing"
+    return f"{said} The graph adds {much} to {blind.name} ({metric.with_unit(blind.test)})."

@@ -1,0 +1,102 @@
+"""Whether a later table is like the first: what moved is found and named, and chance is not taken for a move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cli.run import handful
+from handful.datasets.drift import moved_columns, stability_index, with_profile
+from handful.datasets.schema import Columns, Edges, Handling, Schema, fit_columns
+from handful.datasets.tables import Problems, Rows, TableFile
+
+
+def people(seed: int, count: int = 1000, **others: Any) -> Rows:
+    rng = np.random.default_rng(seed)
+    columns: dict[str, Any] = {
+        "balance": rng.lognormal(7, 1, count),
+        "children": rng.poisson(0.7, count),
+        "age": [None if rng.random() < 0.1 else float(a) for a in rng.normal(44, 10, count)],
+        "vip": (rng.random(count) < 0.02).tolist(),
+        "city": rng.choice(["Lyon", "Oslo", "Rome"], count, p=[0.6, 0.3, 0.1]).tolist(),
+        "vector": rng.normal(size=(count, 3)).tolist(),
+        "note": ["red shoes"] * count,
+        "same": [7] * count,
+    }
+    table = pa.table({**columns, **others})
+    return Rows(TableFile.open(table), table)
+
+
+def fitted(rows: Rows) -> Schema:
+    every, problems = np.ones(len(rows), bool), Problems()
+    found = fit_columns(rows, rows.source.names, Columns(hashed=["note"]), Handling(), every, problems)
+    problems.tell()
+    return with_profile(Schema("id", Edges("s", "t"), found, rows=len(rows)), rows, every)
+
+
+@pytest.mark.parametrize("count", [1, 5, 40, 300, 3000])
+def test_chance_is_no_move(count: int) -> None:
+    schema = fitted(people(0))
+    for seed in range(1, 9):
+        assert moved_columns(schema, people(seed, count)) == {}
+
+
+def test_what_moved_is_named_the_worst_first() -> None:
+    schema, rng = fitted(people(0)), np.random.default_rng(3)
+    cents = 100 * rng.lognormal(7, 1, 1000)
+    later = people(1, balance=cents, city=["Rome"] * 400 + ["Bonn"] * 600, age=[None] * 400 + [44.0] * 600)
+    moved = moved_columns(schema, later)
+    assert list(moved) in (["balance", "city", "age"], ["city", "balance", "age"])
+    assert "60%" in moved["city"]
+    assert "missing 1" in moved["age"]
+    above = float((cents > np.max(people(0).column("balance").to_numpy())).mean())
+    assert f"{above:.0%} above" in moved["balance"]
+
+
+def test_a_constant_that_changes_and_values_below_all() -> None:
+    schema = fitted(people(0))
+    assert moved_columns(schema, people(1, same=[8] * 1000)) == {"same": "median 7 → 8, 100% above all of training"}
+    (words,) = moved_columns(schema, people(1, children=[-1] * 1000)).values()
+    assert "100% below" in words
+
+
+def test_the_index_by_hand() -> None:
+    was, now = np.array([0.2, 0.8]), np.array([0.5, 0.5])
+    assert np.isclose(stability_index(was, now), 0.3 * np.log(2.5) - 0.3 * np.log(0.625))
+
+
+def test_a_schema_keeps_its_profile_and_an_older_one_has_none() -> None:
+    schema = fitted(people(0))
+    assert Schema.from_json(schema.to_json()) == schema
+    record = schema.to_json()
+    for column in record["columns"]:
+        column.pop("marks", None)
+        column.pop("shares")
+    assert moved_columns(Schema.from_json(record), people(1, same=[8] * 1000)) == {}
+    assert schema.differences(Schema.from_json(record)) == []
+
+
+def test_cents_in_place_of_euros_are_said_and_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    edges = "source,target\n" + "".join(f"{u},{v}\n" for u, v in rng.integers(0, 300, (900, 2)))
+    (tmp_path / "edges.csv").write_text(edges)
+    for name, unit in (("euros", 1), ("cents", 100)):
+        rows = "".join(f"{i},{'ab'[i % 2]},{unit * b:.2f}\n" for i, b in enumerate(rng.lognormal(7, 1, 300)))
+        (tmp_path / f"{name}.csv").write_text("id,label,balance\n" + rows)
+    edges = tmp_path / "edges.csv"
+    assert handful("import", edges, tmp_path / "euros.csv", "--out", tmp_path / "g").code == 0
+    small = ("--hidden", 8, "--layers", 2, "--epochs", 1, "--seeds", "1", "--parts", 2)
+    assert handful("train", tmp_path / "g", *small, "--out", tmp_path / "run").code == 0
+    same = handful("predict", tmp_path / "run", edges, tmp_path / "euros.csv", "--strict")
+    assert same.code == 0, same.stderr
+    assert "balance" not in same.stderr
+    later = handful("predict", tmp_path / "run", edges, tmp_path / "cents.csv")
+    assert later.code == 0, later.stderr
+    assert "'balance' (median" in later.stderr
+    refused = handful("predict", tmp_path / "run", edges, tmp_path / "cents.csv", "--strict")
+    assert refused.code == 2
+    assert "'balance'" in refused.stderr
