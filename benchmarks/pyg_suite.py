@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch_geometric.typing
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTCOMES, ENABLED, CLAIMED = "PYG_SUITE_OUTCOMES", "PYG_SUITE_ENABLED", "PYG_SUITE_CLAIMED"
@@ -36,6 +35,8 @@ RANK = {"passed": 2, "skipped": 1, "failed": 0, "not run": 0}
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    import torch_geometric.typing
+
     # Parameters of some tests come from this set, and every process must have them in the same order.
     torch_geometric.typing.INDEX_DTYPES = sorted(torch_geometric.typing.INDEX_DTYPES, key=str)
     if os.environ.get(ENABLED):

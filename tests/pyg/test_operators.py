@@ -333,3 +333,7 @@ def test_layered_sampling_counts_and_edges() -> None:
         assert list(zip(rows[name].tolist(), cols[name].tolist(), ids[name].tolist(), strict=True)) == wanted
     with pytest.raises(OperatorError, match="fewer than 2 entries for the node type 'b'"):
         operators.hgt_sample(graph["rowptr_dict"], graph["col_dict"], {}, {"a": [1, 1], "b": [1]}, 2)
+
+
+def test_partition_is_metis() -> None:
+    assert torch.equal(operators.partition(*ring(8), None, 2, True), metis(*ring(8), 2, recursive=True))

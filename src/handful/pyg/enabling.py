@@ -47,8 +47,8 @@ def enable(quiet: bool = False) -> None:
     """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
 
     It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
-    ``torch.ops.torch_sparse.hgt_sample``, and tells those modules of PyG that call them. For everything else pyg-lib
-    and torch-sparse stay missing. It says in one line what it did. If pyg-lib is installed, it does nothing.
+    ``torch.ops.torch_sparse.{hgt_sample, partition}``, and tells those modules of PyG that call them. For everything
+    else pyg-lib and torch-sparse stay missing. It says in one line what it did. With pyg-lib installed it does nothing.
 
     Args:
         quiet: say nothing.
@@ -171,7 +171,7 @@ _pyg_loader = Node2Vec.loader
 
 def _loader(self: Any, **options: Any) -> Any:
     """``Node2Vec.loader``."""
-    with torch.random.fork_rng(devices=[]):
+    with suppress(Exception), torch.random.fork_rng(devices=[]):
         self.sample([0])
     return _pyg_loader(self, **options)
 

@@ -39,7 +39,7 @@ class _OwnStreams:
     def _stream(self, batch: Any) -> Iterator[None]:
         worker = torch.utils.data.get_worker_info()
         seed = self._epoch_seed if worker is None else worker.seed - worker.id
-        # The seed of workers that live on is that of their first epoch: they draw on where they are.
+        # The seed of workers that live on is that of their first epoch: each goes on with its own stream.
         if seed is None or (worker is not None and self.persistent_workers):
             yield
             return

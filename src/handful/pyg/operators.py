@@ -344,6 +344,12 @@ def hgt_sample(
     return {kind: _nodes(sampled, kind, False, dtype) for kind in kinds}, rows, cols, places
 
 
+def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_parts: int, recursive: bool) -> Tensor:
+    """torch-sparse's ``partition``: METIS."""
+    weight = None if optional_value is None else optional_value.to(torch.int64)
+    return metis(rowptr, col, num_parts, edge_weight=weight, recursive=recursive)
+
+
 # -- schemas -----------------------------------------------------------------------------------------------------------
 
 PYG: dict[str, Callable[..., Any]] = {
@@ -369,5 +375,6 @@ TORCH_SPARSE: dict[str, Callable[..., Any]] = {
     "hgt_sample(Dict(str, Tensor) colptr_dict, Dict(str, Tensor) row_dict, Dict(str, Tensor) input_node_dict, "
     "Dict(str, int[]) num_samples_dict, int num_hops) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
     "Dict(str, Tensor))": hgt_sample,
+    "partition(Tensor rowptr, Tensor col, Tensor? optional_value, int num_parts, bool recursive) -> Tensor": partition,
 }
 """By schema: what PyG's loaders call of ``torch.ops.torch_sparse``."""
