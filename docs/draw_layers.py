@@ -26,6 +26,7 @@ SAYS = {
     "nn": "one file per backbone",
     "samplers": "structure only: nodes, layers, targets",
     "trim": "a sample cut to what its loss can see",
+    "mean_field": "stand-ins for missing neighbours",
     "batch": "a stack of bipartite layers, with features and labels",
     "adjacency": "one layer's edges",
     "convert": "PyG, scipy, networkx",

@@ -4,6 +4,7 @@ import pytest
 
 from handful import vocabulary
 from handful.datasets import sources
+from handful.experiment import VARIANTS
 from handful.nn import MODELS
 from handful.samplers import sampler_names
 from handful.theory.structure import MEASURES
@@ -11,7 +12,7 @@ from handful.vocabulary import hues, spaced, title, words
 
 
 def test_everything_that_can_be_chosen_has_a_name() -> None:
-    assert set(vocabulary.METHODS) == {*sampler_names(), "rns-hubs"}  # an option that is a method
+    assert set(vocabulary.METHODS) == {*sampler_names(), *VARIANTS}
     assert list(vocabulary.DATASETS) == [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
     assert set(vocabulary.MODELS) == set(MODELS)
     assert set(vocabulary.STRUCTURE) <= set(MEASURES)

@@ -207,9 +207,7 @@ class Experiment:
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.first_hop
         'exact'
         """
-        own, how = VARIANTS.get(method, ({}, {}))
-        sampler = make_sampler("rns" if method in VARIANTS else method, **{**own, **options})
-        return self.with_(sampler=sampler, **how)
+        return self.with_(sampler=sampler_of(method, **options), **VARIANTS.get(method, ({}, {}))[1])
 
     def to_json(self) -> dict[str, Any]:
         """The experiment as plain values."""
@@ -322,6 +320,16 @@ class Experiment:
             with RunFolder(folder).written("the summary"):
                 write_json(folder / SUMMARY, seal(summary.to_json()))
         return summary
+
+
+def sampler_of(method: str, **options: Any) -> Sampler:
+    """The sampler of a method, with these ``options``.
+
+    >>> str(sampler_of("rns-hubs", parts=8))
+    'rns(parts=8, hubs=auto)'
+    """
+    own = VARIANTS.get(method, ({}, {}))[0]
+    return make_sampler("rns" if method in VARIANTS else method, **{**own, **options})
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from handful import cli
 from handful.cli import params
 from handful.cli.app import RENAMED, app
 from handful.errors import HandfulError
+from handful.experiment import VARIANTS
 from handful.kernels.threads import get_threads, set_threads
 from handful.settings import SETTING_NAMES, GraphOn, Settings
 from handful.vocabulary import METHODS, PAPER_SEEDS
@@ -129,7 +130,7 @@ def test_every_setting_is_an_option_and_described() -> None:
 
 
 def test_choices_are_those_of_the_definition() -> None:
-    assert set(params.SAMPLERS) == set(METHODS) - {"rns-hubs"}
+    assert set(params.SAMPLERS) == set(METHODS) - {*VARIANTS}
     assert handful("train", "debian", "--graph-on", "gpu").code == 2
     assert set(get_args(GraphOn)) == {"auto", "device", "host"}
 

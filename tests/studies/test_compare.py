@@ -8,8 +8,9 @@ import pytest
 from graphs import make_graph
 from handful import Experiment
 from handful.errors import HandfulError, SamplerError
+from handful.experiment import sampler_of
 from handful.studies.compare import (
-    choose_samplers,
+    choose_methods,
     compare_samplers,
     comparison,
     conclude,
@@ -33,20 +34,21 @@ def grid(outcomes: list[Outcome], graph: str = GRAPH) -> Grid:
 def test_samplers_by_name_with_batches_for_the_graph() -> None:
     graph = make_graph(200)
     size = -(-int(graph.train_mask.sum()) // 8)
-    neighbor, ladies, rns = choose_samplers(["neighbor", "ladies", "rns"], {"rns": {"parts": 3}}, 2, graph)
+    chosen = choose_methods(["neighbor", "ladies", "rns"], {"rns": {"parts": 3}}, 2, graph)
+    neighbor, ladies, rns = (sampler_of(name, **own) for name, own in chosen.items())
     assert neighbor.options()["batch_size"] == ladies.options()["batch_size"] == size
     assert sum(1 for _ in neighbor.epoch(graph, 0, 0)) in (7, 8)
     assert ladies.options()["budget"] == (8192, 8192)
     assert rns.options()["parts"] == 3
     own = {"neighbor": {"batch_size": 5}}
-    assert choose_samplers(["neighbor"], own, 2, graph)[0].options()["batch_size"] == 5
+    assert choose_methods(["neighbor"], own, 2, graph)["neighbor"]["batch_size"] == 5
     with pytest.raises(HandfulError, match="did you mean rns"):
-        choose_samplers(["rsn"], {}, 2)
+        choose_methods(["rsn"], {}, 2)
 
 
 def test_hubs_have_a_row_beside_plain_rns() -> None:
     def rows(names: list[str], **options: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-        chosen = choose_samplers(names, options, 2)
+        chosen = [sampler_of(name, **own) for name, own in choose_methods(names, options, 2).items()]
         return [(s.method, s.options().get("parts"), s.options().get("hubs")) for s in chosen]
 
     assert rows(["rns", "saint"], rns={"hubs": 0.05, "parts": 3}) == [
@@ -161,8 +163,8 @@ def test_the_verdict_says_what_it_holds_for(folder: Path) -> None:
 @pytest.mark.parametrize("equal", ["epochs", "steps", "seconds"])
 def test_methods_are_given_equal_epochs_steps_or_seconds(equal: str, tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=4, evaluate_every=2, seeds=(1,))
-    samplers = choose_samplers(["full", "rns"], {"rns": {"parts": 3}}, 1)
-    jobs = pace({one.method: experiment.with_(sampler=one) for one in samplers}, equal, tmp_path)
+    made, _ = trainable(experiment, choose_methods(["full", "rns"], {"rns": {"parts": 3}}, 1))
+    jobs = pace(made, equal, tmp_path)
     epochs = {name: job.settings.epochs for name, job in jobs.items()}
     if equal == "seconds":
         assert min(epochs.values()) == 4
@@ -178,20 +180,19 @@ def test_methods_are_given_equal_epochs_steps_or_seconds(equal: str, tmp_path: P
 @pytest.mark.slow
 def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1,))
-    samplers = choose_samplers(["full", "rns"], {"rns": {"parts": 2}}, 1)
+    jobs, _ = trainable(experiment, choose_methods(["full", "rns", "rns-mean-field"], {"rns": {"parts": 2}}, 1))
     trained_here({"full": experiment.with_(sampler="full")}, tmp_path)
-    found = compare_samplers(experiment, samplers, tmp_path)
+    found = compare_samplers(jobs, tmp_path)
     check(found)
-    assert [row["test"]["mean"] for row in found.payload["rows"]] == [
-        experiment.with_(sampler=sampler).run().test for sampler in samplers
-    ]
-    assert [row[0].text for row in found.tables[0].rows] == [METHODS["full"], METHODS["rns"]]
+    assert [row["test"]["mean"] for row in found.payload["rows"]] == [job.run().test for job in jobs.values()]
+    assert [row[0].text for row in found.tables[0].rows] == [METHODS[name] for name in jobs]
 
 
 def test_a_sampler_that_cannot_train_the_model_is_left_out_and_says_why() -> None:
-    samplers = choose_samplers(["full", "ladies"], {}, 2)
-    able, why = trainable(Experiment("debian", model="gat", layers=2), samplers)
-    assert [sampler.name for sampler in able] == ["full"]
+    methods = choose_methods(["full", "ladies", "rns-mean-field"], {}, 2)
+    able, why = trainable(Experiment("debian", model="gat", layers=2), methods)
+    assert [*able] == ["full"]
     assert "LADIES" in why[0]
+    assert "first layer" in why[1]
     with pytest.raises(SamplerError, match="gat"):
-        trainable(Experiment("debian", model="gat", layers=2), samplers[1:])
+        trainable(Experiment("debian", model="gat", layers=2), {"ladies": methods["ladies"]})

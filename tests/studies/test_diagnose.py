@@ -30,11 +30,12 @@ from studies.smoke import GRAPH, check, smoke
 
 SMALL = Experiment(GRAPH, **{**BASE, "hidden": 8}, norm="ln", seeds=(3, 4))
 SAMPLERS = [make_sampler("rns"), make_sampler("saint", roots=20), make_sampler("full")]
+JOBS = [SMALL.with_(sampler=sampler) for sampler in SAMPLERS]
 
 
 def test_the_finding_is_the_diagnosis_of_the_first_seed() -> None:
     seen: list[str] = []
-    found = diagnose_samplers(SMALL, SAMPLERS, batches=3, repeats=2, report=lambda sampler: seen.append(sampler.name))
+    found = diagnose_samplers(JOBS, batches=3, repeats=2, report=lambda sampler: seen.append(sampler.name))
     check(found)
     assert sorted(seen) == ["full", "full", "rns", "rns", "saint", "saint"]
     assert set(found.payload) == {"graph", "settings", "samplers", "alpha_R_rank_correlation", "words"}
@@ -57,7 +58,7 @@ def test_tables_and_charts_of_terms() -> None:
     best = int(np.argmin([d.mean("R") for d in own]))
     assert [cell.rank for cell in rows[TERMS["R"]]][best] == 1
     assert {cell.rank for cell in rows[TERMS["grad_norm_sq"]]} == {0}
-    found = diagnose_samplers(SMALL, SAMPLERS[:2], 3, 2, step=0.1, momentum=0.5)
+    found = diagnose_samplers(JOBS[:2], 3, 2, step=0.1, momentum=0.5)
     modified = np.mean([modified_loss(terms, lr=0.1, momentum=0.5, m=4) for terms in own[0].terms])
     assert found.tables[0].rows[-1][1].text == f"{modified:.4g}"
     assert len(found.tables[0].rows) == len(table.rows) + 1

@@ -53,7 +53,7 @@ def test_a_batch_has_its_share_of_the_targets(
 def test_every_sampler_at_every_size(untrained: dict[str, Experiment], tmp_path: Path) -> None:
     found = smoke("batch-size", tmp_path)
     assert len(found.tables[0].rows) == len(SAMPLERS)
-    places = [(cell["sampler"], cell["steps"]) for cell in found.payload["cells"]]
+    places = [(cell["sampler"], cell["batches"]) for cell in found.payload["cells"]]
     assert places == [(name, steps) for steps in STEPS["smoke"] for name in SAMPLERS]
     series = found.charts[0].views[0].series
     assert series[0].x == [cell["targets"] for cell in found.payload["cells"] if cell["sampler"] == "rns"]

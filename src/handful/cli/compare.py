@@ -23,21 +23,21 @@ OWN = {
 def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answer:
     """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
     from handful.cli.progress import Bar
-    from handful.studies.compare import choose_samplers, compare_samplers, trainable
+    from handful.studies.compare import choose_methods, compare_samplers, trainable
     from handful.studies.executors import make_executor
 
     asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("compare"))
     names, depth = list(options), asked.options["layers"]
-    choose_samplers(names, options, depth)  # a mistake in them shows before anything is loaded
+    choose_methods(names, options, depth)  # a mistake in them shows before anything is loaded
     asked = p.with_split(asked)
-    chosen, left_out = trainable(asked, choose_samplers(names, options, depth, asked.load(asked.seeds[0])))
+    chosen, left_out = trainable(asked, choose_methods(names, options, depth, asked.load(asked.seeds[0])))
     for why in left_out:
         note(f"left out: {why}")
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
     equal = given.get("equal", "epochs")
     with Bar("epochs", asked.epochs * len(chosen) if equal == "epochs" else None) as bar:
         executor = make_executor(given.get("executor", "local"), given.get("jobs"))
-        result = compare_samplers(asked, chosen, folder, executor, bar.job, equal, "no_baselines" not in given)
+        result = compare_samplers(chosen, folder, executor, bar.job, equal, "no_baselines" not in given)
     pictures = [f"picture: {folder / 'curves.svg'}"] if result.charts else []
     return p.make_answer(result, folder, f"table: {folder / 'table.md'}", *pictures)
 
@@ -68,7 +68,7 @@ def parts(
 def diagnose(
     given: p.Given,
     graph: p.Graph,
-    samplers: p.Samplers = "rns,rns-hubs,neighbor,cluster,saint",
+    samplers: p.Samplers = "rns,rns-hubs,rns-mean-field,neighbor,cluster,saint",
     batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
     weights: Annotated[str | None, typer.Option(help="A run or model.safetensors: its model, at its weights.")] = None,
@@ -78,7 +78,7 @@ def diagnose(
 ) -> Answer:
     """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
     from handful.cli.progress import Bar
-    from handful.studies.compare import choose_samplers
+    from handful.studies.compare import choose_methods, trainable
     from handful.studies.diagnose import diagnose_samplers, read_saved_model
     from handful.vocabulary import TERMS
 
@@ -88,10 +88,12 @@ def diagnose(
     asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("diagnose"), seeds=(seed,))
     asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
-    chosen = choose_samplers(list(options), options, depth)
+    chosen, left_out = trainable(asked, choose_methods(list(options), options, depth))
+    for why in left_out:
+        note(f"left out: {why}")
     with Bar("repeats", repeats * len(chosen)) as bar:
         result = diagnose_samplers(
-            asked, chosen, batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
+            [*chosen.values()], batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
         )
     rows = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in result.payload["samplers"]]
     return p.make_answer(result, given.get("out"))._replace(

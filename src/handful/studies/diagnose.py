@@ -25,6 +25,7 @@ from handful.theory import diagnosis
 from handful.theory.diagnosis import Diagnosis, relation
 from handful.theory.hubs import HUBS
 from handful.theory.implicit import ImplicitTerms, ImplicitWatch, epoch_steps, modified_loss
+from handful.training.first_hop import Prepared
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
 from handful.vocabulary import TERMS, hues, shown, spaced, title, words
@@ -46,8 +47,7 @@ ALONG = ("bias", "R", "grad_norm_sq")
 
 
 def diagnose_samplers(
-    experiment: Experiment,
-    samplers: Sequence[Sampler],
+    jobs: Sequence[Experiment],
     batches: int,
     repeats: int,
     weights: str | Path | None = None,
@@ -55,11 +55,10 @@ def diagnose_samplers(
     momentum: float = 0.0,
     report: Callable[[Sampler], None] | None = None,
 ) -> Finding:
-    """Measure ``samplers`` on the graph of ``experiment``, with its model and its first seed.
+    """Measure the samplers of ``jobs``, each with its first hop and stand-ins, on the graph of the first.
 
     Args:
-        experiment: graph, model, seed and device; its sampler and settings do not matter.
-        samplers: which to measure.
+        jobs: whose samplers, first hops and stand-ins; graph, model, seed and device are those of the first.
         batches: of each sampler in a repeat.
         repeats: fresh initialisations and samples.
         weights: the folder of an experiment (its best seed counts) or of a run, or a ``model.safetensors``, to measure
@@ -68,6 +67,7 @@ def diagnose_samplers(
         momentum: for the modified loss.
         report: called after every repeat.
     """
+    experiment = jobs[0]
     seed = experiment.seeds[0]
     graph = experiment.load(seed).to(usable_device(device_names(experiment.device)[0]))
     network = partial(make_model, experiment.model, graph.num_features, graph.num_outputs, **experiment.options)
@@ -80,6 +80,7 @@ def diagnose_samplers(
             )
         experiment = experiment.with_(model=model_name(saved), options=saved.options)
         network = partial(read_saved_model, weights)
+    samplers = [Prepared.of(job.sampler, graph, network(), job.settings) for job in jobs]
     result = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
     shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"
     where = "random initialisation" if weights is None else "the weights given"
@@ -175,8 +176,7 @@ def implicit(request: Request) -> Finding:
         request.report(next(done), total, title(sampler.name))
 
     request.report(0, total, title(SAMPLERS[0]))
-    samplers = [experiment.sampler for experiment in experiments]
-    result = diagnose_samplers(experiments[0], samplers, amount["batches"], amount["seeds"], report=report)
+    result = diagnose_samplers(experiments, amount["batches"], amount["seeds"], report=report)
     return replace(result, name="implicit")
 
 

@@ -130,7 +130,7 @@ def batch_size(request: Request) -> Finding:
         for name in SAMPLERS:
             sampler = size_sampler(name, data, count)
             x = targets(sampler, data, seed=1)
-            facts = {"sampler": name, "steps": count, "targets": x}
+            facts = {"sampler": name, "batches": count, "targets": x}
             entries[f"{name}-{count}"] = Entry(base.with_(sampler=sampler), name, sizes[count], x=x, facts=facts)
     grid = Grid.train(request, entries)
     metric = grid.metric

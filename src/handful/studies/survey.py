@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf, nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,8 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         cases = (Case(request.graph, request.graph, request.split),)
     scale, entries, missing = SCALES[request.budget], {}, {}
     for case in cases:
+        if request.root is not None and (path := Path(request.root, case.graph)).is_file():
+            case = replace(case, graph=str(path))
         try:
             graph = load(case.graph, split=case.split, root=request.root, seed=request.seeds[0]).require_training()
         except DatasetError as error:

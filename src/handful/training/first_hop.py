@@ -153,6 +153,10 @@ class Prepared(Sampler):
         return cls(sampler, know(graph, model, settings)) if exact else sampler
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.sampler.name
+
+    @property
     def method(self) -> str:
         return "rns-mean-field" if self.sampler.method == "rns" and self.known.mean_field else self.sampler.method
 
