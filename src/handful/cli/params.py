@@ -30,7 +30,7 @@ from handful.cli.app import Answer, app, emit, note, records
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
 from handful.finding import Finding
-from handful.settings import SETTING_NAMES, Settings
+from handful.settings import RECOMMENDED, SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
 Option = tuple[Any, Any]
@@ -40,6 +40,9 @@ Check = Callable[[Any], Any]
 Given = dict[str, Any]
 """The shared options of a command that were given, by name."""
 BASES = {
+    "train": "handful.studies.budget:QUICK",
+    "plan": "handful.studies.budget:QUICK",
+    "compare": "handful.studies.budget:QUICK",
     "parts": "handful.studies.parts:BASE",
     "diagnose": "handful.studies.diagnose:BASE",
     "study": "handful.studies:BUDGETS",
@@ -242,6 +245,12 @@ def read_defaults(command: str) -> dict[str, Any]:
     """
     usual = dict(resolve_name(BASES[command])) if command in BASES else {}
     return {**usual, "evaluations": EVALUATIONS} if command in ("compare", "parts", "tune") else usual
+
+
+def train_defaults(given: Given) -> dict[str, Any]:
+    """The defaults of `train` and `plan`: RNS as recommended, unless a sampler, a first hop or λ is named."""
+    named = {*given, *parse_options(given.get("set", ()))}
+    return read_defaults("train") | ({} if named & {"sampler", *RECOMMENDED} else RECOMMENDED)
 
 
 def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:

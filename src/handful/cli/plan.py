@@ -30,7 +30,7 @@ def plan(
     from handful.plan import ARITHMETIC
     from handful.plan import plan as planned
 
-    asked = p.make_experiment(graph, given)
+    asked = p.make_experiment(graph, given, p.train_defaults(given))
     if asked.sampler.options().get("parts") == 1:
         asked = asked.with_(sampler="full")
     result = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)

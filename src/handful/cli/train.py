@@ -13,7 +13,7 @@ import handful as hf
 from handful.cli import params as p
 from handful.cli.app import Answer, console, note
 from handful.errors import HandfulError
-from handful.settings import RECOMMENDED, GraphOn
+from handful.settings import GraphOn
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Train in so many processes on this machine (else 1).", min=1),
@@ -43,10 +43,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         raise HandfulError("--resume needs --out, the folder of the runs to go on with")
     if choose:
         given = {name: value for name, value in given.items() if name != "parts"}
-    usual = (
-        {} if {"sampler", "first_hop", "mean_field"} & {*given, *p.parse_options(given.get("set", ()))} else RECOMMENDED
-    )
-    asked = p.make_experiment(graph, given, usual)
+    asked = p.make_experiment(graph, given, p.train_defaults(given))
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out is None:
