@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.run import handful
-from handful import Experiment, RandomNodes, Settings
+from handful import Experiment, RandomNodes
 from handful.cli.options import list_options
 from handful.cli.params import choose_folder, make_answer, make_comparison, make_experiment, read_defaults
 from handful.errors import HandfulError
@@ -81,8 +81,8 @@ def test_all_names_are_listed_with_type_default_and_meaning() -> None:
     expected |= {field.name for name in sampler_names() for field in fields(sampler_class(name))}
     assert {row["name"] for row in rows} == expected
     assert all(row["of"] and row["takes"] for row in rows)
-    assert {row["name"]: row["default"] for row in rows}["epochs"] == Settings().epochs
-    assert "epochs=100" in handful("options").stdout
+    assert {row["name"]: row["default"] for row in rows}["epochs"] == QUICK["epochs"]
+    assert "first_hop=auto" in handful("options").stdout
     assert handful("options", "dance").code == 2
 
 

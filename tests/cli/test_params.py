@@ -14,7 +14,7 @@ from handful.cli.app import RENAMED, app
 from handful.errors import HandfulError
 from handful.experiment import VARIANTS
 from handful.kernels.threads import get_threads, set_threads
-from handful.settings import SETTING_NAMES, GraphOn, Settings
+from handful.settings import QUICK, SETTING_NAMES, GraphOn, Settings
 from handful.vocabulary import METHODS, PAPER_SEEDS
 
 OF_DATA = "--split --root --json"
@@ -104,7 +104,7 @@ def test_help_of_training_fits_on_two_screens_in_groups(monkeypatch: pytest.Monk
         assert len(text.splitlines()) <= 100
         places = [text.index(f"─ {panel} ─") for panel in params.PANELS]
         assert places == sorted(places)
-        assert text.strip().splitlines()[-1].strip().startswith("`handful options`")
+        assert text.strip().splitlines()[-1].strip().startswith("`handful options train`")
 
 
 @pytest.mark.parametrize("name", [name for name, options in PROMISED.items() if " -s" in options])
@@ -115,7 +115,7 @@ def test_a_memory_and_a_set_are_the_same_everywhere(name: str) -> None:
 
 def test_help_tells_the_defaults_of_the_settings() -> None:
     text = " ".join(handful("train", "--help").stdout.replace("│", " ").split())
-    assert f"(else {Settings().epochs})" in text
+    assert f"(else {QUICK['epochs']})" in text
     assert f"(else {Settings().lr})" in text
     assert str(PAPER_SEEDS[-1]) in text
     compared = " ".join(handful("compare", "--help").stdout.replace("│", " ").split())

@@ -40,14 +40,13 @@ Check = Callable[[Any], Any]
 Given = dict[str, Any]
 """The shared options of a command that were given, by name."""
 BASES = {
-    "train": "handful.studies.budget:QUICK",
-    "plan": "handful.studies.budget:QUICK",
-    "compare": "handful.studies.budget:QUICK",
+    **dict.fromkeys(("train", "plan", "compare"), "handful.settings:QUICK"),
     "parts": "handful.studies.parts:BASE",
     "diagnose": "handful.studies.diagnose:BASE",
     "study": "handful.studies:BUDGETS",
 }
-"""Where the defaults stand of commands that have some of their own, which help does not show: torch is not imported."""
+"""Where the defaults stand of commands that have some of their own. Help shows those of ``settings`` alone: the others
+import torch."""
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
@@ -244,13 +243,16 @@ def read_defaults(command: str) -> dict[str, Any]:
     {'evaluations': 20}
     """
     usual = dict(resolve_name(BASES[command])) if command in BASES else {}
+    usual |= RECOMMENDED if command in ("train", "plan") else {}
     return {**usual, "evaluations": EVALUATIONS} if command in ("compare", "parts", "tune") else usual
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
     """The defaults of `train` and `plan`: RNS as recommended, unless a sampler, a first hop or λ is named."""
-    named = {*given, *parse_options(given.get("set", ()))}
-    return read_defaults("train") | ({} if named & {"sampler", *RECOMMENDED} else RECOMMENDED)
+    usual = read_defaults("train")
+    if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
+        usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
+    return usual
 
 
 def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
@@ -359,7 +361,9 @@ def command(
     def add(function: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
         own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
         title = name or function.__name__
-        shared = [_parameter(one, *made, base=title in BASES) for one, made in table.items()]
+        light = BASES.get(title, "handful.settings:").startswith("handful.settings:")
+        usual = {**vars(Settings()), "seeds": PAPER_SEEDS, **read_defaults(title)} if light else {}
+        shared = [_parameter(one, *made, usual=usual.get(one)) for one, made in table.items()]
         last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
         every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*own, *shared, last)]
 
@@ -382,10 +386,9 @@ def command(
     return add
 
 
-def _parameter(name: str, kind: Any, option: Any, base: bool) -> Parameter:
-    """A shared option as a parameter; its help has the default, unless the command has its own."""
-    usual = {**vars(Settings()), "seeds": PAPER_SEEDS}.get(name)
-    if option.help and usual is not None and not base:
+def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
+    """A shared option as a parameter; its help has the default, if there is a ``usual`` one."""
+    if option.help and usual is not None:
         option = copy(option)
         option.help = f"{option.help.rstrip('.')} (else {words(usual)})."
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=kind)

@@ -101,9 +101,6 @@ def study_folder(name: str, graph: str | None, budget: str) -> Path:
 
 EVALUATIONS = {"smoke": 20, "laptop": 20, "paper": 200}
 """How often a run is evaluated; the paper does not tell."""
-QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
-"""What ``handful parts`` trains with where nobody says otherwise: enough epochs at this learning rate for m to show
-what it is worth, and not only how many updates an epoch has."""
 PARTS = 4
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 """Those whose batches are compared by themselves."""

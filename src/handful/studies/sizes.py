@@ -12,8 +12,9 @@ from typing import Any
 from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
 from handful.samplers import RandomNodes, Sampler, make_sampler
+from handful.settings import QUICK
 from handful.studies import presets
-from handful.studies.budget import QUICK, SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
+from handful.studies.budget import SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
 from handful.studies.grid import EPOCH_SECONDS, PEAKS, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
 from handful.vocabulary import PARTS, title
 
