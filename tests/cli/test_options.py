@@ -17,7 +17,7 @@ from handful.errors import HandfulError
 from handful.nn import MODELS, model_defaults
 from handful.report.page import read_findings
 from handful.samplers import sampler_class, sampler_names
-from handful.settings import SETTING_NAMES
+from handful.settings import QUICK, SETTING_NAMES
 from handful.training.record import environment
 from made_records import samplers
 
