@@ -121,11 +121,7 @@ def _shaped(name: str, weight: Tensor) -> Tensor:
 
 def average_edges(batch: Batch) -> Batch:
     """The batch with the weights a_vu / d_v, d_v = Σ_u a_vu: the mean that normalised GraphSAINT's weights estimate."""
-    edges = batch.layers[0]
-    assert edges.mean_scale is not None
-    share = edges.mean_scale.repeat_interleave(edges.degree)
-    weight = share if edges.weight is None else edges.weight * share
-    return replace(batch, layers=(replace(edges, weight=weight, symmetric=False, normalized=True),))
+    return replace(batch, layers=(batch.layers[0].operator("mean")[0],))
 
 
 def seed_step(model: nn.Module, seed: int) -> None:
