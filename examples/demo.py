@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 OUT = Path("runs") / "demo"
-COMMAND = "compare debian --split rh --samplers full,rns,rns-mean-field --option rns.parts=4 --epochs 25 --lr 2e-3 --seeds 42"
+SAMPLERS = "full,rns,rns-mean-field"
+COMMAND = f"compare debian --split rh --samplers {SAMPLERS} --option rns.parts=4 --epochs 25 --lr 2e-3 --seeds 42"
 
 
 def main() -> None:
