@@ -166,6 +166,7 @@ def test_a_method_is_a_sampler_with_what_it_sets() -> None:
     base = hf.Experiment("debian")
     for method in METHODS:
         assert base.with_method(method).method == method
+    assert hf.Experiment("debian", model="gat", first_hop="auto", mean_field=1.0).method == "rns"
     assert base.with_method("rns-hubs", parts=8).sampler == hf.RandomNodes(8, hubs="auto")
 
 

@@ -29,7 +29,7 @@ from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
 from handful.training.execution import GRAPH_ON
-from handful.training.first_hop import check_first_hop
+from handful.training.first_hop import check_first_hop, refusal
 from handful.training.fit import adapt_sampler, make_seeded_model, with_task
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
@@ -198,7 +198,8 @@ class Experiment:
     @property
     def method(self) -> str:
         """The name that tables have for how batches are made, of ``handful.vocabulary.METHODS``."""
-        stands_in = self.sampler.method == "rns" and self.settings.mean_field > 0
+        hop, how = MODELS[self.model].first_hop(self.options), self.settings.mean_field
+        stands_in = self.sampler.method == "rns" and how and refusal(hop, self.model, self.sampler, how) is None
         return "rns-mean-field" if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:

@@ -45,12 +45,12 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     """
     made, opened, payload = summary.experiment, open_run(folder), summary.to_json()
     metric = metric_of_record(summary.metric, summary.runs[0].higher_is_better)
-    trained = read_trained(folder, made.sampler.method)
+    trained = read_trained(folder, made.method)
     runs = [] if trained is None else [trained]
     facts, details = configurations(runs)
     options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
     shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
-    heading = f"{summary.graph} · {shape} · {title(made.sampler.method)} {options}".rstrip()
+    heading = f"{summary.graph} · {shape} · {title(made.method)} {options}".rstrip()
     tables, charts, said = [seed_table(heading, summary, metric)], curve_charts(runs), [say_summary(summary, metric)]
     sampled = memory is not None and made.settings.evaluation == "sampled"
     if sampled:

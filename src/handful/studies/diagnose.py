@@ -157,6 +157,8 @@ def plane_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
 
 def _text(value: dict[str, float]) -> str:
     interval = value["ci95"]
+    if value["mean"] != value["mean"]:
+        return "–"
     return f"{value['mean']:.3g}" + ("" if interval != interval else f" ± {interval:.1g}")
 
 
