@@ -8,7 +8,7 @@ from pathlib import Path
 
 OUT = Path("runs") / "demo"
 SAMPLERS = "full,rns,rns-mean-field"
-COMMAND = f"compare debian --split rh --samplers {SAMPLERS} --option rns.parts=4 --epochs 25 --lr 2e-3 --seeds 42"
+COMMAND = f"compare debian --split rh --samplers {SAMPLERS} --option rns.parts=4 --epochs 25 --seeds 42"
 
 
 def main() -> None:
