@@ -133,15 +133,13 @@ def test_outputs_and_gradients_are_those_of_the_dense_computation(
                 torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["sage", "loops"])  # GCN's degrees are those of the block: its rows are biased anyway
 def test_in_a_linear_network_the_stand_in_makes_the_expected_row_exact(name: str) -> None:
     """E[z_v | v ∈ B] over all blocks of three of seven nodes, for layers without activation: the mean over all
     neighbours of what the first layer gives. Without stand-ins rows that are empty pull it to 0."""
     from itertools import combinations
 
     hop = MODELS[name][2]
-    if hop == "gcn":
-        pytest.skip("its degrees are those of the block, so that its rows are biased in any case")
     edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 0, 4, 5, 0], [1, 0, 2, 1, 3, 2, 4, 3, 4, 0, 0, 5]])
     torch.manual_seed(0)
     graph = hf.Graph.from_edge_index(edges, 7, x=torch.randn(7, 3))
