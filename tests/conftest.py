@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from graphs import make_graph
@@ -41,6 +42,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing that a test keeps goes into the cache of the user."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """The weights of a model do not depend on the tests before it."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -14,9 +14,12 @@ from torch.nn import functional as F
 import handful as hf
 from graphs import make_graph
 from handful.adjacency import Hop
+from handful.batch import Sample
 from handful.mean_field import LEAST_SHARE
 from handful.nn import make_model
 from handful.nn.backbone import Backbone
+from handful.samplers.induced import induced_adjacency
+from handful.theory.mean_field import row_variance
 from handful.training.execution import trimmer
 from handful.training.first_hop import know
 from handful.training.loss import node_loss
@@ -75,60 +78,81 @@ def apply_layer(model: Backbone, i: int, own: list[Tensor], around: list[Tensor]
     return list(out.split([len(level) for level in own]))
 
 
-def reference(model: Backbone, graph: hf.Graph, nodes: Tensor, hop: Hop, mean_field: float) -> Tensor:
-    """The outputs of ``nodes``, with a stand-in for each that lacks neighbours."""
+def reference(
+    model: Backbone, graph: hf.Graph, part: Tensor, sample: hf.Sample, hop: Hop, mean_field: float, exact: bool
+) -> Tensor:
+    """The outputs of the targets of ``sample``, which is what is left of the nodes of ``part``: layer i computes the
+    first ``computed[i]`` of its nodes, and a stand-in for each of those that the next layer computes and that lack
+    neighbours."""
     assert graph.x is not None
-    edges, depth = dense(graph), model.depth
+    edges, nodes = dense(graph), sample.nodes
     whole, full = aggregation(edges, hop)
     powers = [graph.x.double()]
     for _ in range(2):
         powers.append(whole @ powers[-1])
-    part, mass = aggregation(edges[nodes][:, nodes], hop)
-    lacks = (full[nodes] - mass > 1e-5) & (mean_field / (mass + mean_field) >= LEAST_SHARE)
-    lacks &= torch.tensor(mean_field > 0)
-    rows = [nodes, nodes[lacks]] if mean_field else [nodes]
-    own = [powers[k][row] for k, row in enumerate(rows)]
-    around = [powers[k + 1][row] for k, row in enumerate(rows)]
-    own = apply_layer(model, 0, own, around)
-    for i in range(1, depth):
-        z = part @ own[0]
-        if mean_field:
-            shrunk = (mass[lacks, None] * z[lacks] + mean_field * own[1]) / (mass[lacks, None] + mean_field)
-            z = z.index_put((lacks.nonzero().squeeze(1),), shrunk)
-        own = own if i < depth - 1 else own[:1]
-        own = apply_layer(model, i, own, [z, *own[1:]])
-    return own[0]
+    among, mass = aggregation(edges[part][:, part], hop)
+    at = (nodes[:, None] == part).nonzero()[:, 1]
+    among, mass, full = among[at][:, at], mass[at], full[nodes]
+    lacks = (full - mass > 1e-5) & (mean_field >= LEAST_SHARE * (mass + mean_field)) & torch.tensor(mean_field > 0)
+    computed = [len(nodes), *(layer.num_targets for layer in sample.stack(model.depth - 1)), 0]
+
+    def aggregate(rows: int, h: Tensor, virtual: Tensor) -> Tensor:
+        """z of the first ``rows`` nodes; both arguments have a row for every node, 0 where it was not computed."""
+        share = torch.where(lacks, mean_field / (mass + mean_field), 0.0)[:rows, None]
+        return (1 - share) * (among @ h)[:rows] + share * virtual[:rows]
+
+    def everywhere(rows: Tensor, h: Tensor) -> Tensor:
+        return torch.zeros(len(nodes), h.shape[1], dtype=h.dtype).index_put((rows,), h)
+
+    own, around = [level[nodes] for level in powers[:2]], [level[nodes] for level in powers[1:]]
+    if not exact:
+        around[0] = torch.cat([aggregate(computed[1], *own), around[0][computed[1] :]])
+    for i in range(model.depth):
+        rows, served = torch.arange(computed[i]), lacks[: computed[i + 1]].nonzero().squeeze(1)
+        if i:
+            around = [aggregate(computed[i], *own), own[1]]
+        both = [own[0][rows], own[1][served]], [around[0][rows], around[1][served]]
+        own = [everywhere(*pair) for pair in zip((rows, served), apply_layer(model, i, *both), strict=True)]
+    return own[0][sample.targets]
 
 
-CASES = [*product(MODELS, (2, 3), ("none", "ln", "bn"), (True, False), (True, False), (0.0, LAMBDA))]
+CASES = [
+    *product(
+        MODELS,
+        (2, 3),
+        ("none", "ln", "bn"),
+        (True, False),
+        (True, False),
+        ((0.0, True), (LAMBDA, True), (LAMBDA, False)),
+    )
+]
 
 
-@pytest.mark.parametrize(("name", "depth", "norm", "undirected", "weighted", "mean_field"), CASES)
+@pytest.mark.parametrize(("name", "depth", "norm", "undirected", "weighted", "stands_in"), CASES)
 def test_outputs_and_gradients_are_those_of_the_dense_computation(
-    name: str, depth: int, norm: str, undirected: bool, weighted: bool, mean_field: float
+    name: str, depth: int, norm: str, undirected: bool, weighted: bool, stands_in: tuple[float, bool]
 ) -> None:
-    kind, options, hop = MODELS[name]
+    (kind, options, hop), (mean_field, exact) = MODELS[name], stands_in
     graph = sparse_graph(undirected, weighted)
     torch.manual_seed(0)
     model = make_model(kind, 8, 4, hidden=6, layers=depth, dropout=0.0, norm=norm, **options).double().train()
     assert isinstance(model, Backbone)
-    how = hf.Settings(first_hop="exact", mean_field=mean_field)
+    how = hf.Settings(first_hop="exact" if exact else "sampled", mean_field=mean_field)
     known = know(graph, model, how)
     assert graph.y is not None
     for sampler in (hf.RandomNodes(4), hf.RandomWalks(roots=20, length=2), hf.FullGraph()):
         sample = next(sampler.sample(graph, 0, 0))
-        expected = reference(model, graph, sample.nodes, hop, mean_field)[sample.targets]
+        expected = reference(model, graph, sample.nodes, known.cut(sample), hop, mean_field, exact)
         wanted = torch.autograd.grad(
             node_loss(expected, graph.y[sample.nodes[sample.targets]]), list(model.parameters())
         )
-        # A trimmed batch of BatchNorm has stand-ins for what its loss sees alone: other statistics.
-        for trimmed in (False, True) if norm != "bn" or not mean_field else (False,):
+        for trimmed in (False, True):
             batch = known.make_batch(trimmer(model, trimmed, known)(sample))
             batch = replace(batch, x=batch.x.double())
-            found = model(batch)[batch.targets]
+            result = model(batch)[batch.targets]
             # Weights of edges and aggregated features are float32.
-            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-            got = torch.autograd.grad(node_loss(found, batch.y), list(model.parameters()))
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+            got = torch.autograd.grad(node_loss(result, batch.y), list(model.parameters()))
             for ours, theirs in zip(got, wanted, strict=True):
                 torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
@@ -137,8 +161,6 @@ def test_outputs_and_gradients_are_those_of_the_dense_computation(
 def test_in_a_linear_network_the_stand_in_makes_the_expected_row_exact(name: str) -> None:
     """E[z_v | v ∈ B] over all blocks of three of seven nodes, for layers without activation: the mean over all
     neighbours of what the first layer gives. Without stand-ins rows that are empty pull it to 0."""
-    from itertools import combinations
-
     hop = MODELS[name][2]
     edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 0, 4, 5, 0], [1, 0, 2, 1, 3, 2, 4, 3, 4, 0, 0, 5]])
     torch.manual_seed(0)
@@ -165,6 +187,30 @@ def test_in_a_linear_network_the_stand_in_makes_the_expected_row_exact(name: str
             assert (torch.stack(plain).mean(0) - exact[v]).norm() > 1e-3
         else:  # the loop stays in every block: the rest is the share of the node itself
             assert (found - exact[v]).norm() < (torch.stack(plain).mean(0) - exact[v]).norm()
+
+
+def test_the_expectation_of_a_sampled_first_hop_is_exact() -> None:
+    """E[z_v | v ∈ B] over all blocks of three of six nodes is the mean over all neighbours of v, for every λ; and what a
+    draw adds to it is of the size that ``theory.mean_field.row_variance`` says."""
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 0, 4, 5, 0], [1, 0, 2, 1, 3, 2, 4, 3, 4, 0, 0, 5]])
+    torch.manual_seed(0)
+    x = torch.randn(6, 3, dtype=torch.float64)
+    x = (x - x.mean(0)).float()
+    one = torch.zeros(6, dtype=torch.bool).index_fill(0, torch.tensor([0]), True)
+    graph = hf.Graph.from_edge_index(edges, 6, x=x, y=torch.zeros(6, dtype=torch.long), train_mask=one, val_mask=~one)
+    known = know(graph, hf.SAGE(3, 2, hidden=4, layers=2), hf.Settings(mean_field=LAMBDA))
+    assert known.graph.x is not None
+    rows = []
+    for others in combinations(range(1, 6), 2):
+        nodes = torch.tensor([0, *others])
+        batch = known.make_batch(Sample(nodes, (induced_adjacency(graph, nodes.numpy()),), torch.tensor([0])))
+        rows.append(batch.x[0, 3:])
+    exact = known.graph.x[0, 3:6]
+    torch.testing.assert_close(torch.stack(rows).mean(0), exact)
+    around = x[edges[0][edges[1] == 0]]
+    spread = around.var(0).sum()  # over the neighbours of node 0
+    noise = (torch.stack(rows) - exact).square().sum(1).mean()
+    torch.testing.assert_close(noise, row_variance(6, 3, len(around), LAMBDA) * spread)
 
 
 def test_rows_that_lack_nothing_have_no_stand_in() -> None:

@@ -42,7 +42,7 @@ MODEL = "sage"
 """The default model."""
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rns-hubs": ({"hubs": "auto"}, {}),
-    "rns-mean-field": ({}, {**RECOMMENDED, "first_hop": "exact"}),
+    "rns-mean-field": ({}, {**RECOMMENDED, "first_hop": "sampled"}),
 }
 """Methods that are RNS with something beside: options of the sampler, and settings."""
 
@@ -205,8 +205,8 @@ class Experiment:
     def with_method(self, method: str, **options: Any) -> Self:
         """The same with the sampler of a method, with these ``options``, and what else the method sets.
 
-        >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.first_hop
-        'exact'
+        >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
+        3.0
         """
         return self.with_(sampler=sampler_of(method, **options), **VARIANTS.get(method, ({}, {}))[1])
 

@@ -1,15 +1,19 @@
 """The mean-field neighbour: a node of the batch that stands in for the neighbours that a part lacks.
 
-With the features of the full graph aggregated beforehand, X_k = Âᵏ X, the first layer φ₁ of every row is exact:
-h_v = φ₁(X_0, X_1)_v. The same layer of (X_1, X_2)_v is that of the *mean* neighbour of v. A row that lacks neighbours
-in its part takes it as one more neighbour, with λ as its weight:
+The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer, which takes a row and the mean
+of its neighbours. φ₁(X_1, X_2)_v is φ₁ of the *mean* neighbour of v. A row that lacks neighbours in its part B takes it as
+one more neighbour with weight λ:
 
-    z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu
+    z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
-From the next layer on the mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with
-X_3, X_4, … instead is no better, and takes more rows with every layer: docs/survey.md.) Stand-ins are nodes and edges
-of the batch like all others, so that every backbone, device and execution runs them as it is. Evaluation is exact and
-has none.
+- **First hop.** With ``first_hop="exact"`` every row takes X_1 itself: h_v = φ₁(X_0, X_1)_v. With ``"sampled"`` the rows
+  that the second layer computes take z_v of the same formula, with h = X_0 and h' = X_1. X_1 is the exact mean, so the
+  expectation of such a row is exact for every λ, and what the draw adds is noise, which regularises (``shrink``).
+- **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3, X_4, …
+  is no better and takes more rows with every layer: docs/survey.md.)
+
+Stand-ins are nodes and edges of the batch like all others, so every backbone, device and execution runs them as it is.
+Evaluation is exact and has none.
 """
 
 from __future__ import annotations
@@ -32,13 +36,13 @@ LEAST_SHARE = 0.05
 
 
 class StandIns(NamedTuple):
-    """The rows of a sample with its stand-ins, and its layers over them."""
+    """A sample with its stand-ins."""
 
-    layers: tuple[Adjacency, ...]
+    sample: Sample
     rows: Tensor
-    """int64, the row of the sample that each row is, or stands in for the neighbours of."""
+    """int64, the row of the plain sample that each row is, or stands in for the neighbours of."""
     level: Tensor
-    """int64, 0 for a row of the sample, 1 for a stand-in."""
+    """int64, 0 for a row of the plain sample, 1 for a stand-in."""
 
 
 def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> StandIns:
@@ -62,7 +66,8 @@ def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tens
     ends = [real.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
     rows, level, sizes = _number_rows(chosen, ends)
     share = torch.where(lacking, mean_field / (known + mean_field), 0.0)  # of the stand-in in the row that it serves
-    return StandIns(_layers(real, share, rows, level, sizes), rows, level)
+    layers = _layers(real, share, rows, level, sizes)
+    return StandIns(Sample(sample.nodes[rows], layers, sample.targets, sample.target_weight), rows, level)
 
 
 def _number_rows(chosen: Tensor, ends: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:
@@ -120,3 +125,19 @@ def rows_with_hop(x: Tensor, rows: Tensor, level: Tensor, features: int) -> Tens
     hops = x.shape[1] // features
     pairs = x.as_strided((max(0, len(x) * hops - 1), 2 * features), (features, 1))
     return gather(pairs, rows * hops + level)
+
+
+def shrink(x: Tensor, level: Tensor, first: Adjacency, features: int) -> None:
+    """Give the rows that ``first`` computes the sampled first hop, shrunk to the exact one, in place.
+
+    A stand-in's own half is X_1 of the row that it serves, so that the edges of the next layer give z_v of the first.
+
+    Args:
+        x: ``(rows, 2 features)``, [X_k ‖ X_{k+1}] of every row and its level k.
+        level: ``(rows,)``.
+        first: the first layer with edges.
+        features: the columns of X.
+    """
+    own = level[: first.num_targets, None] == 0
+    around = x[: first.num_targets, features:]
+    around.copy_(torch.where(own, first.matmul(x[:, :features]).to(x.dtype), around))

@@ -158,11 +158,13 @@ class Settings:
             all; ``None`` for the fanout of the sampler ``neighbor``, the run's own or its default.
         patience: stop after this many evaluations without a better validation metric; ``None`` for never.
         first_hop: what the first layer aggregates: the ``sampled`` neighbours of a batch; or ``exact``, all neighbours
-            in the full graph, by features that are aggregated once before training. For GraphSAGE and GCN; ``auto`` is
-            ``exact`` where model, sampler and memory allow it.
-        mean_field: the weight λ of a mean-field neighbour in rows that lack neighbours in their part; 0 for none. It
-            needs ``first_hop``. See ``handful.mean_field``.
-        trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm).
+            in the full graph, by features that are aggregated once before training. For GraphSAGE and GCN. ``auto`` is
+            ``exact`` without ``mean_field`` and ``sampled`` with it, and neither where model, sampler or memory do not
+            allow it.
+        mean_field: the weight λ of a mean-field neighbour in rows that lack neighbours in their part; 0 for none. For
+            GraphSAGE and GCN. See ``handful.mean_field``.
+        trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm). A
+            batch with mean-field neighbours always is trimmed.
         checkpoint_activations: keep only what enters a layer, and run the layer again in the backward pass: less
             memory, the same result.
         checkpoint_seconds: the least time between two checkpoints.
@@ -256,7 +258,7 @@ class SettingsFields(PlainFields, total=False):
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """What `handful train`, `plan`, `compare` and `parts` train with by default: enough epochs at this learning rate for
 samplers and m to show what they are worth, in minutes."""
-RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 1.0}
+RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
 """What `handful train` sets for RNS, where neither a sampler nor these are named: the best at equal seconds
 (docs/survey.md). ``Settings`` themselves are those of the paper."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))

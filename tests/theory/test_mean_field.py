@@ -47,16 +47,17 @@ def test_how_often_a_row_is_empty() -> None:
 
 
 def test_the_first_hop_leaves_no_edge_removal_of_one_layer() -> None:
-    """A model of one layer has term (II) = 0 with the first hop exact, whatever the part; with two layers, less."""
+    """A model of one layer has term (II) = 0 with the first hop exact, whatever the part. With two layers, the term of a
+    part scatters less with stand-ins than without."""
     graph = make_graph(300, 4)
     removed = {}
     for layers in (1, 2):
         model = hf.SAGE(8, 4, hidden=16, layers=layers, norm="none")
-        ways = {"sampled": hf.Settings(), "exact": hf.Settings(first_hop="exact")}
-        ways["stand-ins"] = hf.Settings(first_hop="exact", mean_field=1.0)
+        ways = {"plain": hf.Settings(), "exact": hf.Settings(first_hop="exact"), "stand-ins": hf.Settings(mean_field=3)}
         for way, how in ways.items():
             sampler = Prepared.of(hf.RandomNodes(4), graph, model, how)
-            removed[layers, way] = bias_split(model, graph, sampler, batches=8).edge_removal["mean"]
-    assert abs(removed[1, "exact"]) < 1e-5
-    assert abs(removed[1, "sampled"]) > 1e-3
-    assert abs(removed[2, "exact"]) < abs(removed[2, "sampled"])
+            removed[layers, way] = bias_split(model, graph, sampler, batches=32).edge_removal
+    assert abs(removed[1, "exact"]["mean"]) < 1e-5
+    assert abs(removed[1, "plain"]["mean"]) > 1e-3
+    # Half a width of 32 batches each: for the same law the ratio would be within a third of 1 in 95 of 100 draws.
+    assert removed[2, "stand-ins"]["ci95"] < 0.6 * removed[2, "plain"]["ci95"]

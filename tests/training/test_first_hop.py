@@ -29,7 +29,7 @@ EXACT = hf.Settings(first_hop="exact", mean_field=1.0)
 def test_on_the_whole_graph_it_changes_nothing(name: str, weighted: bool, undirected: bool) -> None:
     graph = make_graph(150, weighted=weighted, undirected=undirected)
     losses = []
-    for how in ({}, {"first_hop": "exact"}, {"first_hop": "exact", "mean_field": 1.0}):
+    for how in ({}, {"first_hop": "exact"}, {"first_hop": "exact", "mean_field": 1.0}, {"mean_field": 1.0}):
         options = {"hidden": 8, "layers": 3, "norm": "ln"}
         run = hf.fit(name, graph, hf.RandomNodes(1), options=options, epochs=3, optimizer="sgd", lr=0.1, **how)
         losses.append([line["loss"] for line in run.history])
@@ -140,13 +140,19 @@ def test_what_cannot_be_known_is_refused_and_auto_leaves_it(
     with pytest.raises(HandfulError) as error:
         resolve(model, graph, sampler, hf.Settings(first_hop="exact", mean_field=mean_field))
     assert why in str(error.value)
+    if mean_field:
+        with pytest.raises(HandfulError) as error:
+            resolve(model, graph, sampler, hf.Settings(mean_field=mean_field))
+        assert why in str(error.value)
     assert not resolve(model, graph, sampler, hf.Settings(first_hop="auto", mean_field=mean_field))
     assert why in capsys.readouterr().err
 
 
-def test_a_mean_field_neighbour_needs_the_first_hop() -> None:
-    with pytest.raises(HandfulError, match="first_hop"):
-        hf.fit("sage", make_graph(60), hf.RandomNodes(2), mean_field=1.0, epochs=1)
+def test_auto_is_sampled_beside_mean_field_neighbours_and_exact_without() -> None:
+    graph, model = make_graph(60), hf.SAGE(8, 4, hidden=8, layers=2)
+    assert know(graph, model, hf.Settings(first_hop="auto")).exact
+    assert not know(graph, model, hf.Settings(first_hop="auto", mean_field=1.0)).exact
+    assert know(graph, model, hf.Settings(first_hop="exact", mean_field=1.0)).exact
 
 
 def test_auto_says_no_where_the_aggregates_do_not_fit(

@@ -238,6 +238,8 @@ def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Call
     """What cuts a sample to what its loss can see, if ``trimmed`` and ``model`` allow; else what leaves it as it is."""
     if not trimmed or not isinstance(model, Network):
         return lambda sample: sample
+    if known is not None and known.mean_field:
+        return known.cut
     depth, whole = model.depth, model.whole_layers
     squares = whole if whole else None
     if known is not None:  # the first layer has no edges

@@ -2,7 +2,8 @@
 
 With it the first layer of GraphSAGE and GCN is exact in every batch, whatever the sampler. A batch needs one hop less,
 and no step aggregates features. ``Known`` holds [X ‖ ÂX] and makes batches of it; [X ‖ ÂX ‖ Â²X] where mean-field
-neighbours stand in for those that a part lacks (``handful.mean_field``).
+neighbours stand in for those that a part lacks (``handful.mean_field``). A batch with stand-ins is cut to the receptive
+field of its loss also under BatchNorm, whose statistics then are those of the rows that a layer computes.
 
 Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) compute the first hop beforehand, too.
 """
@@ -26,7 +27,7 @@ from handful.batch import Batch, Sample, make_batch
 from handful.budget import free_memory, show_size
 from handful.errors import HandfulError, SamplerError
 from handful.graph import Graph
-from handful.mean_field import StandIns, rows_with_hop, stand_in
+from handful.mean_field import StandIns, rows_with_hop, shrink, stand_in
 from handful.nn.backbone import Stack
 from handful.samplers.base import Sampler
 from handful.samplers.full import full_adjacency
@@ -34,6 +35,7 @@ from handful.settings import Settings
 from handful.shuffle.over_ranks import own_rows
 from handful.shuffle.shards import ShardedGraph, all_rows
 from handful.training.inference import outputs_of
+from handful.trim import S, trim
 
 SLOW = 10**10
 """From so many additions on, they are announced."""
@@ -90,6 +92,7 @@ class Known:
         depth: of the model.
         mean_field: λ; 0 for no stand-ins.
         mass: ``(N,)``, see ``handful.mean_field.stand_in``; empty without stand-ins.
+        exact: whether the first hop is exact also beside stand-ins.
         seconds: that it took to make.
     """
 
@@ -99,7 +102,21 @@ class Known:
     depth: int
     mean_field: float
     mass: Tensor
+    exact: bool = True
     seconds: float = 0.0
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row of a batch has."""
+        return 2 * self.features
+
+    def cut(self, sample: S) -> S:
+        """``sample``, cut to the receptive field of its loss if it gets stand-ins."""
+        return trim(sample, max(1, self.depth - 1)) if self.mean_field else sample
+
+    def stand_in(self, sample: Sample) -> StandIns:
+        """``handful.mean_field.stand_in`` with what is known here."""
+        return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
 
     def make_batch(self, sample: Sample) -> Batch:
         """The batch of a sample of the graph, whose rows are [own ‖ aggregated]."""
@@ -107,36 +124,28 @@ class Known:
             return make_batch(self.graph, sample)
         assert self.graph.x is not None
         assert self.graph.y is not None
-        result = self.stand_in(sample)
-        x = rows_with_hop(self.graph.x, sample.nodes[result.rows], result.level, self.features)
-        return self._batch(sample, result, x, self.graph.y[sample.nodes[sample.targets]])
+        sample = self.cut(sample)
+        return self._fill(self.stand_in(sample), self.graph.x, sample.nodes, self.graph.y[sample.nodes[sample.targets]])
 
     def expand(self, batch: Batch) -> Batch:
         """The same of a batch whose rows are those of ``graph``."""
         if not self.mean_field:
             return batch
-        result = self.stand_in(batch)
-        return self._batch(batch, result, rows_with_hop(batch.x, result.rows, result.level, self.features), batch.y)
+        batch = self.cut(batch)
+        return self._fill(self.stand_in(batch), batch.x, torch.arange(batch.num_nodes, device=batch.x.device), batch.y)
 
-    @property
-    def width(self) -> int:
-        """How many numbers a row of a batch has."""
-        return 2 * self.features
-
-    def stand_in(self, sample: Sample) -> StandIns:
-        """``handful.mean_field.stand_in`` with what is known here."""
-        return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
-
-    def _batch(self, sample: Sample, result: StandIns, x: Tensor, y: Tensor) -> Batch:
-        return Batch(sample.nodes[result.rows], result.layers, sample.targets, sample.target_weight, x=x, y=y)
+    def _fill(self, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
+        """The batch of ``result``, whose plain row i has the features ``x[at[i]]``."""
+        sample = result.sample
+        x = rows_with_hop(x, at[result.rows], result.level, self.features)
+        if not self.exact:
+            shrink(x, result.level, sample.layers[0], self.features)
+        return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def structure(sample: Sample, known: Known | None) -> Sample:
     """``sample`` with its stand-ins, where there are any."""
-    if known is None or not known.mean_field:
-        return sample
-    result = known.stand_in(sample)
-    return Sample(sample.nodes[result.rows], result.layers, sample.targets, sample.target_weight)
+    return sample if known is None or not known.mean_field else known.stand_in(known.cut(sample)).sample
 
 
 @dataclass(frozen=True)
@@ -201,7 +210,8 @@ def know(
     wide = replace(graph, x=x)  # checked already
     wide.__dict__.update({name: vars(graph)[name] for name in ("has_loops", "checksum") if name in vars(graph)})
     stands_in = settings.mean_field if model.depth > 1 else 0.0  # one layer lacks nothing
-    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, perf_counter() - began)
+    exact = settings.first_hop == "exact" or not stands_in
+    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, exact, perf_counter() - began)
 
 
 def _writable(folder: Path) -> Path | None:
@@ -246,11 +256,10 @@ def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Sett
     Raises:
         SamplerError: they do.
     """
-    if settings.first_hop == "sampled" and settings.mean_field:
-        raise SamplerError(f"mean_field {settings.mean_field:g} needs first_hop exact or auto, got sampled")
     why = refusal(hop, name, sampler, settings.mean_field)
-    if settings.first_hop == "exact" and why is not None:
-        raise SamplerError(f"first_hop 'exact' cannot be: {why}. Use first_hop 'sampled' and mean_field 0")
+    if why is not None and asks(settings):
+        what = "first_hop 'exact'" if settings.first_hop == "exact" else f"mean_field {settings.mean_field:g}"
+        raise SamplerError(f"{what} cannot be: {why}. Use first_hop 'sampled' and mean_field 0")
 
 
 def resolve_first_hop(
@@ -264,7 +273,7 @@ def resolve_first_hop(
     hop, name = model.hop if isinstance(model, Stack) else None, type(model).__name__
     check_first_hop(hop, name, sampler, settings)
     if settings.first_hop != "auto":
-        return settings.first_hop == "exact"
+        return asks(settings)
     assert graph.x is not None
     why = refusal(hop, name, sampler, settings.mean_field)
     if why is None:
@@ -274,8 +283,14 @@ def resolve_first_hop(
         if free is not None and needed > LARGEST_SHARE * free:
             why = f"the aggregated features take {show_size(needed)}, and {show_size(free)} are free"
     if why is not None:
-        print(f"handful: first_hop auto is sampled: {why}", file=sys.stderr, flush=True)
+        what = "first_hop auto is sampled" + (" and mean_field is 0" if settings.mean_field else "")
+        print(f"handful: {what}: {why}", file=sys.stderr, flush=True)
     return why is None
+
+
+def asks(settings: Settings) -> bool:
+    """Whether ``settings`` demand aggregates of the full graph; ``auto`` takes them where it can."""
+    return settings.first_hop == "exact" or (settings.first_hop == "sampled" and settings.mean_field > 0)
 
 
 def hops_of(settings: Settings) -> int:
