@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -334,7 +335,8 @@ def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
     from handful.training.record import environment
 
     if folder is not None:
-        lines = (*lines, f"report: {write_finding(replace(finding, environment=environment()), folder)}")
+        made = {**environment(), "command": shlex.join(["handful", *sys.argv[1:]])}
+        lines = (*lines, f"report: {write_finding(replace(finding, environment=made), folder)}")
     if finding.failed:
         note(f"failed: {', '.join(finding.failed)}; see the stderr.txt beside their records")
     return Answer(finding.payload, finding.tables, [finding.words, *lines], int(bool(finding.failed)))
