@@ -57,12 +57,7 @@ option_values: dict[str, st.SearchStrategy[Any]] = {
 numbers = st.integers(1, 9)
 sampler_values: dict[str, st.SearchStrategy[hf.Sampler]] = {
     "rns": st.builds(hf.RandomNodes, numbers, st.booleans(), st.booleans())
-    | st.builds(hf.RandomNodes, numbers, fraction=st.floats(0.1, 1))
-    | st.builds(
-        hf.RandomNodes,
-        numbers,
-        hubs=st.floats(0.1, 0.9) | numbers | st.sampled_from(["auto", "degree>=3", "drawn=0.25"]),
-    ),
+    | st.builds(hf.RandomNodes, numbers, fraction=st.floats(0.1, 1)),
     "full": st.just(hf.FullGraph()),
     "neighbor": st.builds(hf.Neighbors, st.lists(numbers | st.just(-1), min_size=1).map(tuple), numbers),
     "cluster": st.builds(hf.Clusters, st.integers(9, 20), numbers),
@@ -148,18 +143,18 @@ def changes_of(experiment: hf.Experiment) -> dict[str, Any]:
     assert {*parts, "options", "settings"} == {f.name for f in fields(hf.Experiment)}
     how = {name: another(getattr(experiment.settings, name), hint) for name, hint in SETTINGS_HINTS.items()}
     how |= {"first_hop": "auto"}  # which every model takes
-    del how["mean_field"]  # which needs it: see ``test_a_stand_in_needs_the_first_hop``
+    del how["mean_field"]  # which not every sampler takes: see ``test_what_cannot_aggregate_first_is_refused``
     what = {name: another(value, MODEL_HINTS[name]) for name, value in experiment.options.items()}
     return {**parts, **how, **what}
 
 
-def test_a_stand_in_needs_the_first_hop() -> None:
-    experiment = hf.Experiment("debian", first_hop="exact")
+def test_what_cannot_aggregate_first_is_refused() -> None:
+    experiment = hf.Experiment("debian")
     assert experiment.with_(mean_field=1.0) != experiment
-    with pytest.raises(HandfulError, match="first_hop"):
-        hf.Experiment("debian", mean_field=1.0)
     with pytest.raises(HandfulError, match="first layer of gat"):
-        hf.Experiment("debian", model="gat", first_hop="exact")
+        experiment.with_(model="gat", mean_field=1.0)
+    with pytest.raises(HandfulError, match="first layer of gat"):
+        experiment.with_(model="gat", first_hop="exact")
 
 
 def test_a_method_is_a_sampler_with_what_it_sets() -> None:
@@ -167,7 +162,15 @@ def test_a_method_is_a_sampler_with_what_it_sets() -> None:
     for method in METHODS:
         assert base.with_method(method).method == method
     assert hf.Experiment("debian", model="gat", first_hop="auto", mean_field=1.0).method == "rns"
-    assert base.with_method("rns-hubs", parts=8).sampler == hf.RandomNodes(8, hubs="auto")
+    assert base.with_method("rns-mean-field", parts=8).sampler == hf.RandomNodes(8)
+
+
+def test_a_record_with_hubs_is_refused_and_one_without_is_read() -> None:
+    old = hf.Experiment("debian").to_json()
+    old["sampler"] = {**old["sampler"], "hubs": None}
+    assert hf.Experiment.from_json(old) == hf.Experiment("debian")
+    with pytest.raises(HandfulError, match=r"'hubs' any more: .*mean_field"):
+        hf.Experiment.from_json({**old, "sampler": {**old["sampler"], "hubs": "auto"}})
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -386,7 +389,7 @@ def sampler_changes(sampler: hf.Sampler) -> dict[str, hf.Sampler]:
     """The sampler with another value of each of its options, one at a time."""
     hints = get_type_hints(type(sampler))
     own = {name: another(value, hints[name]) for name, value in sampler.options().items()}
-    own |= {name: value for name, value in {"fraction": 0.5, "hubs": 3}.items() if name in own}
+    own |= {"fraction": 0.5} if "fraction" in own else {}
     if "budget" in own:
         own["budget"] = tuple(number + 1 for number in sampler.options()["budget"])
     return {name: type(sampler)(**{**sampler.options(), name: value}) for name, value in own.items()}

@@ -90,14 +90,14 @@ def main(names: list[str]) -> None:
             ):
                 out.sum().backward()
         aggregate_triton.gather(x.detach(), torch.tensor([1]))
-    part, hub = torch.zeros(2, dtype=torch.uint8), torch.tensor([1])
-    for weighted, hubs in ((False, None), (True, None), (True, hub), (False, torch.tensor([0, 1]))):
-        list(subgraph_triton.parts(indptr, indices, part, 2, weighted, hubs))
-    subgraph_triton.induced(indptr, indices, hub)
+    part = torch.zeros(2, dtype=torch.uint8)
+    for weighted in (False, True):
+        list(subgraph_triton.parts(indptr, indices, part, 2, weighted))
+    subgraph_triton.induced(indptr, indices, torch.tensor([1]))
     subgraph_triton.spread(indptr, indices, torch.zeros(2, dtype=torch.int32), 2)
     long = torch.tensor([0, len(indices)])  # a graph of one node: what is 1 is compiled as a constant
     aggregate_triton.spmm(Scaled(long, indices), torch.zeros(1, 96))
-    list(subgraph_triton.parts(long, indices, part[:1], 1, False, None))
+    list(subgraph_triton.parts(long, indices, part[:1], 1, False))
     subgraph_triton.spread(long, indices, torch.zeros(1, dtype=torch.int32), 1)
     print(json.dumps({"kernels": sorted(kernels), "compiled": compiled}))
 

@@ -117,17 +117,16 @@ def training_sample(
     nodes: Tensor,
     layers: tuple[Adjacency, ...],
     loss_weight: Tensor | None = None,
-    own: int | None = None,
     count: int | None = None,
 ) -> Sample:
-    """A sample whose targets are the training nodes among the first ``own`` of ``nodes``, or among all.
+    """A sample whose targets are the training nodes among ``nodes``.
 
     ``loss_weight`` has one value for every node. ``count`` is how many targets there are, if that is known: the device
     is then not asked for it.
     """
     graph.require_training()
     assert graph.train_mask is not None
-    mask = graph.train_mask[nodes[:own]]
+    mask = graph.train_mask[nodes]
     if count is None:
         targets = mask.nonzero().squeeze(1)
     else:

@@ -71,6 +71,8 @@ def require_kind(name: str, value: object, kind: Any, words: str) -> None:
 
 MANY = 20
 """More names than this are not listed."""
+GONE = dict.fromkeys(("hubs", "rns-hubs"), "take first_hop=exact and mean_field=1 in place of hubs in every part")
+"""Names of options and methods that older versions had, and what to do instead."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -84,6 +86,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     >>> unknown("sampler", "cluter", ["cluster", "rns"])
     "there is no sampler 'cluter': did you mean cluster?"
     """
+    if name in GONE:
+        return f"there is no {kind} '{name}' any more: {GONE[name]}"
     names = sorted(known)
     lower, wanted = {one.lower(): one for one in names}, str(name).lower()
     close = get_close_matches(wanted, lower, n=3, cutoff=0.66) or [n for n in lower if wanted and n.startswith(wanted)]

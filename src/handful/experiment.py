@@ -17,7 +17,7 @@ from handful import ranks
 from handful.budget import require_memory
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
-from handful.errors import HandfulError, RunError, unknown
+from handful.errors import GONE, HandfulError, RunError, unknown
 from handful.files import seal, write_json
 from handful.graph import Graph
 from handful.nn import MODELS, make_model, model_options, parameter_count
@@ -40,11 +40,8 @@ from handful.vocabulary import PAPER_SEEDS
 SUMMARY = "summary.json"
 MODEL = "sage"
 """The default model."""
-VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "rns-hubs": ({"hubs": "auto"}, {}),
-    "rns-mean-field": ({}, {**RECOMMENDED, "first_hop": "sampled"}),
-}
-"""Methods that are RNS with something beside: options of the sampler, and settings."""
+VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_hop": "sampled"}}
+"""Methods that are RNS with other settings."""
 
 
 class ModelFields(TypedDict, total=False):
@@ -208,7 +205,7 @@ class Experiment:
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
         3.0
         """
-        return self.with_(sampler=sampler_of(method, **options), **VARIANTS.get(method, ({}, {}))[1])
+        return self.with_(sampler=sampler_of(method, **options), **VARIANTS.get(method, {}))
 
     def to_json(self) -> dict[str, Any]:
         """The experiment as plain values."""
@@ -227,7 +224,8 @@ class Experiment:
             HandfulError: something is missing or cannot be.
         """
         try:
-            sampler = {k: tuple(v) if isinstance(v, list) else v for k, v in value["sampler"].items()}
+            there = {k: v for k, v in value["sampler"].items() if v is not None or k not in GONE}
+            sampler = {k: tuple(v) if isinstance(v, list) else v for k, v in there.items()}
             name = str(sampler.pop("name"))
             return cls(
                 **{part: value[part] for part in ("graph", "split", "root", "model", "options", "device")},
@@ -326,11 +324,10 @@ class Experiment:
 def sampler_of(method: str, **options: Any) -> Sampler:
     """The sampler of a method, with these ``options``.
 
-    >>> str(sampler_of("rns-hubs", parts=8))
-    'rns(parts=8, hubs=auto)'
+    >>> str(sampler_of("rns-mean-field", parts=8))
+    'rns(parts=8)'
     """
-    own = VARIANTS.get(method, ({}, {}))[0]
-    return make_sampler("rns" if method in VARIANTS else method, **{**own, **options})
+    return make_sampler("rns" if method in VARIANTS else method, **options)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from handful.datasets.shape import Shape, shape_of
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.graph import Graph
-from handful.kernels.subgraph import coded, cut
+from handful.kernels.subgraph import cut
 from handful.nn.backbone import parameter_count
 from handful.samplers import FullGraph, RandomNodes
 from handful.samplers.induced import part_dtype
@@ -333,11 +333,11 @@ def fastest(work: Callable[[], Any]) -> float:
 def cut_seconds(nodes: int, m: int) -> float:
     """Seconds for an edge of the pass that finds the edges inside a part, on a graph of so many nodes."""
     n, rng = min(nodes, MOST_CODES), np.random.default_rng(0)
-    codes = coded(rng.integers(0, m, n, dtype=part_dtype(m)), m, np.empty(0, np.int64))
+    part = rng.integers(0, m, n, dtype=part_dtype(m))
     indices = rng.integers(0, n, TIMED_EDGES, dtype=np.int32)
     rows = min(n, TIMED_EDGES // 16)
     indptr = np.arange(rows + 1, dtype=np.int64) * TIMED_EDGES // rows
-    return fastest(lambda: cut(0, indptr, indices, codes)) / TIMED_EDGES
+    return fastest(lambda: cut(0, indptr, indices, part, m)) / TIMED_EDGES
 
 
 def disk_rate(folder: Path | None) -> float:

@@ -21,7 +21,6 @@ METHODS = {
     "saint": "GraphSAINT",
     "ladies": "LADIES",
     "rns": "RNS",
-    "rns-hubs": "RNS + hubs",
     "rns-mean-field": "RNS + mean field",
 }
 """In the order of the paper's tables, then what it does not have."""
@@ -87,7 +86,6 @@ _COLORS = {
     "cluster": 3,
     "saint": 4,
     "ladies": 5,
-    "rns-hubs": 6,
     "rns-mean-field": 7,
 }
 PALETTE = 10

@@ -18,19 +18,6 @@ SMALL = ("--hidden", 8, "--layers", 2, "--epochs", 3, "--lr", 0.01, "--seeds", "
 SAINT = ("-s", "saint.roots=20")
 
 
-@pytest.mark.slow
-def test_hubs_beside_plain_rns(tmp_path: Path) -> None:
-    graph = write_npz(tmp_path / "my.npz", make_graph(200))
-    args = ("--samplers", "rns", "-s", "rns.hubs=0.05", "--out", tmp_path / "out", "--json")
-    result = handful("compare", graph, *SMALL, *args)
-    assert result.code == 0, result.stderr
-    rows = result.json["rows"]
-    assert [(row["sampler"], row["options"]) for row in rows] == [
-        ("rns", "rns(parts=4)"),
-        ("rns-hubs", "rns(parts=4, hubs=0.05)"),
-    ]
-
-
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Result]:
     """A graph, the folder of a comparison of three samplers on it, and what was printed."""
@@ -139,8 +126,8 @@ def test_another_question_in_the_same_folder_is_refused(compared: tuple[Path, Pa
     [
         (("--samplers", "full,rsn"), "rns"),
         (("-s", "rns.prats=2"), "parts"),
-        (("-s", "rns.hubs=0"), "hubs"),
-        (("-s", "rns-hubs.hubs=many"), "many"),
+        (("-s", "rns.hubs=0.05"), "mean_field"),
+        (("--samplers", "rns,rns-hubs"), "mean_field"),
         (("--optimizer", "adma"), "optimizer"),
         (("--hidden", 0), "hidden"),
     ],

@@ -33,7 +33,7 @@ PROMISED = {
     "parts": f"{OF_DATA} {OF_LABELS} --model --hidden --layers --dropout --lr --weight-decay --most --memory --seeds "
     "--device --threads --out",
     "picture": f"{OF_DATA} --out --seed",
-    "plan": f"{OF_DATA} --model --hidden --layers --norm --residual --no-residual --parts --hubs --memory --processes "
+    "plan": f"{OF_DATA} --model --hidden --layers --norm --residual --no-residual --parts --memory --processes "
     "--timed --no-timed --threads",
     "predict": "--out --nodes --changed --embeddings --memory --scratch --device --threads --json --strict --unknown "
     "--threshold --cost",
@@ -43,7 +43,7 @@ PROMISED = {
     "study": f"{OF_DATA} {OF_RUNS} --graph --budget --tune-each",
     "train": f"{OF_DATA} {OF_LABELS} --model --hidden --layers --norm --residual --no-residual --input-projection "
     "--no-input-projection --output-projection --no-output-projection --dropout --heads --model-option --sampler "
-    "--parts --hubs --sampler-option -s --lr --weight-decay --optimizer --momentum --scheduler --clip --threshold "
+    "--parts --sampler-option -s --lr --weight-decay --optimizer --momentum --scheduler --clip --threshold "
     "--update --parts-per-step --precision --evaluation --evaluation-fanout --patience --trim --no-trim --seeds "
     "--device --devices --graph-on --checkpoint-activations --processes --threads --memory --out --resume "
     "--no-resume --tracker --checksums",
@@ -157,8 +157,8 @@ def test_values(text: str, value: Any) -> None:
 
 
 def test_options_are_pairs() -> None:
-    found = params.parse_options(["batch-size=50", " fanout = 3,2", "rns-hubs.hubs=drawn=0.2"])
-    assert found == {"batch_size": 50, "fanout": (3, 2), "rns-hubs.hubs": "drawn=0.2"}
+    found = params.parse_options(["batch-size=50", " fanout = 3,2", "rns-mean-field.parts=a=2"])
+    assert found == {"batch_size": 50, "fanout": (3, 2), "rns-mean-field.parts": "a=2"}
     for wrong in (["parts"], ["parts=2", "parts=4"], ["lr=fast"], ["optimizer=adma"]):
         with pytest.raises(HandfulError, match=r"parts|lr|optimizer"):
             params.parse_options(wrong)

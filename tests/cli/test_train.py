@@ -222,15 +222,6 @@ def test_sampler_options_by_name(npz: Path, tmp_path: Path) -> None:
     assert result.json["sampler"] == "neighbor(fanout=(3, 2), batch_size=50)"
 
 
-@pytest.mark.parametrize(
-    "given", [("--hubs", "0.05"), ("-s", "hubs=0.05"), ("--hubs", "degree>=3"), ("--hubs", "drawn=0.2")]
-)
-def test_hubs(npz: Path, tmp_path: Path, given: tuple[str, str]) -> None:
-    result = handful("train", npz, *SMALL, "--seeds", "1", "--json", *given, "--out", tmp_path / "run")
-    assert result.code == 0, result.stderr
-    assert result.json["sampler"] == f"rns(parts=4, hubs={given[1].removeprefix('hubs=')})"
-
-
 def spoil(arrays: dict[str, np.ndarray], key: str) -> None:
     if key == "outside":
         arrays["edge_index"][0, 5] = 10_000
@@ -287,9 +278,9 @@ def test_each_kind_of_broken_npz_is_one_line_and_exit_2(tmp_path: Path, key: str
     [
         (("debian", "--sampler", "rsn"), "rns"),
         (("debian", "-s", "prats=3"), "parts"),
-        (("debian", "--hubs", "1.0"), "hubs"),
-        (("debian", "--hubs", "degree>100"), "degree>100"),
-        (("debian", "--hubs", "auto", "--sampler", "full"), "hubs"),
+        (("debian", "--hubs", "auto"), "mean_field"),
+        (("debian", "-s", "hubs=auto"), "mean_field"),
+        (("debian", "-s", "rns.hubs=auto"), "mean_field"),
         (("debian", "--model", "sgae"), "sage"),
         (("debian", "--resume"), "--out"),
         (("debian", "--split", "rj"), "rh"),

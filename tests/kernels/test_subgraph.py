@@ -90,43 +90,6 @@ def test_all_parts_at_once_equal_pyg(graph: tuple[int, Edges], m: int, dtype: ty
         assert len(without[3]) == 0
 
 
-@settings(deadline=None)  # the first example compiles
-@given(graphs(), st.integers(1, 5), st.sampled_from([np.uint8, np.uint16, np.int32]), st.data())
-def test_all_parts_with_hubs_equal_pyg_and_torch(
-    graph: tuple[int, Edges], m: int, dtype: type, data: st.DataObject
-) -> None:
-    n, edges = graph
-    part = np.array(data.draw(st.lists(st.integers(0, m), min_size=n, max_size=n)), dtype)
-    hubs = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1)))), np.int64)
-    indptr, indices, order = compressed(n, edges)
-    told = list(subgraph.parts(indptr, indices, part, m, np.arange(len(indices)), hubs=hubs))
-    assert len(told) == m
-    for p, (nodes, got_ptr, got, places) in enumerate(told):
-        own = np.flatnonzero(part == p)
-        helpers = [h for h in hubs if part[h] != p]
-        assert nodes.tolist() == [*own, *helpers]
-        want, want_ids = expected(n, edges, nodes)
-        assert sorted(edges_of(got_ptr, got)) == want
-        assert sorted(order[places].tolist()) == want_ids
-        twin = subgraph.induced_torch(*map(torch.from_numpy, (indptr, indices, nodes)))
-        for a, b in zip((got_ptr, got, places), twin, strict=True):
-            assert a.dtype == b.numpy().dtype
-            np.testing.assert_array_equal(a, b.numpy())
-    for with_ids, without in zip(told, subgraph.parts(indptr, indices, part, m, hubs=hubs), strict=True):
-        for a, b in zip(with_ids[:3], without[:3], strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_hubs_fit_where_parts_fill_their_type() -> None:
-    n, m = 600, 255
-    indptr, indices, _ = compressed(n, np.random.default_rng(1).integers(0, n, (2, 5000)))
-    part, hubs = (np.arange(n) % (m + 1)).astype(np.uint8), np.array([3, 255, 511])  # 255 and 511 are in no part
-    for nodes, *together in subgraph.parts(indptr, indices, part, m, np.arange(len(indices)), hubs=hubs):
-        assert set(hubs) <= set(nodes.tolist())
-        for a, b in zip(together, subgraph.induced(indptr, indices, nodes, with_edges=True), strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
 @pytest.mark.parametrize("n", [63, 64, 65, 1000])
 def test_all_parts_at_once_equal_each_alone(n: int) -> None:
     rng = np.random.default_rng(n)
@@ -146,9 +109,7 @@ def test_threads_change_nothing(threads: int) -> None:
     nodes = np.flatnonzero(rng.random(n) < 0.5)
 
     def everything() -> list[np.ndarray]:
-        hubs = np.arange(0, n, 50)
         parts = [a for piece in subgraph.parts(indptr, indices, part, m, np.arange(len(indices))) for a in piece]
-        parts += [a for piece in subgraph.parts(indptr, indices, part, m, hubs=hubs) for a in piece]
         return [*parts, *subgraph.induced(indptr, indices, nodes, True)]
 
     before = get_threads()

@@ -30,23 +30,22 @@ def same(ours: tuple[torch.Tensor, ...], theirs: tuple[np.ndarray, ...]) -> None
 
 @settings(max_examples=25)
 @given(
-    degrees=DEGREES, m=st.integers(1, 4), with_edges=st.booleans(), with_hubs=st.booleans(),
+    degrees=DEGREES, m=st.integers(1, 4), with_edges=st.booleans(),
     kind=st.sampled_from([np.uint8, np.uint16, np.int32]), chunk=st.sampled_from([16, 1024]), seed=st.integers(0, 1000),
 )  # fmt: skip
 def test_the_parts_are_those_of_the_cpu(
-    degrees: list[int], m: int, with_edges: bool, with_hubs: bool, kind: type, chunk: int, seed: int
+    degrees: list[int], m: int, with_edges: bool, kind: type, chunk: int, seed: int
 ) -> None:
-    """Byte for byte; some nodes are in no part, some rows are longer than a piece, hubs are of any part or of none."""
+    """Byte for byte; some nodes are in no part, some rows are longer than a piece."""
     rng = np.random.default_rng(seed)
     indptr, indices = csr_of(degrees, rng)
     part = rng.integers(0, m + 1, len(degrees)).astype(kind)
-    hubs = np.flatnonzero(rng.random(len(degrees)) < 0.4) if with_hubs else np.empty(0, np.int64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subgraph_triton, "CHUNK", chunk)
         tensors = (torch.from_numpy(t) for t in (indptr, indices, part))
-        mine = list(subgraph_triton.parts(*tensors, m, with_edges, torch.from_numpy(hubs)))
+        mine = list(subgraph_triton.parts(*tensors, m, with_edges))
     places = np.arange(len(indices)) if with_edges else None
-    theirs = list(subgraph.parts(indptr, indices, part, m, places, hubs))
+    theirs = list(subgraph.parts(indptr, indices, part, m, places))
     assert len(mine) == len(theirs) == m
     for ours, expected in zip(mine, theirs, strict=True):
         same(ours[: 3 + with_edges], expected[: 3 + with_edges])

@@ -213,7 +213,12 @@ def test_files_have_labels_and_are_the_same_again(tmp_path: Path) -> None:
 
 def test_a_name_beside_a_point_covers_no_bar_at_any_width() -> None:
     """A bar that is hidden behind its neighbour on a phone stands apart from it on a screen, where the name was."""
-    ends = {"Full graph": (10, 79, 1), "GraphSAINT": (4.9, 79.5, 1.5), "RNS": (4, 76, 1), "RNS + hubs": (4.4, 79, 2)}
+    ends = {
+        "Full graph": (10, 79, 1),
+        "GraphSAINT": (4.9, 79.5, 1.5),
+        "RNS": (4, 76, 1),
+        "RNS + mean field": (4.4, 79, 2),
+    }
     series = [Series(name, [x], [y], [y - half], [y + half], i) for i, (name, (x, y, half)) in enumerate(ends.items())]
     cost = View("time", "dot", Axis("seconds", log=True), Axis("test (%)"), series)
     (x0, x1), (y0, y1) = domain(cost, "x"), domain(cost, "y")

@@ -40,8 +40,6 @@ SAMPLERS = [
     RandomNodes(3),
     RandomNodes(3, drop_last=True, stratify=True),
     RandomNodes(fraction=0.3),
-    RandomNodes(3, hubs=0.1),
-    RandomNodes(3, hubs="auto"),
     Neighbors((3, 2), 40),
     Clusters(6, 2),
     RandomWalks(20, 2),

@@ -22,7 +22,6 @@ from handful.kernels.dispatch import use
 from handful.kernels.threads import get_threads, set_threads
 from handful.random import generator
 from handful.samplers import RandomNodes, make_sampler
-from handful.samplers.hubs import hub_nodes, hubs_by_degree
 from handful.samplers.random_node import deal, deal_stratified
 from subgraphs import edges_of, induced_edges
 
@@ -194,50 +193,6 @@ def test_parts_are_disjoint_cover_and_equal_pyg(graph: Graph, m: int, drop_last:
         assert not adjacency.symmetric or edges_of(adjacency) == sorted((v, u, w) for u, v, w in edges_of(adjacency))
 
 
-@given(graphs(), st.integers(1, 6), st.booleans(), st.integers(1, 12), st.integers(0, 1000))
-def test_every_part_holds_the_hubs_as_helpers(graph: Graph, m: int, drop_last: bool, count: int, seed: int) -> None:
-    m, count = min(m, graph.num_nodes), min(count, graph.num_nodes)
-    plain = list(RandomNodes(m, drop_last=drop_last).subgraphs(graph, seed, epoch=0))
-    blocks = list(RandomNodes(m, drop_last=drop_last, hubs=count)._blocks(graph, seed, epoch=0))
-    hubs = set(hubs_by_degree(graph, count).tolist())
-    assert len(blocks) == m
-    for (block, _), (nodes, adjacency, own, _) in zip(plain, blocks, strict=True):
-        assert nodes[:own].tolist() == block.tolist()  # the deal is that of plain RNS
-        assert nodes[own:].tolist() == sorted(hubs - set(block.tolist()))
-        assert edges_of(adjacency) == induced_edges(graph, nodes)
-        assert not adjacency.symmetric or edges_of(adjacency) == sorted((v, u, w) for u, v, w in edges_of(adjacency))
-
-
-@pytest.mark.parametrize("options", [{"parts": 4}, {"parts": 4, "stratify": True}, {"fraction": 0.3}])
-def test_the_loss_is_that_of_a_part_s_own_nodes(graph: Graph, options: dict[str, Any]) -> None:
-    plain, helped = (list(RandomNodes(**options, hubs=hubs).epoch(graph, 3, 1)) for hubs in (None, 20))
-    for one, other in zip(plain, helped, strict=True):
-        assert one.nodes[one.targets].tolist() == other.nodes[other.targets].tolist()
-        assert torch.equal(one.y, other.y)
-        assert other.num_nodes > one.num_nodes
-        assert set(hub_nodes(graph, 20, 4, 3, 1).tolist()) <= set(other.nodes.tolist())
-
-
-@given(graphs(), st.integers(1, 6), st.sampled_from(["auto", "drawn=0.2", "drawn=0.9"]), st.integers(0, 1000))
-def test_every_part_holds_what_was_drawn_for_the_epoch(graph: Graph, m: int, hubs: str, seed: int) -> None:
-    m = min(m, graph.num_nodes)
-    for epoch in (0, 1):
-        drawn = set(hub_nodes(graph, hubs, m, seed, epoch).tolist())
-        plain = RandomNodes(m).subgraphs(graph, seed, epoch)
-        for (block, _), (nodes, adjacency, own, _) in zip(
-            plain, RandomNodes(m, hubs=hubs)._blocks(graph, seed, epoch), strict=True
-        ):
-            assert nodes[:own].tolist() == block.tolist()
-            assert nodes[own:].tolist() == sorted(drawn - set(block.tolist()))
-            assert edges_of(adjacency) == induced_edges(graph, nodes)
-
-
-def test_every_node_a_hub_is_the_whole_graph(graph: Graph) -> None:
-    for batch in RandomNodes(3, hubs=graph.num_nodes).epoch(graph, 0, 0):
-        assert batch.num_nodes == graph.num_nodes
-        assert batch.num_edges == graph.num_edges
-
-
 @given(graphs(), st.floats(0.05, 1), st.integers(0, 1000))
 def test_fraction_draws_a_share_each_step(graph: Graph, fraction: float, seed: int) -> None:
     batches = list(RandomNodes(fraction=fraction).subgraphs(graph, seed, epoch=3))
@@ -296,10 +251,7 @@ def test_threads_change_nothing() -> None:
             if t is not None
         ]
 
-    before, samplers = (
-        get_threads(),
-        (RandomNodes(7), RandomNodes(fraction=0.4), RandomNodes(7, hubs=0.1), RandomNodes(7, hubs="drawn=0.1")),
-    )
+    before, samplers = get_threads(), (RandomNodes(7), RandomNodes(fraction=0.4))
     try:
         set_threads(1)
         alone = [batches(s) for s in samplers]
@@ -364,10 +316,9 @@ def test_more_parts_than_nodes_and_no_labels_are_refused(graph: Graph) -> None:
     "options",
     [
         {"parts": 3},
-        {"parts": 3, "drop_last": True, "hubs": 4},
+        {"parts": 3, "drop_last": True},
         {"parts": 2, "stratify": True, "drop_last": True},
-        {"fraction": 0.4, "hubs": 2},
-        {"parts": 3, "hubs": "drawn=0.3"},
+        {"fraction": 0.4},
     ],
 )
 @pytest.mark.parametrize("weighted", [False, True])

@@ -86,8 +86,7 @@ def graphs(draw: st.DrawFn) -> hf.Graph:
 @given(graphs(), st.data())
 def test_batches_are_those_in_memory_to_the_byte(graph: hf.Graph, data: st.DataObject) -> None:
     parts = data.draw(st.integers(1, min(9, graph.num_nodes)))
-    hubs = data.draw(st.none() | st.integers(1, graph.num_nodes) | st.sampled_from(["auto", "drawn=0.3"]))
-    sampler = hf.RandomNodes(parts, drop_last=data.draw(st.booleans()), hubs=hubs)
+    sampler = hf.RandomNodes(parts, drop_last=data.draw(st.booleans()))
     depth = data.draw(st.none() | st.integers(1, 3))
     spilled = data.draw(st.lists(st.integers(0, 4000), max_size=40))
 
@@ -123,7 +122,7 @@ def test_every_partition_can_be_shuffled(sampler: Sampler, depth: int | None) ->
 def test_a_saved_graph_is_read_from_its_files(tmp_path: Path) -> None:
     graph = hf.load(hf.save(make_graph(n=3000, degree=9), tmp_path / "saved"))
     said: list[tuple[str, float]] = []
-    sampler = hf.RandomNodes(4, hubs=0.05)
+    sampler = hf.RandomNodes(4)
     deal = sampler.deal(graph, 3, 1)
     ours = list(shuffle_epoch(graph, deal, AMPLE, trimmed=to_depth(2), say=lambda *told: said.append(told)))
     for a, b in zip(ours, in_memory(graph, sampler, 2), strict=True):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -46,21 +45,10 @@ def test_samplers_by_name_with_batches_for_the_graph() -> None:
         choose_methods(["rsn"], {}, 2)
 
 
-def test_hubs_have_a_row_beside_plain_rns() -> None:
-    def rows(names: list[str], **options: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-        chosen = [sampler_of(name, **own) for name, own in choose_methods(names, options, 2).items()]
-        return [(s.method, s.options().get("parts"), s.options().get("hubs")) for s in chosen]
-
-    assert rows(["rns", "saint"], rns={"hubs": 0.05, "parts": 3}) == [
-        ("rns", 3, None),
-        ("rns-hubs", 3, 0.05),
-        ("saint", None, None),
-    ]
-    assert rows(["rns-hubs", "rns"], rns={"parts": 3}) == [("rns-hubs", 3, "auto"), ("rns", 3, None)]
-    assert rows(["rns", "rns-hubs"], rns={"hubs": 7}) == [("rns", 4, None), ("rns-hubs", 4, 7)]
-    assert rows(["rns-hubs"], **{"rns-hubs": {"hubs": "degree>=9"}}) == [("rns-hubs", 4, "degree>=9")]
-    with pytest.raises(HandfulError, match="hubs"):
-        rows(["rns"], rns={"hubs": 0})
+def test_rns_with_the_mean_field_has_the_options_of_rns_unless_it_has_its_own() -> None:
+    names, own = ["rns", "rns-mean-field"], {"rns-mean-field": {"parts": 5}}
+    assert choose_methods(names, {"rns": {"parts": 3}}, 2) == {name: {"parts": 3} for name in names}
+    assert choose_methods(names, {"rns": {"parts": 3}, **own}, 2)["rns-mean-field"] == {"parts": 5}
 
 
 def test_best_and_second_best_are_marked_and_a_failure_says_why(folder: Path) -> None:

@@ -18,18 +18,6 @@ from handful.theory.powerlaw import degrees, fit_power_law
 from handful.vocabulary import TERMS
 
 
-def hub_graph(n: int = 300) -> hf.Graph:
-    """One node that touches all others and whose features are far off, beside a random graph."""
-    rng = np.random.default_rng(0)
-    star = np.stack([np.zeros(n - 1, int), np.arange(1, n)])
-    edges = np.concatenate([star, rng.integers(1, n, (2, n))], axis=1)
-    y = rng.integers(0, 3, n)
-    x = rng.normal(size=(n, 4)).astype(np.float32)
-    x[0] = 20
-    fields = {"train_mask": np.arange(n) < 200, "val_mask": np.arange(n) >= 200}
-    return hf.Graph.from_edge_index(edges, n, x=x, y=y, num_classes=3, **fields).to_undirected().without_loops()
-
-
 def test_terms_and_exponents_come_from_the_same_batches() -> None:
     graph = make_graph(300)
     make = partial(hf.SAGE, graph.num_features, graph.num_outputs, hidden=8, layers=2)
@@ -55,18 +43,6 @@ def test_terms_and_exponents_come_from_the_same_batches() -> None:
     assert told["repeats"]["alpha_error"] == list(found[1].alpha_errors)
     assert told["R"]["mean"] == pytest.approx(np.mean([t.R for t in again]))
     assert found[1].variance_per_target == pytest.approx(np.mean([t.R * t.targets for t in again]))
-
-
-def test_a_hub_makes_random_parts_jump() -> None:
-    graph = hub_graph()
-    make = partial(hf.SAGE, 4, 3, hidden=8, layers=1, norm="none")
-    rns, full = diagnose(graph, [RandomNodes(4), FullGraph()], make, batches=40, repeats=1)
-    assert rns.hub_share > 0.8
-    assert np.isnan(full.hub_share)
-    plain = make_graph(300)
-    make = partial(hf.SAGE, plain.num_features, plain.num_outputs, hidden=8, layers=1, norm="none")
-    (even,) = diagnose(plain, [RandomNodes(4)], make, batches=40, repeats=1)
-    assert even.hub_share < 0.2
 
 
 def test_repeats_start_every_sampler_from_the_same_weights() -> None:

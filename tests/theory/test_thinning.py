@@ -46,31 +46,6 @@ def test_against_every_way_to_deal_a_small_graph(parts: int) -> None:
     assert edge_survival(n, parts) == pytest.approx(alive / (total / n * len(EDGES)))
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("hubs", [[0], [0, 3], [1, 4, 5]])
-def test_hubs_against_every_way_to_deal_a_small_graph(parts: int, hubs: list[int]) -> None:
-    n = 6
-    graph = undirected(EDGES, n)
-    near = [[v for v in range(n) if (u, v) in EDGES or (v, u) in EDGES] for u in range(n)]
-    degrees, kept = [len(v) for v in near], [len(set(v) & set(hubs)) for v in near]
-    label = np.repeat(np.arange(parts), block_sizes(n, parts))
-    own: Counter[int] = Counter()
-    helper: Counter[int] = Counter()
-    for order in permutations(range(n)):
-        part = label[list(order)]
-        own.update(sum(u in hubs or part[u] == part[v] for u in near[v]) for v in range(n))
-        if part[0] != 0:  # node 0 helps in block 0
-            helper[sum(u in hubs or part[u] == 0 for u in near[0])] += 1
-    total = sum(own.values())
-    law = thinned_degree_law(graph.in_degree.numpy(), parts, kept)
-    assert np.allclose(law, [own[k] / total for k in range(len(law))], atol=1e-12)
-    if 0 in hubs and parts > 1:
-        block, others = int(block_sizes(n, parts)[0]), degrees[0] - kept[0]
-        law = hypergeometric(n, block + 1, others)
-        seen = [helper[kept[0] + k] / sum(helper.values()) for k in range(others + 1)]
-        assert np.allclose(law, seen, atol=1e-12)
-
-
 @given(st.integers(2, 200), st.data())
 @settings(max_examples=100)
 def test_hypergeometric_is_scipys(n: int, data: st.DataObject) -> None:

@@ -104,7 +104,7 @@ def test_every_execution_gives_the_same_batches(norm: str, weighted: bool) -> No
     """In memory, sent to a device, and within a budget that holds all or holds little; shards: tests/shuffle."""
     graph = make_graph(400, degree=2, weighted=weighted)
     graph = graph.replace(train_mask=graph.train_nodes[:20])
-    loop = begin(model_of(graph, "sage", norm), graph, hf.RandomNodes(3, hubs=5), hf.Settings())
+    loop = begin(model_of(graph, "sage", norm), graph, hf.RandomNodes(3), hf.Settings())
     ways = [InMemory(), InMemory(CPU), WithinBudget(memory=1 << 50)]
     for epoch in range(2):
         loop.epoch = epoch
@@ -212,7 +212,7 @@ class Seen(Callback):
 def test_training_with_the_graph_on_the_host_is_the_same(norm: str, evaluation: str) -> None:
     """Bit for bit where the device is the CPU: batches, losses, metrics and weights."""
     graph = make_graph(weighted=True)
-    sampler = hf.RandomNodes(3, hubs=0.05) if evaluation == "exact" else hf.Neighbors((3, 3), batch_size=40)
+    sampler = hf.RandomNodes(3) if evaluation == "exact" else hf.Neighbors((3, 3), batch_size=40)
     found = []
     for where in ("device", "host"):
         seen = Seen()
@@ -279,7 +279,6 @@ def test_auto_asks_what_fits(
     [
         (hf.FullGraph(), 1.0),
         (hf.RandomNodes(8), 1 / 8),
-        (hf.RandomNodes(8, hubs=0.05), 1 / 8 + 0.05),
         (hf.RandomNodes(fraction=0.3), 0.3),
         (hf.Clusters(clusters=10, per_batch=2), 0.2),
         (hf.Neighbors((3, 3)), 1.0),

@@ -250,9 +250,7 @@ def test_a_budget_changes_neither_weights_nor_history(graph: hf.Graph, tmp_path:
     def run(memory: str | None, **more: Any) -> hf.Run:
         torch.manual_seed(0)
         model = hf.SAGE(graph.num_features, graph.num_outputs, hidden=16, layers=2, norm="ln")
-        return hf.fit(
-            model, graph, hf.RandomNodes(3, hubs=5), epochs=3, lr=1e-2, memory=memory, checkpoint_seconds=0.0, **more
-        )
+        return hf.fit(model, graph, hf.RandomNodes(3), epochs=3, lr=1e-2, memory=memory, checkpoint_seconds=0.0, **more)
 
     free, bound = run(None), run("64GiB")
     assert [line["loss"] for line in free.history] == [line["loss"] for line in bound.history]
@@ -478,7 +476,7 @@ def test_five_epochs_by_triton_end_like_by_numba(name: str, norm: str) -> None:
     for way in ("numba", "triton"):
         seen = Seen()
         with use(way):  # type: ignore[arg-type]
-            sampler = hf.RandomNodes(2, hubs=2)
+            sampler = hf.RandomNodes(2)
             run = hf.fit(name, graph, sampler, options=options, callbacks=[seen], **how)
         assert run.model is not None
         found.append((seen, run.model.state_dict()))

@@ -144,7 +144,7 @@ def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[
     """The training loop itself, without evaluation."""
     ways: dict[str, dict[str, Any]] = {"fp32": {}, "bf16": {"precision": "bf16"}}
     if experiment.make_model(graph, 0).hop is not None:
-        ways |= {"exact": {"first_hop": "exact"}, "mean_field": VARIANTS["rns-mean-field"][1]}
+        ways |= {"exact": {"first_hop": "exact"}, "mean_field": VARIANTS["rns-mean-field"]}
     loops = {name: experiment.with_(**how).begin(graph, experiment.seeds[0]) for name, how in ways.items()}
     return {f"handful_{name}": partial(train_epoch, loop) for name, loop in loops.items()}
 

@@ -113,6 +113,10 @@ def _confess(error: Exception) -> NoReturn:
 
 def _usage(error: typer.TyperException) -> str:
     """A command line that cannot be read, in one line: what is wrong, and what to do next."""
+    from handful.errors import GONE
+
+    if (name := getattr(error, "option_name", "").lstrip("-")) in GONE:
+        return f"there is no option --{name} any more: {GONE[name]}"
     if near := getattr(error, "possibilities", None):
         return f"{error.message}: did you mean {' or '.join(near)}?"
     said, place = error.format_message().rstrip("."), getattr(error, "ctx", None)

@@ -68,7 +68,7 @@ def parts(
 def diagnose(
     given: p.Given,
     graph: p.Graph,
-    samplers: p.Samplers = "rns,rns-hubs,rns-mean-field,neighbor,cluster,saint",
+    samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
     batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
     weights: Annotated[str | None, typer.Option(help="A run or model.safetensors: its model, at its weights.")] = None,

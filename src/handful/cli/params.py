@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -93,7 +94,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """``["parts=4", "fanout=10,10", "rns.hubs=auto"]`` as named values; those of settings are checked."""
+    """``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` as named values; those of settings are checked."""
     result: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -182,9 +183,6 @@ def _of_setting(name: str, hint: Any) -> Option:
     return option(kind, panel, help[:1].upper() + help[1:], check=partial(check_setting, name))
 
 
-HUBS_HELP = (
-    "Nodes of large in-degree in every part of rns: a share (0.05), a number (6), degree>=9, drawn=0.25 or auto."
-)
 OF_MODEL = {
     "model": choice("model", MODELS, MODEL, f"{', '.join(MODELS)} (else sage)."),
     "hidden": option(int, MODEL, "Width of the layers."),
@@ -202,7 +200,6 @@ OPTIONS = {
     **OF_MODEL,
     "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Where batches come from: {', '.join(SAMPLERS)} (else rns)."),
     "parts": option(str, SAMPLER, "m, the number of parts of rns.", check=parse_value),
-    "hubs": option(str, SAMPLER, HUBS_HELP, check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
     "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other setting or option of model and sampler: name=value.", "--set", "-s"),
@@ -230,8 +227,6 @@ Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 """Shared options that are no part of an experiment."""
-OF_SAMPLER = ("parts", "hubs")
-"""Options of the sampler that have a name of their own."""
 EVALUATIONS = 20
 """How often a command that trains several runs evaluates each, unless told."""
 
@@ -304,7 +299,7 @@ def sort_options(
         owner, _, option = name.rpartition(".")
         if owner in result:
             result[owner][option] = value
-        elif name in known or (name in named and name in OF_SAMPLER):
+        elif name in known or (name in named and name == "parts"):
             result[samplers[0]][name] = value
         elif name in named or name in usual or name in ours:
             chosen[name] = value
@@ -340,7 +335,8 @@ def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
     from handful.training.record import environment
 
     if folder is not None:
-        lines = (*lines, f"report: {write_finding(replace(finding, environment=environment()), folder)}")
+        made = {**environment(), "command": shlex.join(["handful", *sys.argv[1:]])}
+        lines = (*lines, f"report: {write_finding(replace(finding, environment=made), folder)}")
     if finding.failed:
         note(f"failed: {', '.join(finding.failed)}; see the stderr.txt beside their records")
     return Answer(finding.payload, finding.tables, [finding.words, *lines], int(bool(finding.failed)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from handful.plan import Plan
 
 
-@p.command("split", "root", *p.OF_MODEL, "parts", "hubs", "set", "memory", "threads")
+@p.command("split", "root", *p.OF_MODEL, "parts", "set", "memory", "threads")
 def plan(
     given: p.Given,
     graph: p.Graph,

@@ -25,7 +25,7 @@ OWN = {
 }
 
 
-@p.command(*p.OF_EXPERIMENT, "sampler", "parts", "hubs", "memory", "out", more=OWN)
+@p.command(*p.OF_EXPERIMENT, "sampler", "parts", "memory", "out", more=OWN)
 def train(given: p.Given, graph: p.Graph) -> Answer | None:
     """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each.
 

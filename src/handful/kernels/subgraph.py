@@ -4,9 +4,6 @@ The one pass reads the rows in order, a block at a time (``cut``), and keeps a s
 There is no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept, one
 in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those
 of one part.
-
-Hubs are nodes that every part holds. As sources they are kept by the same pass, whatever the row. A row of a hub is in
-every part, with the sources that are there.
 """
 
 from __future__ import annotations
@@ -29,33 +26,6 @@ AHEAD = np.uint64(32)
 
 Where a cache does hold them, this costs 0.02 ns of the 0.8 ns that an edge takes: one loop is right for all sizes.
 """
-
-
-class Codes(NamedTuple):
-    """The part of every node, as the pass over the edges reads it."""
-
-    code: np.ndarray
-    """``(N,)``: the part, ``m`` or above for none, and ``hub`` for a hub."""
-    m: int
-    hub: Any
-    """The code of hubs, in the type of ``code``; ``None`` where there are none."""
-    hubs: np.ndarray
-    """int64, ids ascending."""
-    hub_part: np.ndarray
-    """The part of each hub."""
-
-
-def coded(part: np.ndarray, m: int, hubs: np.ndarray | None = None) -> Codes:
-    """The codes of a partition into ``m`` parts; ``hubs`` are ids, ascending.
-
-    >>> coded(np.array([0, 1, 1], np.uint8), 2, np.array([2])).code
-    array([0, 1, 3], dtype=uint8)
-    """
-    if hubs is None or len(hubs) == 0:
-        return Codes(part, m, None, np.empty(0, np.int64), np.empty(0, part.dtype))
-    code = np.minimum(part, m).astype(np.min_scalar_type(m + 1))
-    code[hubs] = hub = code.dtype.type(m + 1)
-    return Codes(code, m, hub, hubs, part[hubs])
 
 
 class Cut(NamedTuple):
@@ -81,41 +51,25 @@ class Cut(NamedTuple):
 
 @kernel
 def _keep(
-    lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, code: Any, m: int, hub: Any,
-    values: Any, kept: Any, kept_value: Any, count: Any,
+    lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, part: Any, m: int, values: Any,
+    kept: Any, kept_value: Any, count: Any,
 ) -> None:  # fmt: skip
     """Pack the survivors of rows lo to hi at the place of the first, and count rows and edges of every part.
 
     Places and ids are unsigned, for which numba makes no test of negative numbers: that halves the time of an edge.
     """
-    line, last = code.reshape((1, code.shape[0])), np.uint64(max(indptr[hi] - 1, 0))
+    line, last = part.reshape((1, part.shape[0])), np.uint64(max(indptr[hi] - 1, 0))
     cursor = np.uint64(indptr[lo] - indptr[0])
     for i in range(lo, hi):
-        own = code[begin + i]
+        own = part[begin + i]
         before = cursor
-        if hub is not None and own == hub:
-            both = 0
+        if own < m:
             for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
                 prefetch(line, 0, indices[min(e + AHEAD, last)])
                 kept[cursor] = indices[e]
-                if values is not None:
+                if values is not None:  # known when this is compiled
                     kept_value[cursor] = values[e]
-                there = code[indices[e]]
-                cursor += np.uint64((there < m) | (there == hub))
-                both += there == hub
-                if there < m:
-                    edges[there] += 1
-            for p in range(m):
-                rows[p] += 1
-                edges[p] += both
-        elif own < m:
-            for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                prefetch(line, 0, indices[min(e + AHEAD, last)])
-                kept[cursor] = indices[e]
-                if values is not None:  # known when this is compiled, as is whether there are hubs
-                    kept_value[cursor] = values[e]
-                there = code[indices[e]]
-                cursor += np.uint64(there == own) if hub is None else np.uint64((there == own) | (there == hub))
+                cursor += np.uint64(part[indices[e]] == own)
             rows[own] += 1
             edges[own] += np.int64(cursor - before)
         count[i] = cursor - before
@@ -123,29 +77,15 @@ def _keep(
 
 @kernel
 def _distribute(
-    lo: int, hi: int, row_at: Any, edge_at: Any, begin: int, indptr: Any, code: Any, m: int, hub: Any, values: Any,
-    kept: Any, kept_value: Any, count: Any, out_count: Any, out: Any, out_value: Any,
+    lo: int, hi: int, row_at: Any, edge_at: Any, begin: int, indptr: Any, part: Any, m: int, values: Any, kept: Any,
+    kept_value: Any, count: Any, out_count: Any, out: Any, out_value: Any,
 ) -> None:  # fmt: skip
     """Move what ``_keep`` packed to its parts; ``row_at`` and ``edge_at`` are the cursors of every part."""
     cursor = np.uint64(indptr[lo] - indptr[0])
     for i in range(lo, hi):
-        own = code[begin + i]
+        own = part[begin + i]
         stop = cursor + np.uint64(count[i])
-        if hub is not None and own == hub:
-            for p in range(m):
-                out_count[row_at[p]] = -edge_at[p]
-            for k in range(cursor, stop):
-                there = code[kept[k]]
-                first, last = (0, m) if there == hub else (there, there + 1)
-                for p in range(first, last):
-                    out[edge_at[p]] = kept[k]
-                    if values is not None:
-                        out_value[edge_at[p]] = kept_value[k]
-                    edge_at[p] += 1
-            for p in range(m):
-                out_count[row_at[p]] += edge_at[p]
-                row_at[p] += 1
-        elif own < m:
+        if own < m:
             shift = np.uint64(edge_at[own]) - cursor  # modulo 2⁶⁴
             for k in range(cursor, stop):
                 out[k + shift] = kept[k]
@@ -157,21 +97,23 @@ def _distribute(
         cursor = stop
 
 
-def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, values: np.ndarray | None = None) -> Cut:
+def cut(
+    begin: int, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
+) -> Cut:
     """The edges inside a part of some rows of a graph: those of nodes ``begin``, ``begin + 1``, ….
 
     Args:
         begin: the node of the first row.
         indptr: int64 ``(rows + 1,)``, where each row begins in ``indices``.
         indices: the sources, checked by the caller; other rows may come before and after.
-        codes: of all nodes.
+        part: ``(N,)``, the part of every node of the graph; ``m`` or above for none.
+        m: how many parts there are.
         values: as long as ``indices``, what goes with each edge.
 
     >>> part = np.array([0, 1, 0], np.uint8)
-    >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), coded(part, 2)).of(0)[:2]
+    >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), part, 2).of(0)[:2]
     (array([1, 1], dtype=uint8), array([2, 0], dtype=int32))
     """
-    code, m, hub = codes.code, codes.m, codes.hub
     rows, edges = len(indptr) - 1, int(indptr[-1] - indptr[0])
     sources, value_dtype = unsigned(indices), np.float32 if values is None else values.dtype
     kept, count = np.empty(edges, sources.dtype), np.empty(rows, np.int64)
@@ -180,7 +122,7 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
     ranges = row_ranges(indptr - indptr[0], threads) if rows else []
     tally = np.zeros((2, len(ranges), m), np.int64)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *tally, strict=True)]
-    run(_keep, pieces, begin, indptr, sources, code, m, hub, values, kept, kept_value, count)
+    run(_keep, pieces, begin, indptr, sources, part, m, values, kept, kept_value, count)
     first = np.zeros((2, m + 1), np.int64)
     np.cumsum(tally.sum(1), axis=1, out=first[:, 1:])
     at = first[:, None, :-1] + np.cumsum(tally, axis=1) - tally
@@ -188,7 +130,7 @@ def cut(begin: int, indptr: np.ndarray, indices: np.ndarray, codes: Codes, value
     out_value = np.empty(0 if values is None else len(out), value_dtype)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *at, strict=True)]
     result = out_count, out, out_value
-    run(_distribute, pieces, begin, indptr, code, m, hub, values, kept, kept_value, count, *result)
+    run(_distribute, pieces, begin, indptr, part, m, values, kept, kept_value, count, *result)
     smallest = np.min_scalar_type(int(out_count.max(initial=0)))
     return Cut(first[0], first[1], out_count.astype(smallest), out.view(indices.dtype), out_value)
 
@@ -213,38 +155,24 @@ def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int
 
 
 @kernel
-def _members(code: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
-    for v in range(code.shape[0]):
-        p = code[v]
+def _members(part: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
+    for v in range(part.shape[0]):
+        p = part[v]
         if lo <= p < hi:
             out[cursor[p - lo]] = v
             cursor[p - lo] += 1
 
 
-def grouped(code: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
-    """int64, ascending: the places of each of the numbers ``lo`` to ``hi`` in ``code``, in one pass.
+def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
+    """int64, ascending: the nodes of each of the parts ``lo`` to ``hi``, in one pass over ``part``.
 
-    >>> [places.tolist() for places in grouped(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
+    >>> [nodes.tolist() for nodes in members(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
     [[0, 2], [1]]
     """
-    first = starts(counts(code, hi)[lo:])
+    first = starts(counts(part, hi)[lo:])
     out = np.empty(int(first[-1]), np.int64)
-    _members(code, lo, hi, first[:-1].copy(), out)
+    _members(part, lo, hi, first[:-1].copy(), out)
     return np.split(out, first[1:-1])
-
-
-def members(codes: Codes, lo: int, hi: int) -> list[np.ndarray]:
-    """int64, ascending: the nodes of each of the parts ``lo`` to ``hi``, in one pass over the codes.
-
-    >>> codes = coded(np.array([0, 1, 0, 1, 1], np.uint8), 2, hubs=np.array([1]))
-    >>> [nodes.tolist() for nodes in members(codes, 0, 2)]
-    [[0, 2], [1, 3, 4]]
-    """
-    own_hubs = [codes.hubs[codes.hub_part == p] for p in range(lo, hi)]
-    return [
-        np.sort(np.concatenate([nodes, ours]), kind="stable") if len(ours) else nodes
-        for nodes, ours in zip(grouped(codes.code, lo, hi), own_hubs, strict=True)
-    ]
 
 
 @kernel
@@ -273,77 +201,43 @@ def _bitmap(nodes: Any, n: int) -> Any:
 
 
 @kernel
-def _renumber(
-    lo: int, hi: int, indptr: Any, start: Any, source: Any, value: Any, member: Any, before: Any, helper: Any,
-    helper_before: Any, own: int, out: Any, out_value: Any,
-) -> None:  # fmt: skip
-    for i in range(lo, hi):
-        begin, at = np.uint64(start[i]), np.uint64(indptr[i])
-        for k in range(np.uint64(indptr[i + 1]) - at):
-            u = np.uint64(source[begin + k])
-            place, bit = u >> np.uint64(6), np.uint64(1) << (u & np.uint64(63))
-            word = member[place]
-            if helper is None or word & bit:
-                out[at + k] = before[place] + _ones(word & (bit - np.uint64(1)))
-            else:
-                out[at + k] = own + helper_before[place] + _ones(helper[place] & (bit - np.uint64(1)))
-            if helper is not None and value.shape[0] > 0:
-                out_value[at + k] = value[begin + k]
+def _renumber(lo: int, hi: int, indptr: Any, source: Any, member: Any, before: Any, out: Any) -> None:
+    for e in range(np.uint64(indptr[lo]), np.uint64(indptr[hi])):
+        u = np.uint64(source[e])
+        place, bit = u >> np.uint64(6), np.uint64(1) << (u & np.uint64(63))
+        out[e] = before[place] + _ones(member[place] & (bit - np.uint64(1)))
 
 
-def part_csr(
-    codes: Codes, p: int, own: np.ndarray, degree: np.ndarray, source: np.ndarray, value: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The nodes of part ``p`` and its CSR in their numbering: ``nodes``, ``indptr``, ``indices`` and ``value``.
+def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``indptr`` and ``indices`` of a part in the numbering of its nodes.
 
-    Nodes are the part's ``own``, ascending, then the hubs that are not its own. The new number of a node is its rank
-    among them, which is computed from a bitmap: that stays in the cache, and a table of new numbers would not.
+    The new number of a node is its rank among them, which is computed from a bitmap: that stays in the cache, and a
+    table of new numbers would not.
 
     Args:
-        codes: of all nodes.
-        p: which part.
-        own: as ``members`` gives them.
-        degree, source, value: what ``cut`` gave of the part, all blocks of rows one after another; ``source`` may be
-            written over.
+        n: how many nodes the graph has.
+        nodes: of the part, as ``members`` gives them.
+        degree, source: what ``cut`` gave of the part, all blocks of rows one after another; ``source`` may be written
+            over.
     """
-    n = len(codes.code)
-    member, before = _bitmap(own, n)
-    nodes, start, helper, helper_before, moved = own, None, None, None, value
-    if codes.hub is not None:
-        helpers = codes.hubs[codes.hub_part != p]
-        helper, helper_before = _bitmap(helpers, n)
-        nodes = np.concatenate([own, helpers])
-        # The rows came in the order of their nodes, and those of the helpers go to the end.
-        order = np.argsort(nodes, kind="stable")
-        place = np.empty(len(nodes), np.int64)
-        place[order] = np.arange(len(nodes))
-        start = starts(degree)[place]
-        degree, moved = degree[place], np.empty_like(value)
     indptr = starts(degree)
-    out = source if start is None and source.dtype == np.int32 else np.empty(len(source), np.int32)
-    first = indptr if start is None else start
-    arrays = first, unsigned(source), value, member, before, helper, helper_before, len(own)
-    over_rows(_renumber, indptr, *arrays, out, moved)
-    return nodes, indptr, out, moved
+    out = source if source.dtype == np.int32 else np.empty(len(source), np.int32)
+    over_rows(_renumber, indptr, unsigned(source), *_bitmap(nodes, n), out)
+    return indptr, out
 
 
 def parts(
-    indptr: np.ndarray,
-    indices: np.ndarray,
-    part: np.ndarray,
-    m: int,
-    values: np.ndarray | None = None,
-    hubs: np.ndarray | None = None,
+    indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """What ``part_csr`` gives of parts 0 to ``m - 1`` in turn, from one pass over the edges.
-
-    Both ``part``, where m and above is in none, and ``hubs``, ids ascending, are of the whole graph; ``values`` go with
+    """The nodes of parts 0 to ``m - 1`` in turn, and ``indptr``, ``indices`` and ``values`` of each; from one pass over
     the edges.
+
+    ``part`` is of the whole graph, where m and above is in none; ``values`` go with the edges.
     """
-    codes = coded(part, m, hubs)
-    cuts = [cut(lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
-    for p, own in enumerate(members(codes, 0, m)):
-        yield part_csr(codes, p, own, *joined([piece.of(p) for piece in cuts], indices, values))
+    cuts = [cut(lo, indptr[lo : hi + 1], indices, part, m, values) for lo, hi in row_blocks(indptr)]
+    for p, nodes in enumerate(members(part, 0, m)):
+        degree, source, value = joined([piece.of(p) for piece in cuts], indices, values)
+        yield nodes, *part_csr(len(part), nodes, degree, source), value
 
 
 def joined(

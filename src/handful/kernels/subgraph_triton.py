@@ -3,8 +3,6 @@
 The rows are taken in the order of their parts. A row is cut into pieces of at most ``CHUNK`` edges; every piece is
 counted by a program of its own, the counts are summed up, and every piece is then written where it belongs. The host
 learns the sizes of all parts at once, and nothing else: it waits for the device once per epoch.
-
-Hubs, which every part holds, have a row of their own in every part: the same two passes serve them.
 """
 
 from __future__ import annotations
@@ -25,9 +23,8 @@ EDGES = 128
 
 
 @triton.jit
-def _cut(indptr, indices, part, hub, node, own_part, pieces, local, at, out, edges, rows, nodes, hubs,
-         HUBS: tl.constexpr, WRITE: tl.constexpr, AS_EDGES: tl.constexpr,
-         CHUNK: tl.constexpr, EDGES: tl.constexpr):  # fmt: skip
+def _cut(indptr, indices, part, node, own_part, pieces, local, at, out, edges, rows,
+         WRITE: tl.constexpr, AS_EDGES: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr):  # fmt: skip
     """Count the edges of a piece that stay inside its part, or write them from ``at`` on."""
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):
@@ -42,15 +39,10 @@ def _cut(indptr, indices, part, hub, node, own_part, pieces, local, at, out, edg
             e = lo + tl.arange(0, EDGES)
             u = tl.load(indices + e, mask=e < stop, other=0).to(tl.int64)
             inside = (e < stop) & (tl.load(part + u, mask=e < stop, other=0) == own)
-            number = u
-            if HUBS:  # the row that a hub from another part has in this one
-                rank = tl.load(hub + u, mask=e < stop, other=-1)
-                number = tl.where(inside, u, nodes + own.to(tl.int64) * hubs + rank)
-                inside = (e < stop) & (inside | (rank >= 0))
             one = inside.to(tl.int64)
             if WRITE:
                 place = first + count + tl.cumsum(one, 0) - one
-                tl.store(out + place, tl.load(local + number, mask=inside, other=0), mask=inside)
+                tl.store(out + place, tl.load(local + u, mask=inside, other=0), mask=inside)
                 if AS_EDGES:
                     tl.store(edges + place, e, mask=inside)
             count += tl.sum(one, 0)
@@ -68,10 +60,7 @@ class _Rows:
         own_part: int32 ``(rows,)``, the part that the row belongs to.
         used: bool ``(rows,)``; the other rows come last, and stay empty.
         part: int32 ``(N,)``, the part of every node.
-        local: int32 ``(N + parts · hubs,)``, the number of every node in its own part, and then, part by part, of every
-            hub in a part that is not its own.
-        hub: int32 ``(N,)``, the place of every hub among the hubs, and -1 for other nodes; ``None`` without hubs.
-        hubs: how many hubs there are.
+        local: int32 ``(N,)``, the number of every node in its own part.
     """
 
     indptr: Tensor
@@ -81,17 +70,13 @@ class _Rows:
     used: Tensor
     part: Tensor
     local: Tensor
-    hub: Tensor | None = None
-    hubs: int = 0
 
     def counted(self) -> tuple[Tensor, Tensor, Tensor]:
         """Where the pieces of every row start, where the edges of every piece start, and where those of every row."""
         degree = self.indptr.diff()[self.node] * self.used
         pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
-        # How many pieces there are is not asked. At most one for every row, and one for every full chunk of its edges:
-        # the graph has these once, and hubs once more in every part.
-        times = 1 + ((len(self.node) - len(self.part)) // self.hubs if self.hubs else 0)
-        most = len(self.node) + times * (len(self.indices) // CHUNK)
+        # How many pieces there are is not asked. At most one for every row, and one for every full chunk of its edges.
+        most = len(self.node) + len(self.indices) // CHUNK
         counts = torch.zeros(most + 1, dtype=torch.int64, device=degree.device)
         self._launch(pieces, counts[1:], None, None)
         torch.cumsum(counts, 0, out=counts)
@@ -105,23 +90,28 @@ class _Rows:
         return out, edges
 
     def _launch(self, pieces: Tensor, at: Tensor, out: Tensor | None, edges: Tensor | None) -> None:
-        given = self.indptr, self.indices, self.part, self.hub, self.node, self.own_part, pieces, self.local
-        sizes = len(self.node), len(self.part), self.hubs
-        ways = {"HUBS": self.hub is not None, "WRITE": out is not None, "AS_EDGES": edges is not None}
+        given = self.indptr, self.indices, self.part, self.node, self.own_part, pieces, self.local
+        ways = {"WRITE": out is not None, "AS_EDGES": edges is not None}
         if len(self.node):
-            _cut[(len(at),)](*given, at, out, edges, *sizes, **ways, CHUNK=CHUNK, EDGES=EDGES)
+            _cut[(len(at),)](*given, at, out, edges, len(self.node), **ways, CHUNK=CHUNK, EDGES=EDGES)
 
 
 def parts(
-    indptr: Tensor, indices: Tensor, part: Tensor, m: int, with_edges: bool = False, hubs: Tensor | None = None
+    indptr: Tensor, indices: Tensor, part: Tensor, m: int, with_edges: bool = False
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each in its own numbering, with the edges it is made of
     (empty unless asked for).
 
-    Nodes are the part's own, ascending, then the ``hubs`` that are not its own. Both ``part`` ``(N,)``, where m and
-    above is in none, and ``hubs``, ids ascending, are of the whole graph. All parts are on the device at once.
+    Nodes ascend. ``part`` ``(N,)`` is of the whole graph, where m and above is in none. All parts are on the device at
+    once.
     """
-    rows, start = _rows_of_parts(indptr, indices, part.to(torch.int32).clamp_max_(m), m, hubs)
+    part = part.to(torch.int32).clamp_max_(m)
+    own_part, order = torch.sort(part, stable=True)  # the nodes in no part come last
+    start = torch.searchsorted(own_part, torch.arange(m + 1, dtype=part.dtype, device=part.device))
+    local = torch.empty_like(part)
+    place = torch.arange(len(part), device=part.device) - start[own_part.to(torch.int64)]
+    local[order] = place.to(torch.int32)
+    rows = _Rows(indptr, indices, order, own_part, own_part < m, part, local)
     pieces, counts, row_start = rows.counted()
     firsts, ends = torch.stack([start, row_start[start]]).tolist()  # here, and nowhere else, the host waits
     out, edges = rows.written(pieces, counts, ends[m], with_edges)
@@ -132,28 +122,6 @@ def parts(
         return rows.node[first:last], row_start[first : last + 1] - lo, out[lo:hi], own_edges
 
     return map(part_csr, range(m))
-
-
-def _rows_of_parts(indptr: Tensor, indices: Tensor, part: Tensor, m: int, hubs: Tensor | None) -> tuple[_Rows, Tensor]:
-    """The rows of all parts in order, and where each part's begin; those of nodes in no part come last."""
-    device, n, kept = part.device, len(part), 0 if hubs is None else len(hubs)
-    node = torch.arange(n, device=device)
-    # Rows are sorted by 2 · part, and by one more where the node is a helper; 2m and above is in no part.
-    key, hub = part * 2, None
-    if hubs is not None and kept:
-        hub = torch.full((n,), -1, dtype=torch.int32, device=device)
-        hub[hubs] = torch.arange(kept, dtype=torch.int32, device=device)
-        every = torch.arange(m, dtype=torch.int32, device=device)[:, None]
-        helping = torch.where(part[hubs][None, :] == every, 2 * m, 2 * every + 1)
-        node, key = torch.cat([node, hubs.repeat(m)]), torch.cat([key, helping.flatten()])
-    key, order = torch.sort(key, stable=True)
-    start = torch.searchsorted(key, torch.arange(0, 2 * m + 1, 2, dtype=key.dtype, device=device))
-    own_part = key >> 1
-    local = torch.empty(len(order), dtype=torch.int32, device=device)
-    place = torch.arange(len(order), device=device) - start[own_part.to(torch.int64)]
-    local[order] = place.to(torch.int32)
-    rows = _Rows(indptr, indices, node[order], own_part, key < 2 * m, part, local, hub, kept)
-    return rows, start
 
 
 def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False) -> tuple[Tensor, Tensor, Tensor]:

@@ -27,8 +27,6 @@ class Deal(NamedTuple):
     part: np.ndarray
     """``(N,)``, the part of every node; a node of part ``parts`` or above is in none."""
     parts: int
-    hubs: np.ndarray = np.empty(0, np.int64)
-    """int64, ids ascending: nodes that every part holds as helpers."""
 
 
 _REGISTER: dict[str, type[Sampler]] = {}

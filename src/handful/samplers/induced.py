@@ -20,34 +20,27 @@ def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
     return np.uint8 if parts < 255 else np.uint16 if parts < 65_535 else np.int32
 
 
-def induced_parts(
-    graph: Graph, part: np.ndarray, parts: int, hubs: np.ndarray | None = None
-) -> Iterator[tuple[Tensor, Adjacency]]:
+def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[Tensor, Adjacency]]:
     """The nodes and edges of every part in turn, from one pass over the edges of ``graph``.
 
     Args:
         graph: whose edges.
         part: ``(N,)``, the part of every node; a node of part ``parts`` or above is in none.
         parts: how many parts there are.
-        hubs: ids, ascending, of nodes that every part holds: after its own nodes come the hubs that are not its own.
     """
     way = backend(graph.device)
     if way == "numba":
-        for nodes, *edges in subgraph.parts(*graph.topology, part, parts, edge_values(graph), hubs):
+        for nodes, *edges in subgraph.parts(*graph.topology, part, parts, edge_values(graph)):
             yield torch.from_numpy(nodes), part_adjacency(graph, *map(torch.from_numpy, edges))
     elif way == "triton":
-        # The parts of all nodes and the hubs go to the device at once, and nothing of a single part.
-        placed = sent(torch.from_numpy(part), graph.device)
-        kept = None if hubs is None else sent(torch.from_numpy(hubs), graph.device)
-        weighted = graph.edge_weight is not None
-        cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, placed, parts, weighted, kept)
+        # The parts of all nodes go to the device at once, and nothing of a single part.
+        placed, weighted = sent(torch.from_numpy(part), graph.device), graph.edge_weight is not None
+        cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, placed, parts, weighted)
         for ids, indptr, indices, edges in cut:
             yield ids, part_adjacency(graph, indptr, indices, _weights(graph, edges))
     else:
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
-            if hubs is not None:
-                nodes = np.concatenate([nodes, hubs[part[hubs] != p]])
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
 
 

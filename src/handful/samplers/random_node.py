@@ -18,7 +18,6 @@ from handful.kernels.dispatch import backend
 from handful.kernels.subgraph import counts, of_rank
 from handful.random import generator
 from handful.samplers.base import Deal, Sampler, Size, check_options, register
-from handful.samplers.hubs import Hubs, checked_hubs, expected_share, hub_nodes
 from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
 from handful.settings import Range
 
@@ -38,28 +37,20 @@ class RandomNodes(Sampler):
         stratify: deal so that every block gets its share of the training nodes of each class.
         fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps per
             epoch: the density of the subgraph is then continuous rather than 1/m.
-        hubs: nodes of large in-degree are helpers in every block: step k trains on G[B_k ∪ H], and the loss is still
-            that of B_k ∩ V_train alone. The largest (of equals, the smallest ids): a share of the nodes in (0, 1), a
-            whole number of them, or ``"degree>=K"``. Drawn anew for every epoch with probability in proportion to
-            in-degree: ``"drawn=SHARE"``, or ``"auto"`` (see ``handful.samplers.hubs.auto_factor``).
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
     >>> [sample.num_nodes for sample in RandomNodes(parts=3).sample(graph, seed=0, epoch=0)]
     [34, 33, 33]
-    >>> [sample.num_nodes for sample in RandomNodes(parts=3, hubs=10).sample(graph, seed=0, epoch=0)]
-    [41, 40, 39]
     """
 
     parts: Size = 4
     drop_last: bool = False
     stratify: bool = False
     fraction: Annotated[float, Range(0, 1, open_low=True)] | None = None
-    hubs: Hubs | None = None
 
     def __post_init__(self) -> None:
-        check_options(self, without=("hubs",))
-        object.__setattr__(self, "hubs", checked_hubs(self.hubs))
+        check_options(self)
         if self.fraction is not None and (self.drop_last or self.stratify):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
 
@@ -68,41 +59,34 @@ class RandomNodes(Sampler):
         return True
 
     @property
-    def method(self) -> str:
-        return self.name if self.hubs is None else "rns-hubs"
-
-    @property
     def steps(self) -> int:
         """How many steps an epoch has."""
         return self.parts if self.fraction is None else int(np.ceil(1 / self.fraction - 1e-9))
 
     def share(self, graph: Graph) -> float:
-        own = 1 / self.parts if self.fraction is None else self.fraction
-        return min(1.0, own + expected_share(graph, self.hubs, self.steps))
+        return 1 / self.parts if self.fraction is None else self.fraction
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        for nodes, adjacency, own, count in self._blocks(graph, seed, epoch):
-            yield training_sample(graph, nodes, (adjacency,), own=own, count=count)
+        for nodes, adjacency, count in self._blocks(graph, seed, epoch):
+            yield training_sample(graph, nodes, (adjacency,), count=count)
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
         """The node ids and edges of an epoch's parts; the graph may have neither features nor labels."""
         for nodes, adjacency, *_ in self._blocks(graph, seed, epoch):
             yield nodes, adjacency
 
-    def _blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int, int | None]]:
-        """Of every part its nodes, its edges, how many of the nodes are its own, which come before its helpers, and how
-        many of these are training nodes, where a device would have to be asked for that."""
+    def _blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int | None]]:
+        """Of every part its nodes, its edges, and how many of the nodes are training nodes, where a device would have
+        to be asked for that."""
         if self.fraction is not None:
             yield from self._drawn(graph, seed, epoch, self.fraction)
             return
         dealt = self.deal(graph, seed, epoch)
-        sizes = counts(dealt.part, dealt.parts).tolist()
-        trained: list[int | None] = [None] * len(sizes)
+        trained: list[int | None] = [None] * self.parts
         if backend(graph.device) != "numba" and graph.train_mask is not None:
             trained = np.bincount(dealt.part[graph.train_mask.cpu().numpy()], minlength=self.parts).tolist()
-        result = induced_parts(graph, *dealt)
-        for size, count, (nodes, adjacency) in zip(sizes, trained[: len(sizes)], result, strict=True):
-            yield nodes, adjacency, size, count
+        for count, (nodes, adjacency) in zip(trained[: self.parts], induced_parts(graph, *dealt), strict=True):
+            yield nodes, adjacency, count
 
     @property
     def deals(self) -> bool:
@@ -118,18 +102,14 @@ class RandomNodes(Sampler):
             part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
         else:
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
-        return Deal(part, self.parts, hub_nodes(graph, self.hubs, self.parts, seed, epoch))
+        return Deal(part, self.parts)
 
-    def _drawn(
-        self, graph: Graph, seed: int, epoch: int, fraction: float
-    ) -> Iterator[tuple[Tensor, Adjacency, int, None]]:
+    def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency, None]]:
         size = max(1, round(fraction * graph.num_nodes))
-        hubs = hub_nodes(graph, self.hubs, self.steps, seed, epoch)
         for step in range(self.steps):
             nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
             nodes.sort()
-            nodes = np.concatenate([nodes, np.setdiff1d(hubs, nodes, assume_unique=True)])
-            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), size, None
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), None
 
 
 def dealing(sampler: Sampler) -> RandomNodes:

@@ -30,7 +30,7 @@ from handful.graph import Graph
 from handful.kernels import memory
 from handful.kernels.csr import index_dtype
 from handful.kernels.gather import put_rows
-from handful.kernels.subgraph import BLOCK, Codes, coded, cut, grouped, members, part_csr, row_blocks
+from handful.kernels.subgraph import BLOCK, cut, members, part_csr, row_blocks
 from handful.samplers.ahead import run_ahead
 from handful.samplers.base import Deal
 from handful.samplers.induced import edge_values, part_adjacency
@@ -87,18 +87,16 @@ def shuffle_epoch(
     graph.require_training()
     if graph.device.type != "cpu":
         raise HandfulError(f"memory is that of the CPU, and the graph is on {graph.device}: leave it out, or move it")
-    codes = coded(deal.part, deal.parts, deal.hubs)
-    del deal
-    budget = Budget(memory, codes.m)
+    budget = Budget(memory, deal.parts)
     with Scratch() as scratch:
-        cut_edges(graph, codes, scratch, budget, say)
+        cut_edges(graph, deal, scratch, budget, say)
         waiting: list[Waiting] = []
-        for p, sample in enumerate(samples(graph, codes, trimmed, scratch, budget, say)):
-            waiting.append(put(sample, p, codes, step_bytes(sample), scratch))
+        for p, sample in enumerate(samples(graph, deal, trimmed, scratch, budget, say)):
+            waiting.append(put(sample, p, graph.num_nodes, step_bytes(sample), scratch))
             del sample
         budget.require(max(one.step_bytes for one in waiting), scratch, "a training step on one part")
-        collect(graph, codes, [one.hubs for one in waiting], scratch, budget, say)
-        del codes
+        collect(graph, deal, scratch, budget, say)
+        del deal
         for p, one in enumerate(waiting):
             budget.make_room(one.step_bytes, scratch, "a training step on one part")
             scratch.expect(p + 1)
@@ -108,7 +106,7 @@ def shuffle_epoch(
 # -- edges ------------------------------------------------------------------------------------------------------------
 
 
-def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say: Say) -> None:
+def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
     """Read all edges once, and let those inside a part wait as its ``degree``, ``source`` and ``weight``."""
     indptr, indices = graph.topology
     weight = edge_values(graph)
@@ -122,13 +120,13 @@ def cut_edges(graph: Graph, codes: Codes, scratch: Scratch, budget: Budget, say:
                 fetch(array, begin, end)
         return block
 
-    for p in range(codes.m):  # of the types that they have, should there be no rows
+    for p in range(deal.parts):  # of the types that they have, should there be no rows
         for name, dtype in (("degree", np.uint8), ("source", indices.dtype), ("weight", np.float32)):
             scratch.append(name, p, np.empty(0, dtype))
     budget.make_room(needed, scratch, "a block of edges")
     for lo, hi in run_ahead((partial(prepare, block) for block in row_blocks(indptr, size)), READERS, READERS):
-        piece = cut(lo, indptr[lo : hi + 1], indices, codes, weight)
-        for p in range(codes.m):
+        piece = cut(lo, indptr[lo : hi + 1], indices, *deal, weight)
+        for p in range(deal.parts):
             for name, array in zip(("degree", "source", "weight"), piece.of(p), strict=True):
                 if len(array):
                     scratch.append(name, p, array.copy())
@@ -142,44 +140,37 @@ def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int
     return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
 
 
-def samples(graph: Graph, codes: Codes, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
-    """The sample of every part. From then on only nodes that it needs have its code; hubs keep theirs."""
-    together = max(1, codes.m // 8)  # the codes are read at most eight times, and the nodes listed take a byte each
+def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
+    """The sample of every part. From then on only nodes that it needs are in it."""
+    part, m = deal
+    together = max(1, m // 8)  # the parts are read at most eight times, and the nodes listed take a byte each
     heavy = graph.edge_weight is not None or graph.has_loops
-    for begin in range(0, codes.m, together):
-        for p, own in enumerate(members(codes, begin, min(begin + together, codes.m)), begin):
-            edges, rows = scratch.rows("source", p), len(own) + len(codes.hubs)
-            budget.make_room(part_bytes(rows, edges, graph.num_nodes, heavy), scratch, "one part")
+    for begin in range(0, m, together):
+        for p, nodes in enumerate(members(part, begin, min(begin + together, m)), begin):
+            edges = scratch.rows("source", p)
+            budget.make_room(part_bytes(len(nodes), edges, graph.num_nodes, heavy), scratch, "one part")
             kept = (scratch.joined(name, p) for name in ("degree", "source", "weight"))
-            sample = sample_of(graph, codes, p, own, kept, trimmed)
-            if sample.num_nodes < rows:
-                _forget_others(codes, p, own, sample.nodes.numpy())
+            sample = sample_of(graph, nodes, kept, trimmed)
+            if sample.num_nodes < len(nodes):
+                part[nodes] = m
+                part[sample.nodes.numpy()] = p
             yield sample
             del sample
-            say("cutting parts", (p + 1) / codes.m)
+            say("cutting parts", (p + 1) / m)
 
 
-def _forget_others(codes: Codes, p: int, own: np.ndarray, needed: np.ndarray) -> None:
-    """Take the nodes of part ``p`` that are not ``needed`` out of it; hubs keep their code."""
-    for nodes, code in ((own, codes.m), (needed, p)):
-        codes.code[nodes if codes.hub is None else nodes[codes.code[nodes] != codes.hub]] = code
-
-
-def sample_of(
-    graph: Graph, codes: Codes, p: int, own: np.ndarray, edges: Iterable[np.ndarray], trimmed: Trim
-) -> Sample:
-    """Part ``p`` with the nodes ``own`` as a sample, trimmed: the same as the sampler makes.
+def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trimmed: Trim) -> Sample:
+    """The part that has ``nodes`` as a sample, trimmed: the same as the sampler makes.
 
     Args:
         graph: of which labels and masks are looked at.
-        codes: of all nodes.
-        p: which part.
-        own: its nodes.
+        nodes: those of the part.
         edges: degree, source and weight of what ``cut`` has left of it.
         trimmed: what trims it.
     """
-    nodes, *arrays = map(torch.from_numpy, part_csr(codes, p, own, *edges))
-    return trimmed(training_sample(graph, nodes, (part_adjacency(graph, *arrays),), own=len(own)))
+    degree, source, weight = edges
+    arrays = map(torch.from_numpy, (*part_csr(graph.num_nodes, nodes, degree, source), weight))
+    return trimmed(training_sample(graph, torch.from_numpy(nodes), (part_adjacency(graph, *arrays),)))
 
 
 # -- what waits -------------------------------------------------------------------------------------------------------
@@ -192,17 +183,14 @@ class Waiting(NamedTuple):
     """Without their arrays."""
     lengths: tuple[dict[str, int], ...]
     """How much of every array a layer has, by name; an array that it has not is left out."""
-    hubs: np.ndarray
-    """Ids, ascending, of the hubs that it needs."""
     step_bytes: int
     """What batch and training step take together."""
 
 
-def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch) -> Waiting:
-    """Let the sample of part ``p`` wait in the scratch."""
-    smallest = index_dtype(len(codes.code))
-    nodes = sample.nodes.numpy()
-    scratch.append("nodes", p, nodes.astype(smallest))
+def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratch) -> Waiting:
+    """Let the sample of part ``p`` of a graph with ``num_nodes`` nodes wait in the scratch."""
+    smallest = index_dtype(num_nodes)
+    scratch.append("nodes", p, sample.nodes.numpy().astype(smallest))
     scratch.append("targets", p, sample.targets.numpy().astype(smallest))
     result = [{name: getattr(layer, name) for name in ARRAYS} for layer in sample.layers]
     lengths = tuple({name: len(one) for name, one in arrays.items() if one is not None} for arrays in result)
@@ -212,20 +200,18 @@ def put(sample: Sample, p: int, codes: Codes, step_bytes: int, scratch: Scratch)
         replace(layer, **{name: arrays[name][:0] for name in length})
         for layer, arrays, length in zip(sample.layers, result, lengths, strict=True)
     )
-    hubs = np.empty(0, np.int64) if codes.hub is None else np.sort(nodes[codes.code[nodes] == codes.hub])
-    return Waiting(layers, lengths, hubs, step_bytes)
+    return Waiting(layers, lengths, step_bytes)
 
 
 # -- features and labels ----------------------------------------------------------------------------------------------
 
 
-def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch, budget: Budget, say: Say) -> None:
+def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
     """Read features and labels once, in order, and let the rows that each part needs wait as its ``x`` and ``y``.
 
     Args:
         graph: whose rows.
-        codes: a node is needed by the part that it has as its code.
-        hubs: of each part, those that it needs; ids, ascending.
+        deal: a node is needed by the part that it is in.
         scratch: where they wait.
         budget: of the memory.
         say: told how far it is.
@@ -238,11 +224,11 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
     needed = rows * (2 * x.strides[0] + 64 * (1 + READERS))
 
     def prepare(lo: int) -> tuple[int, list[np.ndarray]]:
-        wanted = _list_needed(codes, hubs, lo, min(lo + rows, n))
+        wanted = [nodes + lo for nodes in members(deal.part[lo : lo + rows], 0, deal.parts)]
         fetch_rows(x, np.sort(np.concatenate(wanted), kind="stable"))
         return lo, wanted
 
-    for p in range(codes.m):  # of the types that they have, should no row be needed
+    for p in range(deal.parts):  # of the types that they have, should no row be needed
         scratch.append("x", p, x[:0])
         scratch.append("y", p, graph.y[:0].numpy())
     budget.make_room(needed, scratch, "a block of features")
@@ -251,29 +237,10 @@ def collect(graph: Graph, codes: Codes, hubs: list[np.ndarray], scratch: Scratch
             if len(nodes):
                 ids = torch.from_numpy(nodes)
                 scratch.append("x", p, torch.from_numpy(x).index_select(0, ids).numpy())
-                target = graph.train_mask[ids] & torch.from_numpy(_own(codes, p, nodes))
-                scratch.append("y", p, graph.y.index_select(0, ids[target]).numpy())
+                scratch.append("y", p, graph.y.index_select(0, ids[graph.train_mask[ids]]).numpy())
         del wanted
         budget.make_room(needed, scratch, "a block of features")
         say("reading features", min(1.0, (lo + rows) / n))
-
-
-def _list_needed(codes: Codes, hubs: list[np.ndarray], lo: int, hi: int) -> list[np.ndarray]:
-    """Ids, ascending, of the nodes ``lo`` to ``hi`` that each part needs."""
-    result = [nodes + lo for nodes in grouped(codes.code[lo:hi], 0, codes.m)]
-    if codes.hub is None:
-        return result
-    here = (some[slice(*np.searchsorted(some, (lo, hi)))] for some in hubs)
-    return [np.sort(np.concatenate(both), kind="stable") for both in zip(result, here, strict=True)]
-
-
-def _own(codes: Codes, p: int, nodes: np.ndarray) -> np.ndarray:
-    """Which of the nodes of part ``p`` are no helpers."""
-    own: np.ndarray = codes.code[nodes] == p
-    if codes.hub is not None:
-        at = np.flatnonzero(~own)
-        own[at] = codes.hub_part[np.searchsorted(codes.hubs, nodes[at])] == p
-    return own
 
 
 def _bits(x: Tensor) -> np.ndarray:

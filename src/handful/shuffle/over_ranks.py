@@ -21,10 +21,10 @@ from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample
 from handful.errors import HandfulError
 from handful.kernels import subgraph
-from handful.kernels.subgraph import Codes, coded, cut, members, row_blocks
+from handful.kernels.subgraph import cut, members, row_blocks
 from handful.nn.backbone import Stack
 from handful.nn.network import Chunks
-from handful.samplers.base import Sampler
+from handful.samplers.base import Deal, Sampler
 from handful.shuffle.epoch import Trim, sample_of
 from handful.shuffle.shards import ShardedGraph, all_rows
 
@@ -50,24 +50,23 @@ def shard_batches(
         trimmed: trims a sample to what its loss can see.
     """
     deal = sampler.deal(graph, seed, epoch)
-    codes = coded(deal.part, deal.parts, deal.hubs)
     owners = [owner(p) for p in range(deal.parts)]
     parts = [[p for p in range(deal.parts) if owners[p] == rank] for rank in range(ranks.size())]
     own = parts[ranks.rank()]
     samples = [
-        sample_of(graph, codes, p, next(iter(members(codes, p, p + 1))), survivors, trimmed)
-        for p, survivors in zip(own, send(graph, codes, parts), strict=True)
+        sample_of(graph, members(deal.part, p, p + 1)[0], survivors, trimmed)
+        for p, survivors in zip(own, send(graph, deal, parts), strict=True)
     ]
     batches = iter([*with_rows(graph, samples, max(map(len, parts)))])
     for rank in owners:
         yield next(batches) if rank == ranks.rank() else None
 
 
-def send(graph: ShardedGraph, codes: Codes, parts: Sequence[Sequence[int]]) -> list[Survivors]:
+def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> list[Survivors]:
     """One pass over this rank's edges; the survivors of its own parts, from all ranks. ``parts`` are those of each."""
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
-    cuts = [cut(graph.begin + lo, indptr[lo : hi + 1], indices, codes, values) for lo, hi in row_blocks(indptr)]
+    cuts = [cut(graph.begin + lo, indptr[lo : hi + 1], indices, *deal, values) for lo, hi in row_blocks(indptr)]
     kinds: tuple[Any, ...] = (np.int32, indices.dtype, np.float32)
     leaving, lengths = [], []
     for theirs in parts:

@@ -31,12 +31,16 @@ STUDIES = {
     "bias-bound": "laws.bound",
     "degree-law": "laws.degrees",
     "explicit-penalty": "explicit_penalty.run",
-    "hubs": "hubs.run",
     "mean-field": "mean_field.run",
     "survey": "survey.run",
 }
 """Where each study is: a module of this package, and a function."""
-REPLACED = {"structure": "structure GRAPH", "datasets": "datasets --check", "powerlaw": "study implicit"}
+REPLACED = {
+    "structure": "structure GRAPH",
+    "datasets": "datasets --check",
+    "powerlaw": "study implicit",
+    "hubs": "study mean-field",
+}
 """What used to be studies, and the commands that do the same."""
 TUNED = ("parts", "fanout", "survey")
 """Those whose configurations may be tuned apart."""

@@ -147,8 +147,7 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
     """The sampling benchmark as asked for: GraphSAGE, and a GCN for LADIES."""
     if request.budget == "paper" and sampler in VARIANTS:  # as the paper's RNS, with something beside
         rns = presets.sampling(graph, "rns")
-        options = {name: value for name, value in rns.sampler.options().items() if name != "hubs"}
-        return adapt(request, rns.with_method(sampler, **options))
+        return adapt(request, rns.with_method(sampler, **rns.sampler.options()))
     if request.budget == "paper":
         return adapt(request, presets.sampling(graph, sampler))
     return adapt(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))

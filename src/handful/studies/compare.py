@@ -39,8 +39,7 @@ def choose_methods(
 ) -> dict[str, dict[str, Any]]:
     """Methods by name, each with the options of its sampler, which are checked.
 
-    ``rns-hubs`` and ``rns-mean-field`` have the options of ``rns``. Hubs among the options of ``rns`` are for
-    ``rns-hubs``, which then gets its row beside that of plain RNS.
+    ``rns-mean-field`` has the options of ``rns``, unless it is given others.
 
     LADIES draws as many layers as the model has. For ``graph``, samplers that go by targets get ``STEPS`` batches per
     epoch, about as many as the others have: with their usual thousand targets they would take ten times as many steps
@@ -51,15 +50,8 @@ def choose_methods(
         size = -(-len(graph.train_nodes) // STEPS)
         for name in ("neighbor", "ladies"):
             defaults.setdefault(name, {})["batch_size"] = size
-    rns = dict(options.get("rns", {}))
-    hubs = rns.pop("hubs", None)
-    wanted = list(names)
-    if hubs is not None and "rns-hubs" not in wanted:
-        wanted.insert(wanted.index("rns") + 1, "rns-hubs")
-    with_hubs = rns if hubs is None else {**rns, "hubs": hubs}
-    own = {**options, "rns": rns, **{name: {**rns, **options.get(name, {})} for name in VARIANTS}}
-    own["rns-hubs"] = {**with_hubs, **options.get("rns-hubs", {})}
-    chosen = {name: {**defaults.get(name, {}), **own.get(name, {})} for name in wanted}
+    defaults |= {name: dict(options.get("rns", {})) for name in VARIANTS}
+    chosen = {name: {**defaults.get(name, {}), **options.get(name, {})} for name in names}
     for name, given in chosen.items():
         sampler_of(name, **given)
     return chosen

@@ -23,12 +23,11 @@ from handful.studies import presets
 from handful.studies.budget import SAMPLERS, Request, Scale, benchmark
 from handful.theory import diagnosis
 from handful.theory.diagnosis import Diagnosis, relation
-from handful.theory.hubs import HUBS
 from handful.theory.implicit import ImplicitTerms, ImplicitWatch, epoch_steps, modified_loss
 from handful.training.first_hop import Prepared
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
-from handful.vocabulary import TERMS, hues, shown, spaced, title, words
+from handful.vocabulary import TERMS, hues, spaced, title, words
 
 BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "residual": False}
 """The model that ``handful diagnose`` measures with, where nobody names another."""
@@ -128,7 +127,6 @@ def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
         if term == "R":
             one = [d.variance_per_target for d in diagnoses]
             rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in one], one, highest=False)])
-            rows.append([Cell(f"R due to {HUBS} hubs"), *(Cell(shown(d.hub_share, "{:.0%}")) for d in diagnoses)])
     return Table(heading, ["", *(title(d.name) for d in diagnoses)], rows)
 
 

@@ -2,9 +2,8 @@
 
     L̂^B − L_full = (L̃^B − L_full) + (L̂^B − L̃^B),    L̃^B = mean over B's targets of the full graph's losses
 
-Term (I), node subsampling, has expectation 0 for Random Node Sampling, with hubs or without, since its targets are
-exchangeable. For samplers whose batches follow the structure it may differ from 0. Term (II), edge removal, is bounded
-by C_ℓ·σ(w).
+Term (I), node subsampling, has expectation 0 for Random Node Sampling, since its targets are exchangeable. For samplers
+whose batches follow the structure it may differ from 0. Term (II), edge removal, is bounded by C_ℓ·σ(w).
 
 As elsewhere in the theory, dropout is off and BatchNorm uses the statistics of what it is given.
 """
@@ -55,8 +54,7 @@ def node_subsampling_variance(losses: Tensor, targets: int) -> float:
     """Var of term (I) given t targets: (1/t − 1/N_t)·S², with S² = Σ_v (ℓ_v − L_full)²/(N_t − 1).
 
     The t targets of a block are a uniform sample of the N_t training nodes without replacement, so L̃^B has expectation
-    L_full and this variance. Hubs change neither: helpers have no loss, and which nodes are a block's own does not
-    depend on who helps.
+    L_full and this variance.
 
     Args:
         losses: ``(N_t,)``, the full graph's loss of every training node.

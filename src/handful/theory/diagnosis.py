@@ -13,8 +13,7 @@ from handful.batch import Batch
 from handful.graph import Graph
 from handful.random import derive_seed
 from handful.samplers.base import Sampler
-from handful.statistics import finite_mean, mean_ci95
-from handful.theory.hubs import HubShare, largest_hubs
+from handful.statistics import mean_ci95
 from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, implicit_terms, initial_model
 from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
 from handful.vocabulary import TERMS, title
@@ -24,15 +23,13 @@ from handful.vocabulary import TERMS, title
 class Diagnosis:
     """What one sampler does, for every repeat.
 
-    The terms of its implicit objective, the error of the power-law exponent of its batches, and the share of R that
-    comes from which of the largest hubs a batch holds; the last two are empty where only the terms were measured, as
-    by ``ImplicitWatch``.
+    The terms of its implicit objective, and the error of the power-law exponent of its batches, which is empty where
+    only the terms were measured, as by ``ImplicitWatch``.
     """
 
     sampler: Sampler
     terms: tuple[ImplicitTerms, ...]
     alpha_errors: tuple[float, ...] = ()
-    hub_shares: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -55,11 +52,6 @@ class Diagnosis:
         """
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
-    @property
-    def hub_share(self) -> float:
-        """The share of R that comes from the largest hubs; NaN where no repeat could tell."""
-        return finite_mean(self.hub_shares)
-
     def record(self) -> dict[str, Any]:
         """Everything that was measured: mean and 95% CI, and the value of every repeat."""
         measured = (*TERMS, "nodes", "targets", "full_loss", "mean_loss")
@@ -68,7 +60,6 @@ class Diagnosis:
             "options": self.sampler.options(),
             **{name: mean_ci95(self.values(name)) for name in measured},
             "variance_per_target": self.variance_per_target,
-            "hub_share": self.hub_share,
             "repeats": {term: self.values(term) for term in TERMS},
         }
 
@@ -102,22 +93,21 @@ def diagnose(
     >>> found.name, found.mean("R") > 0
     ('rns', True)
     """
-    alpha_full, hubs = fit_power_law(degrees(graph)).alpha, largest_hubs(graph)
+    alpha_full = fit_power_law(degrees(graph)).alpha
 
-    def measure(sampler: Sampler, repeat: int) -> tuple[ImplicitTerms, float, float]:
+    def measure(sampler: Sampler, repeat: int) -> tuple[ImplicitTerms, float]:
         own = derive_seed(seed, repeat)
         model = initial_model(make_model, own).to(graph.device)
-        alphas, share = [], HubShare(hubs)
+        alphas = []
 
         def see(batch: Batch, gradient: Tensor) -> None:
             if not batch.layers[0].normalized:  # stand-ins are no neighbours
                 alphas.append(fit_power_law(degrees(batch)).alpha)
-            share.add(batch.nodes, gradient)
 
         terms = implicit_terms(model, graph, sampler, batches, own, see)
         if report is not None:
             report(sampler)
-        return terms, alpha_error(alphas, alpha_full), share.share
+        return terms, alpha_error(alphas, alpha_full)
 
     result = ((sampler, [measure(sampler, repeat) for repeat in range(repeats)]) for sampler in samplers)
     return [Diagnosis(sampler, *zip(*measured, strict=True)) for sampler, measured in result]

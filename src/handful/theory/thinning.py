@@ -57,41 +57,29 @@ def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
-def thinned_degree_law(degrees: ArrayLike, parts: int, hubs: ArrayLike = 0) -> np.ndarray:
+def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
     """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
 
     ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b: where m does
     not divide N, the law is the mixture over the two block sizes.
 
-    With helpers in every part a node keeps its h neighbours that are helpers, and thins the others: the law of a part's
-    own nodes is p̃(k) = Σ_{d,h} ν(d, h)·H_{N,d−h}(k − h), with ν(d, h) the joint law. (A helper in a block of b nodes
-    that it is not one of keeps h and H_{N,d−h} of a block of b + 1.)
-
     Args:
         degrees: ``(N,)``, one per node of a simple undirected graph.
         parts: m.
-        hubs: ``(N,)``, how many of each node's neighbours are helpers, or ``(N, H)``, the law of that number for each.
 
     >>> triangle = [2, 2, 2]
     >>> thinned_degree_law(triangle, 3).tolist()  # every node alone
     [1.0, 0.0, 0.0]
-    >>> thinned_degree_law(triangle, 3, hubs=[0, 1, 1]).round(3).tolist()  # but for a hub, which meets all
-    [0.333, 0.667, 0.0]
     """
     degrees = np.asarray(degrees, np.int64)
     nodes = len(degrees)
-    law = np.asarray(hubs)
-    if law.ndim < 2:
-        law = np.eye(int(law.max(initial=0)) + 1)[np.broadcast_to(law, degrees.shape)]
-    joint = np.zeros((int(degrees.max()) + 1, law.shape[1]))
-    np.add.at(joint, degrees, law / nodes)
+    law = np.bincount(degrees) / nodes
     sizes, blocks = np.unique(block_sizes(nodes, parts), return_counts=True)
-    out = np.zeros(int(degrees.max()) + 1)
+    out = np.zeros(len(law))
     for size, times in zip(sizes, blocks, strict=True):
-        share = size * times / nodes
-        for degree, kept in np.argwhere(joint).tolist():
-            weight = share * joint[degree, kept]
-            out[kept : degree + 1] += weight * hypergeometric(nodes, int(size), degree - kept)
+        for degree in np.flatnonzero(law).tolist():
+            weight = size * times / nodes * law[degree]
+            out[: degree + 1] += weight * hypergeometric(nodes, int(size), degree)
     return out
 
 
