@@ -47,8 +47,8 @@ def test_how_often_a_row_is_empty() -> None:
 
 
 def test_the_first_hop_leaves_no_edge_removal_of_one_layer() -> None:
-    """A model of one layer has term (II) = 0 with the first hop exact, whatever the part. With two layers, the term of a
-    part scatters less with stand-ins than without."""
+    """A model of one layer has term (II) = 0 with the first hop exact, whatever the part. With two layers, its spread
+    over parts is smaller with stand-ins than without."""
     graph = make_graph(300, 4)
     removed = {}
     for layers in (1, 2):
@@ -59,5 +59,5 @@ def test_the_first_hop_leaves_no_edge_removal_of_one_layer() -> None:
             removed[layers, way] = bias_split(model, graph, sampler, batches=32).edge_removal
     assert abs(removed[1, "exact"]["mean"]) < 1e-5
     assert abs(removed[1, "plain"]["mean"]) > 1e-3
-    # Half a width of 32 batches each: for the same law the ratio would be within a third of 1 in 95 of 100 draws.
+    # The spread of 32 draws is known to an eighth: for one law, a ratio below 0.6 is four deviations away.
     assert removed[2, "stand-ins"]["ci95"] < 0.6 * removed[2, "plain"]["ci95"]

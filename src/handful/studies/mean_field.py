@@ -17,8 +17,8 @@ from handful.training.first_hop import Prepared
 from handful.vocabulary import PARTS
 
 SCALE = Scale(hidden=64, layers=2, epochs=40)
-VALUES: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 0.1, 1.0, 3.0)}
-"""λ; ``None`` for a sampled first hop, 0 for an exact one without stand-ins."""
+VALUES: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
+"""λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
 EVERY_M = {"smoke": (4,), "laptop": (2, 4, 8, 16, 64)}
 BATCHES = {"smoke": (4, 1), "laptop": (24, 4)}
 """Of each way in a repeat, and repeats, for R and bias at random initialisations."""
@@ -52,7 +52,7 @@ def run(request: Request) -> Finding:
 
 def settings_of(value: float | None) -> dict[str, Any]:
     """The settings of a choice of λ."""
-    return {} if value is None else {"first_hop": "exact", "mean_field": value}
+    return {"first_hop": "exact"} if value == 0 else {"mean_field": value or 0.0}
 
 
 def label(value: float | None) -> str:
