@@ -190,7 +190,7 @@ def test_in_a_linear_network_the_stand_in_makes_the_expected_row_exact(name: str
 
 
 def test_the_expectation_of_a_sampled_first_hop_is_exact() -> None:
-    """E[z_v | v ∈ B] over all blocks of three of six nodes is the mean over all neighbours of v. The variance is that of
+    """E[z_v | v ∈ B] over all blocks of three of six nodes is the mean over all neighbours of v; its variance is
     ``theory.mean_field.row_variance``."""
     edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4, 0, 4, 5, 0], [1, 0, 2, 1, 3, 2, 4, 3, 4, 0, 0, 5]])
     torch.manual_seed(0)

@@ -1,16 +1,16 @@
 """The mean-field neighbour: a node of the batch that stands in for the neighbours that a part lacks.
 
-The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer: it takes a row and the mean of
-its neighbours. φ₁(X_1, X_2)_v is φ₁ of the *mean* neighbour of v. A row that lacks neighbours in its part B takes that as
-one more neighbour with weight λ:
+The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer. It takes a row and the mean
+of its neighbours, so φ₁(X_1, X_2)_v is φ₁ of the *mean* neighbour of v. A row that lacks neighbours in its part B takes
+that as one more neighbour with weight λ:
 
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
-- **First hop.** With ``first_hop="exact"`` every row takes X_1: h_v = φ₁(X_0, X_1)_v. With ``"sampled"`` the rows that the
-  second layer computes take z_v of the same formula, with h = X_0 and h' = X_1 (``shrink``). X_1 is the exact mean, so the
-  expectation of such a row is exact for every λ. The draw adds noise, which regularises.
-- **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3, X_4,
-  … is no better and takes more rows with every layer: docs/survey.md.)
+- **First hop.** With ``first_hop="exact"`` every row takes X_1: h_v = φ₁(X_0, X_1)_v. With ``"sampled"`` the rows that
+  the second layer computes take z_v of the same formula, with h = X_0 and h' = X_1 (``shrink``). X_1 is the exact mean,
+  so the expectation of such a row is exact for every λ. The draw adds noise, which regularises.
+- **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
+  X_4, … is no better and takes more rows with every layer: docs/survey.md.)
 
 Stand-ins are nodes and edges of the batch like all others, so every backbone, device and execution runs them as it is.
 Evaluation is exact and has none.
