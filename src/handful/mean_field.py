@@ -127,17 +127,19 @@ def rows_with_hop(x: Tensor, rows: Tensor, level: Tensor, features: int) -> Tens
     return gather(pairs, rows * hops + level)
 
 
-def shrink(x: Tensor, level: Tensor, first: Adjacency, features: int) -> None:
-    """Give the rows that ``first`` computes the sampled first hop, shrunk to the exact one, in place.
+def shrink(x: Tensor, level: Tensor, layers: Sequence[Adjacency], features: int) -> None:
+    """Give the rows that the second layer computes the sampled first hop, shrunk to the exact one, in place.
 
-    A stand-in's own half is X_1 of the row that it serves, so that the edges of the next layer give z_v of the first.
+    A stand-in's own half is X_1 of the row that it serves, so that the edges of the second layer give z_v of the first.
 
     Args:
         x: ``(rows, 2 features)``, [X_k ‖ X_{k+1}] of every row and its level k.
         level: ``(rows,)``.
-        first: the first layer with edges.
+        layers: of the sample with its stand-ins; the first has the edges of the second layer of the model.
         features: the columns of X.
     """
-    own = level[: first.num_targets, None] == 0
-    around = x[: first.num_targets, features:]
-    around.copy_(torch.where(own, first.matmul(x[:, :features]).to(x.dtype), around))
+    rows = layers[0].num_targets
+    around, shrunk = x[:rows, features:], layers[0].matmul(x[:, :features]).to(x.dtype)
+    if len(layers) > 1:  # the second layer computes stand-ins, too, which keep theirs
+        shrunk = torch.where(level[:rows, None] == 0, shrunk, around)
+    around.copy_(shrunk)

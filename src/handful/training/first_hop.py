@@ -139,7 +139,7 @@ class Known:
         sample = result.sample
         x = rows_with_hop(x, at[result.rows], result.level, self.features)
         if not self.exact:
-            shrink(x, result.level, sample.layers[0], self.features)
+            shrink(x, result.level, sample.layers, self.features)
         return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
