@@ -1,6 +1,6 @@
 """PyG's GraphSAGE in `hf.fit`, and the same weights in handful's layers: seconds per epoch by turns, and accuracy.
 
-    python examples/pyg_accelerate.py [DATASET [EPOCHS [ROUNDS]]]
+python examples/pyg_accelerate.py [DATASET [EPOCHS [ROUNDS]]]
 """
 
 import sys
