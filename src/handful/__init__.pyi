@@ -13,6 +13,7 @@ from .graph import Graph as Graph
 from .kernels.threads import get_threads as get_threads, set_threads as set_threads
 from .nn import GAT as GAT, GCN as GCN, SAGE as SAGE, GraphLandSAGE as GraphLandSAGE, SGFormer as SGFormer
 from .nn import make_model as make_model
+from .pyg.stacks import accelerate as accelerate
 from .predict import Prediction as Prediction
 from .runs import OpenedRun as OpenedRun, open_run as open_run
 from .samplers import Clusters as Clusters, FullGraph as FullGraph, Ladies as Ladies, Neighbors as Neighbors

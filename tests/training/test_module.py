@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import (
     GAT,
     GCN,
+    GIN,
     LINKX,
     GATConv,
     GCNConv,
@@ -218,3 +220,51 @@ def test_features_of_edges_are_a_matrix() -> None:
     assert edges.weight is not None
     expected = model(batch.x, edges.edge_index, edges.weight[:, None])
     torch.testing.assert_close(logits_of(model, batch), expected)
+
+
+class Learned(nn.Module):
+    """Weighs edges by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.score = GraphConv(8, 3), nn.Linear(8, 1)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index, self.score(x[edge_index[0]]).squeeze(1))
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize(
+    ("make", "fuses"),
+    [
+        (lambda: GraphSAGE(8, 8, 2, 3), True),
+        (lambda: GraphSAGE(8, 8, 2, 3, aggr="max"), False),
+        (lambda: GraphSAGE(8, 8, 2, 3, aggr="sum", project=True), True),
+        (lambda: GCN(8, 8, 2, 3), None),
+        (lambda: GIN(8, 8, 2, 3), True),
+        (lambda: GAT(8, 8, 2, 3), False),
+        (lambda: GraphConv(8, 3), True),
+        (Learned, False),
+    ],
+)
+def test_convolutions_are_products_where_these_are_the_same(
+    make: Callable[[], nn.Module], fuses: bool | None, loops: bool
+) -> None:
+    torch.manual_seed(0)
+    graph = make_graph(40, classes=3)
+    edges = graph.edge_index
+    edges = torch.cat([edges[:, edges[0] != edges[1]], torch.arange(5).repeat(2, 1)[:, : 5 * loops]], 1)
+    graph = hf.Graph.from_edge_index(edges, 40, x=graph.x, y=graph.y, train_mask=graph.train_mask)
+    batch, model = full_batch(graph), make()
+    x = batch.x.clone().requires_grad_()
+    expected = model(x, batch.layers[0].edge_index)
+    seen = []
+    for layer in model.modules():
+        if hasattr(layer, "message_and_aggregate"):
+            layer.register_propagate_forward_pre_hook(lambda _, given: seen.append(given[0].layout))
+    out = logits_of(model, replace(batch, x=x))
+    assert (torch.sparse_csr in seen) == (not loops if fuses is None else fuses)
+    torch.testing.assert_close(out, expected)
+    weigh = torch.randn_like(out)
+    one, other = (torch.autograd.grad((logits * weigh).sum(), x)[0] for logits in (out, expected))
+    torch.testing.assert_close(one, other)

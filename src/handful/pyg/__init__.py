@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from handful.pyg.enabling import disable, enable, enabled
 from handful.pyg.random_node import RandomNodeLoader
+from handful.pyg.transforms import AddAggregated
 
 if TYPE_CHECKING:
     from handful.pyg.loaders import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AddAggregated",
     "ClusterData",
     "ClusterLoader",
     "GraphSAINTEdgeSampler",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +28,9 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
         return model(batch)  # type: ignore[no-any-return]
     edges = all_edges(model, batch)
     given = arguments(model, batch, edges)
-    out = model(batch.x.to(torch.float32), edges.square().edge_index, **given)
+    edges = edges.square()
+    with _as_products(model, edges):
+        out = model(batch.x.to(torch.float32), edges.edge_index, **given)
     if not isinstance(out, Tensor):
         name = type(_plain(model)).__name__
         raise HandfulError(f"{name}.forward gives a {type(out).__name__}: it must give one tensor of outputs")
@@ -35,6 +40,46 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
 def _plain(model: Any) -> Any:
     """What torch.compile wraps."""
     return getattr(model, "_orig_mod", model)
+
+
+PRODUCTS = {"SAGEConv": ("mean", "add", "sum"), "GINConv": ("add", "sum"), "GraphConv": ("mean", "add", "sum")}
+"""Convolutions of PyG that give the same outputs for a sparse matrix as for its edges, by aggregation; GCN's does so on
+a graph without self-loops. For a matrix they compute one product; for edges they make a tensor of all messages."""
+
+
+@contextmanager
+def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
+    """Inside, such layers of ``model`` get these edges as a matrix in place of ``edges.edge_index``."""
+    known = {**PRODUCTS, **({} if edges.has_loops else {"GCNConv": ("add",)})}
+    layers = [
+        layer
+        for layer in model.modules()
+        if type(layer).__module__.startswith("torch_geometric.nn.conv.")
+        and getattr(layer, "aggr", None) in known.get(type(layer).__name__, ())
+    ]
+    if not layers or edges.weight is not None or edges.device.type != "cpu" or hasattr(model, "_orig_mod"):
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that its sparse matrices are in beta
+        size = (edges.num_targets, edges.num_sources)
+        matrix = torch.sparse_csr_tensor(edges.indptr, edges.indices.long(), torch.ones(edges.num_edges), size)
+
+    def exchange(layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if sum(value is not None for value in (*args, *named.values())) > 2:
+            return args, named  # features, edges and something of the edges: no plain product
+
+        def instead(value: Any) -> Any:
+            return matrix if value is edges.edge_index else value
+
+        return tuple(map(instead, args)), {name: instead(value) for name, value in named.items()}
+
+    hooks = [layer.register_forward_pre_hook(exchange, with_kwargs=True) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:

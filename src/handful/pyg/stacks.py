@@ -1,0 +1,236 @@
+"""``accelerate``: a stack of PyG's convolutions as the same stack of handful's, with the same weights."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+from torch_geometric.nn import BatchNorm, GATConv, GCNConv, LayerNorm, Linear, SAGEConv
+
+from handful.adjacency import Adjacency
+from handful.errors import HandfulError
+from handful.nn import GAT, GCN, SAGE
+from handful.nn.backbone import Backbone, Norm
+from handful.nn.network import Chunks
+
+BACKBONES: dict[type, type[Backbone]] = {SAGEConv: SAGE, GCNConv: GCN, GATConv: GAT}
+OPTIONS: dict[type, dict[str, Any]] = {
+    SAGEConv: {"aggr": "mean", "normalize": False, "project": False},
+    GCNConv: {"aggr": "add", "improved": False, "add_self_loops": True, "normalize": True},
+    GATConv: {"add_self_loops": True, "negative_slope": 0.2, "dropout": 0.0, "edge_dim": None, "residual": False},
+}
+"""What a convolution must be, to be the same as a layer of handful."""
+STACK = re.compile("d?(ld?)?(cn?rd?)*(c|cn?rd?l)")
+"""Backbones, a letter for each step: dropout, Linear, convolution, norm and ReLU."""
+
+
+class Step(NamedTuple):
+    """One step of a forward pass: its letter in ``STACK``, and the module, or the rate of a dropout."""
+
+    kind: str
+    what: Any = None
+
+
+def accelerate(model: nn.Module) -> Backbone:
+    """The same model with handful's layers, and with a copy of its weights: its outputs are equal up to rounding.
+
+    It takes the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x, edge_index)``
+    is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU → dropout → … →
+    convolution [→ norm → ReLU → dropout → Linear]. Parameters that the module does not have (``bias=False``,
+    ``root_weight=False``) are zeros, which no step changes. On a graph with edge weights ``SAGE`` takes a weighted
+    mean.
+
+    Raises:
+        HandfulError: the module is no such stack, or has an option that handful's layers do not have.
+
+    >>> from torch_geometric.nn import GraphSAGE
+    >>> ours = accelerate(GraphSAGE(8, 16, num_layers=3, out_channels=4, dropout=0.5, norm="batch_norm"))
+    >>> type(ours).__name__, ours.depth, ours.options["norm"]
+    ('SAGE', 3, 'bn')
+    """
+    try:
+        return _converted(model)
+    except HandfulError as error:
+        raise HandfulError(f"{type(model).__name__} cannot be accelerated: {error}") from None
+
+
+def _converted(model: nn.Module) -> Backbone:
+    steps = _steps(model)
+    letters = "".join(step.kind for step in steps)
+    if not STACK.fullmatch(letters):
+        names = {"d": "dropout", "l": "Linear", "c": "convolution", "n": "norm", "r": "ReLU"}
+        raise HandfulError(f"{' → '.join(names[letter] for letter in letters) or 'nothing'} is no stack of handful's")
+    starts = [i for i, letter in enumerate(letters) if letter == "c"]
+    layers = [dict(steps[lo:hi]) for lo, hi in zip(starts, [*starts[1:], None], strict=True)]
+    drops = letters.startswith("d")
+    before, hidden, last = dict(steps[drops : starts[0]]), [layer for layer in layers if "r" in layer], layers[-1]
+    kinds = {type(layer["c"]) for layer in layers}
+    norms = {_norm(layer.get("n")) for layer in hidden}
+    rates = {part.get("d", 0.0) for part in [*hidden, before] if part}
+    if any(len(different) > 1 for different in (kinds, norms, rates)):
+        raise HandfulError("its layers differ in their convolution, norm or dropout")
+    for i, layer in enumerate(layers):
+        _check(layer["c"], final=i == len(layers) - 1 and "l" not in last)
+    heads = {layer["c"].heads for layer in layers} if kinds == {GATConv} else set()
+    if len(heads) > 1:
+        raise HandfulError(
+            f"its layers have {' and '.join(map(str, sorted(heads)))} heads, and handful's have one number"
+        )
+    first, out = before.get("l", layers[0]["c"]), last.get("l", last["c"])
+    ours = BACKBONES[kinds.pop()](
+        _widths(first)[0],
+        _widths(out)[1],
+        hidden=_widths(first)[1],
+        layers=len(layers),
+        dropout=max(rates, default=0.0),
+        norm=norms.pop() if norms else "none",
+        residual=False,
+        input_projection="l" in before,
+        output_projection="l" in last,
+        input_dropout=steps[0].what if drops else 0.0,
+        **({"heads": heads.pop()} if heads else {}),
+    )
+    weight = next(model.parameters())
+    _copy(ours.to(weight.device, weight.dtype), before, layers)
+    _compare(model, ours)
+    return ours.train(model.training)
+
+
+def _steps(model: nn.Module) -> list[Step]:
+    """What ``model`` does with its features, in order; steps that do nothing are left out."""
+    whole, training = _Whole(model), model.training
+    try:
+        x, edge_index, *nodes = _Tracer().trace(whole.train()).nodes
+    except Exception as error:  # whatever a forward raises when it is given no tensors
+        raise HandfulError(f"its forward cannot be traced ({str(error).split('. ')[0]})") from None
+    finally:
+        model.train(training)
+    out, steps = x, []
+    for node in nodes:
+        step = Step("") if node.op == "output" else _step(whole, node)
+        if not node.args or node.args[0] is not out:
+            raise HandfulError(f"its step {node.name} does not take what the step before it gives")
+        others = [value for value in (*node.args[1:], *node.kwargs.values()) if isinstance(value, fx.Node)]
+        if others != [edge_index] * (step.kind == "c"):
+            raise HandfulError(f"its step {node.name} takes more than features and edge_index")
+        out = node
+        steps += [step] if step.kind else []
+    return steps
+
+
+class _Whole(nn.Module):
+    """Calls the forward of ``model`` itself: PyG's ``Sequential`` has one for each instance."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Any:
+        return self.model.forward(x, edge_index)
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return not isinstance(m, nn.Sequential)
+
+
+def _step(model: nn.Module, node: fx.Node) -> Step:
+    if node.op == "call_module":
+        module = model.get_submodule(str(node.target))
+        kinds: dict[str, tuple[type, ...]] = {"c": (*BACKBONES,), "r": (nn.ReLU,), "l": (nn.Linear, Linear)}
+        kinds |= {"n": (BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "": (nn.Identity,)}
+        if isinstance(module, nn.Dropout):
+            return Step("d", module.p)
+        name = type(module).__name__
+        for kind, types in kinds.items():
+            if type(module) in types:
+                return Step(kind, module)
+    else:
+        name = getattr(node.target, "__name__", str(node.target))
+        if name in ("relu", "relu_"):
+            return Step("r")
+        if name == "dropout":
+            rate, training = (node.kwargs.get(key, 0.5) for key in ("p", "training"))
+            return Step("d", rate if training else 0.0)
+    raise HandfulError(f"handful's layers have no {name}")
+
+
+def _check(conv: Any, final: bool) -> None:
+    """Refuse a convolution that is not one of handful's."""
+    options = OPTIONS[type(conv)]
+    if isinstance(conv, GATConv) and conv.heads > 1:
+        options = {**options, "concat": not final}
+    for name, value in options.items():
+        if (given := getattr(conv, name)) != value:
+            raise HandfulError(f"its {type(conv).__name__} has {name}={given}, and handful's has {name}={value}")
+
+
+def _norm(norm: nn.Module | None) -> Norm:
+    """Handful's name of a norm."""
+    if isinstance(norm, LayerNorm) and norm.mode != "node":
+        raise HandfulError(f"its LayerNorm has mode={norm.mode!r}, and handful's has mode='node'")
+    torch_norm = getattr(norm, "module", norm)
+    if isinstance(torch_norm, nn.BatchNorm1d) and not (torch_norm.track_running_stats and torch_norm.momentum):
+        raise HandfulError("its BatchNorm keeps no moving average of its statistics")
+    if norm is not None and getattr(torch_norm, "weight", None) is None:
+        raise HandfulError(f"its {type(norm).__name__} has affine=False, and handful's has weights")
+    return "none" if norm is None else "bn" if isinstance(torch_norm, nn.BatchNorm1d) else "ln"
+
+
+def _weights(module: Any) -> dict[str, Tensor | None]:
+    """The parameters of a convolution or Linear under their names in handful; ``None`` for one that it lacks."""
+    if isinstance(module, SAGEConv):
+        own = module.lin_r.weight if module.root_weight else None
+        return {"neighbor.weight": module.lin_l.weight, "neighbor.bias": module.lin_l.bias, "own.weight": own}
+    if isinstance(module, GCNConv):
+        return {"linear.weight": module.lin.weight, "linear.bias": module.bias}
+    if isinstance(module, GATConv):
+        ends = {"source": module.att_src, "target": module.att_dst, "bias": module.bias}
+        return {"linear.weight": module.lin.weight, **ends}
+    return {"weight": module.weight, "bias": module.bias}
+
+
+def _widths(module: Any) -> tuple[int, int]:
+    """What it takes and what it gives."""
+    weight = next(iter(_weights(module).values()))
+    if weight is None or isinstance(weight, nn.parameter.UninitializedParameter):
+        raise HandfulError("its weights have no shape yet: call it once first")
+    return weight.shape[1], weight.shape[0] if getattr(module, "concat", True) else module.out_channels
+
+
+def _copy(ours: Backbone, before: dict[str, Any], layers: list[dict[str, Any]]) -> None:
+    """Give ``ours`` the weights and the norms of PyG's layers."""
+    pairs: list[tuple[Any, Any]] = [*zip(ours.convs, (layer["c"] for layer in layers), strict=True)]
+    pairs += [(ours.input_projection, before["l"])] if "l" in before else []
+    pairs += [(ours.output_projection, layers[-1]["l"])] if "l" in layers[-1] else []
+    for mine, module in pairs:
+        for name, value in _weights(module).items():
+            parameter = mine.get_parameter(name)
+            if value is None:
+                nn.init.zeros_(parameter.requires_grad_(False))
+            elif value.numel() != parameter.numel():
+                raise HandfulError("its hidden layers differ in their width")
+            else:
+                parameter.data.copy_(value.detach().view_as(parameter))
+    for act, layer in zip(ours.acts, layers, strict=False):
+        norm: Any = act.norm
+        if norm is not None:
+            theirs = getattr(layer["n"], "module", layer["n"])
+            norm.load_state_dict(theirs.state_dict())
+            norm.eps, norm.momentum = theirs.eps, getattr(theirs, "momentum", None)
+
+
+def _compare(model: nn.Module, ours: Backbone) -> None:
+    """Refuse a model that handful's layers do not compute: run both on a small graph."""
+    weight = next(ours.parameters())
+    indptr, indices = torch.tensor([0, 2, 3, 5]), torch.tensor([1, 2, 0, 0, 1])
+    edges = Adjacency(indptr, indices, 3).to(weight.device)
+    x = torch.linspace(-1, 1, 3 * ours.in_features, device=weight.device, dtype=weight.dtype).view(3, -1)
+    training = model.training
+    with torch.no_grad():
+        theirs, same = model.eval()(x, edges.edge_index), ours.eval().infer(x, edges, Chunks(3))
+    model.train(training)
+    if theirs.shape != same.shape or not torch.allclose(theirs, same, rtol=1e-3, atol=1e-3):
+        raise HandfulError("handful's layers give other outputs")
