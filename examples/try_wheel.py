@@ -15,6 +15,8 @@ from tempfile import TemporaryDirectory
 
 NEEDED = ("datasets/data/debian.npz", "studies/presets/training.toml", "report/assets/", "py.typed", "__init__.pyi")
 COMMANDS = (
+    "doctor",
+    "demo",
     "train debian --epochs 2 --hidden 16 --layers 2 --seeds 1 --out run",
     "predict run --nodes test --out predictions.csv",
     "report run",

@@ -8,7 +8,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from handful.adjacency import Adjacency
 from handful.graph import Graph
-from handful.kernels.csr import coo_to_csr, is_symmetric
+from handful.kernels.csr import coo_to_csr, reverses
 from handful.samplers.full import full_adjacency
 
 KINDS = ("rectangular", "directed", "symmetric", "looped", "empty")
@@ -31,7 +31,9 @@ def make(kind: str, weighted: bool = False, dtype: torch.dtype = torch.float64) 
     weight = torch.from_numpy(w[order]).to(dtype) if weighted else None
     symmetric = kind == "symmetric"
     if symmetric:
-        assert is_symmetric(indptr, indices, w[order])
+        reverse = reverses(indptr, indices, with_order=True)
+        assert reverse is not None
+        assert np.array_equal(w[order], w[order][reverse])
     loops = kind in ("looped", "rectangular")
     return Adjacency(torch.from_numpy(indptr), torch.from_numpy(indices), sources, weight, symmetric, loops)
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -138,3 +139,54 @@ def test_a_module_of_others_has_results_but_cannot_be_made_again(tmp_path: Path)
     again = GraphSAGE(graph.num_features, 8, 2, graph.num_classes)
     hf.load_weights(again, tmp_path)
     assert torch.equal(hf.infer(again, graph), hf.infer(model, graph))
+
+
+# -- the Hugging Face Hub ---------------------------------------------------------------------------------------------
+
+
+def fake_hub(cache: Path) -> ModuleType:
+    """``huggingface_hub`` with the file layout of its cache: blobs, and snapshots of links to them."""
+
+    def snapshot_download(name: str) -> str:
+        home = cache / f"models--{name.replace('/', '--')}"
+        if not home.exists():
+            raise FileNotFoundError(f"404: {name}")
+        return str(home / "snapshots" / (home / "refs" / "main").read_text())
+
+    module = ModuleType("huggingface_hub")
+    module.snapshot_download = snapshot_download  # type: ignore[attr-defined]
+    return module
+
+
+def upload(folder: Path, cache: Path, name: str) -> None:
+    home = cache / f"models--{name.replace('/', '--')}"
+    (home / "blobs").mkdir(parents=True)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("abc123")
+    for number, file in enumerate(one for one in folder.rglob("*") if one.is_file()):
+        blob, link = home / "blobs" / str(number), home / "snapshots" / "abc123" / file.relative_to(folder)
+        blob.write_bytes(file.read_bytes())
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(blob)
+
+
+def test_a_repository_of_the_hub_opens_like_its_folder(
+    summary: hf.Summary, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(out, tmp_path, "ada/graphs")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake_hub(tmp_path))
+    opened = hf.open_run("ada/graphs")
+    assert opened.result.test == hf.open_run(out).result.test
+    assert opened.experiment == summary.experiment
+    with pytest.raises(hf.RunError, match=r"ada/nothing cannot be read \(404"):
+        hf.open_run("ada/nothing")
+
+
+def test_a_missing_folder_is_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(hf.RunError, match=r"handful\[hub\]"):
+        hf.open_run("ada/graphs")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(hf.RunError, match="holds no run: give the folder that"):
+        hf.open_run("runs/typo")

@@ -310,9 +310,7 @@ class Adjacency:
         """
         if self.normalized:
             return self.matmul(x)
-        scale = self.mean_scale_with_loops
-        out = self.matmul(x, left=scale)
-        return out + (scale * self.loop).to(out.dtype)[:, None] * self.own(x)
+        return self._add_loops(x, self.mean_scale_with_loops, None)
 
     @cached_property
     def mean_scale_with_loops(self) -> Tensor:
@@ -389,9 +387,13 @@ class Adjacency:
         """
         if self.normalized:
             return self.matmul(x)
-        own_scale = self.own(self.gcn_scale)
-        out = self.matmul(x, left=own_scale, right=self.gcn_scale)
-        return out + (self.loop * own_scale * own_scale).to(out.dtype)[:, None] * self.own(x)
+        return self._add_loops(x, self.own(self.gcn_scale), self.gcn_scale)
+
+    def _add_loops(self, x: Tensor, left: Tensor, right: Tensor | None) -> Tensor:
+        """``diag(left) · (A + I) · diag(right) · x``, where I has the self-loops that are missing."""
+        out = self.matmul(x, left, right)
+        scale = self.loop * left * (1.0 if right is None else self.own(right))
+        return out + scale.to(out.dtype)[:, None] * self.own(x)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from handful.settings import RECOMMENDED, SETTING_NAMES, GraphOn, Settings, Sett
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
+from handful.training.card import write_card
 from handful.training.execution import GRAPH_ON
 from handful.training.first_hop import check_first_hop, refusal
 from handful.training.fit import adapt_sampler, make_seeded_model, with_task
@@ -318,6 +319,7 @@ class Experiment:
         if folder is not None:
             with RunFolder(folder).written("the summary"):
                 write_json(folder / SUMMARY, seal(summary.to_json()))
+                write_card(folder)
         return summary
 
 

@@ -589,14 +589,16 @@ def validate(graph: Graph) -> dict[str, Any]:
         raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes'] or 0} classes")
     if graph.ids is not None:
         out["ids"] = _check_ids(graph.ids, n)
-    rows, columns = indptr.cpu().numpy(), indices.cpu().numpy()
-    weight = out["edge_weight"].cpu().numpy() if graph.edge_weight is not None else None
-    symmetric = csr.is_symmetric(rows, columns, weight)
-    if weight is not None and not symmetric and (evened := _even_out(rows, columns, weight)) is not None:
-        out["edge_weight"], symmetric = torch.from_numpy(evened).to(indptr.device), True
-    if graph.undirected and not symmetric:
+    reverse = csr.reverses(indptr.cpu().numpy(), indices.cpu().numpy(), with_order=graph.edge_weight is not None)
+    if reverse is not None and (weight := out.get("edge_weight")) is not None:
+        turned = weight[torch.from_numpy(reverse).to(weight.device)]
+        if torch.allclose(weight, turned, rtol=ROUNDING, atol=0):
+            out["edge_weight"] = weight if torch.equal(weight, turned) else (weight + turned) / 2
+        else:
+            reverse = None
+    if graph.undirected and reverse is None:
         raise GraphError("the graph is said to be undirected, but an edge lacks its reverse: use to_undirected()")
-    out["undirected"] = symmetric
+    out["undirected"] = reverse is not None
     return out
 
 
@@ -686,15 +688,6 @@ def _as_int64(values: Tensor, name: str) -> Tensor:
     if (at := _first(wide)) is not None:
         raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is no number of a class or node")
     return values.to(torch.int64).contiguous()
-
-
-def _even_out(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
-    """The weights made the same in both directions, where they differ by rounding alone; else ``None``."""
-    rows, columns, order = csr.transpose(indptr, indices, len(indptr) - 1, True)
-    if not (np.array_equal(indptr, rows) and np.array_equal(indices, columns)):
-        return None
-    reverse = weight[order]
-    return (weight + reverse) / 2 if np.allclose(weight, reverse, rtol=ROUNDING, atol=0) else None
 
 
 def _check_ids(given: Any, n: int) -> np.ndarray:

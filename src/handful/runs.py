@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
 from handful.datasets.schema import Handling, Say, Schema
 from handful.datasets.splits import draw_split
-from handful.errors import RunError
+from handful.errors import RunError, readable
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.nn.network import Network
@@ -259,7 +260,7 @@ class OpenedRun:
 
 
 def open_run(path: str | Path) -> OpenedRun:
-    """Open the folder of an experiment, or of one run.
+    """Open the folder of an experiment, or of one run; or a repository ``USER/NAME`` of the Hugging Face Hub.
 
     Raises:
         RunError: there is no run, none of its seeds has ended, or another version of handful made it.
@@ -272,7 +273,7 @@ def open_run(path: str | Path) -> OpenedRun:
     ...     opened.result.test == summary.test, opened.model.options["hidden"], len(opened.history)
     (True, 8, 2)
     """
-    folder = Path(path)
+    folder = Path(path) if Path(path).exists() else download_run(str(path))
     if not (folder / "config.json").exists():
         raise RunError(f"{folder} holds no run: give the folder that a training was written to")
     config = read_config(folder / "config.json")
@@ -281,6 +282,23 @@ def open_run(path: str | Path) -> OpenedRun:
     if not ended:
         raise RunError(f"no run in {folder} has ended: resume it first")
     return OpenedRun(folder, experiment, tuple(ended))
+
+
+def download_run(name: str) -> Path:
+    """The folder of a repository ``USER/NAME`` of the Hugging Face Hub, from its cache or its site.
+
+    Raises:
+        RunError: there is no such repository, or ``huggingface_hub`` is not installed.
+    """
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or Path(name).parent.exists():  # a folder here, such as runs/
+        return Path(name)
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        advice = "for a repository of the Hugging Face Hub, pip install 'handful[hub]'"
+        raise RunError(f"{name} holds no run: give the folder of a training; {advice}") from None
+    with readable(f"repository {name}", "check its name, your connection and your token", RunError):
+        return Path(snapshot_download(name))
 
 
 def run_folders(folder: Path) -> Sequence[RunFolder]:

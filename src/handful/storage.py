@@ -35,7 +35,6 @@ from handful.graph import MASKS, Graph
 T = TypeVar("T")
 FORMAT = "handful-graph"
 VERSION = 3
-"""Version 1 knew no ids and no schema, and up to version 2 a checksum was that of a whole file; both are still read."""
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
 """How often, and after how long, one looks again for a graph that is being replaced."""
@@ -212,11 +211,8 @@ def _made(path: Path) -> tuple[int, int] | None:
 
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
     arrays, confirm = open_arrays(path, header["arrays"], verify)
-    fields = read_fields(header)
-    if "task" not in header:  # of a release without tasks: of two classes, the second was the positive one
-        fields |= {"task": "classification", "positive": 1 if fields["num_classes"] == 2 else None}
     with blaming(path):
-        graph = Graph(**fields, **arrays, checked=confirm is None)
+        graph = Graph(**read_fields(header), **arrays, checked=confirm is None)
     vars(graph)["opened"] = path.resolve()
     if confirm is not None:
         confirm()
@@ -337,7 +333,7 @@ def _swap_in(aside: Path, path: Path) -> None:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 2, VERSION)) -> dict[str, Any]:
+def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[str, Any]:
     """What the header of a saved graph, or of a shard, says: its fields, and type, shape, size and checksum of its
     arrays.
 
@@ -351,14 +347,13 @@ def read_header(path: Path, kind: str = FORMAT, versions: tuple[int, ...] = (1, 
         header = json.loads((path / HEADER).read_text(encoding="utf-8"))
         if header["format"] != kind:
             raise KeyError("format")
-        if header["version"] not in versions:
+        if header["version"] != version:
             words = f"{path} was saved in version {header['version']} of the format"
-            raise DatasetError(f"{words}, and this handful reads {versions[-1]}: save it again, or use another release")
+            raise DatasetError(f"{words}, and this handful reads {version}: save it again, or use another release")
         unknown = set(header["arrays"]) - set(ARRAYS)
-        missing = {"indptr", "indices"} - set(header["arrays"])
+        missing = {"indptr", "indices"} - set(header["arrays"]) or {*FIELDS} - {*header}
         kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
-        entries = [{"from": 0, **entry} for entry in header["arrays"].values()]
-        shaped = all(type(entry[key]) is kind for entry in entries for key, kind in kinds.items())
+        shaped = all(type(entry[key]) is kind for entry in header["arrays"].values() for key, kind in kinds.items())
         names, classes = header.get("class_names"), header.get("num_classes")
         odd = not isinstance(header.get("name"), str) or type(classes) not in (int, type(None))
         if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
@@ -384,7 +379,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
     if size != entry["bytes"]:
         how = "cut short" if size < entry["bytes"] else "too long"
         raise DatasetError(f"{path} is {how}: it has {size:,} bytes of {entry['bytes']:,}; copy or save it again")
-    if _crc32(path, entry.get("from", 0)) != entry["crc32"]:
+    if _crc32(path, entry["from"]) != entry["crc32"]:
         raise DatasetError(f"{path} has changed since it was saved: its checksum differs; copy or save it again")
 
 
@@ -420,7 +415,7 @@ def _map_file(path: Path) -> np.ndarray:
     return array.reshape(read.shape, order="C" if read.flags.c_contiguous else "F")
 
 
-def _crc32(path: Path, start: int = 0) -> str:
+def _crc32(path: Path, start: int) -> str:
     """The checksum of a file, the bytes from ``start`` on taken before those up to it."""
     crc = 0
     with path.open("rb") as file:

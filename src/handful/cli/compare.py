@@ -1,7 +1,8 @@
-"""``handful compare``, ``parts`` and ``diagnose``: which sampler to take for a graph, how many parts, and why."""
+"""``handful compare``, ``demo``, ``parts`` and ``diagnose``: which sampler a graph needs, how many parts, and why."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from handful.errors import HandfulError
 from handful.vocabulary import METHODS
 
 ALL = ",".join(METHODS)
+DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 OWN = {
     "equal": p.choice("way to compare", WAYS, p.TRAINING, "What all have the same of: epochs, steps or seconds."),
@@ -40,6 +42,16 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
         result = compare_samplers(chosen, folder, executor, bar.job, equal, "no_baselines" not in given)
     pictures = [f"picture: {folder / 'curves.svg'}"] if result.charts else []
     return p.make_answer(result, folder, f"table: {folder / 'table.md'}", *pictures)
+
+
+@p.command("out")
+def demo(given: p.Given) -> Answer:
+    """The main job on embedded data, in under three minutes: the full graph against random node sampling."""
+    options = {"split": "rh", "epochs": 25, "seeds": (42,), "set": ["rns.parts=4"], "out": Path("runs/demo"), **given}
+    note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
+    answer = compare(given=options, graph="debian", samplers=DEMO)
+    assert answer is not None
+    return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model, judged in detail"])
 
 
 @p.command(*p.OF_EXPERIMENT, "memory", "out")

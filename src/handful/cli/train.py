@@ -89,8 +89,10 @@ def run(
     """Train, and put the finding into ``folder``; of several ranks the first alone has an answer."""
     from handful import ranks
     from handful.cli.progress import EpochProgress
+    from handful.report.tables import markdown
     from handful.studies.assessed import summary_finding
     from handful.training.callbacks import Checksums
+    from handful.training.card import write_card
 
     sums, how = Checksums(), {name: given[name] for name in ("memory", "graph_on") if name in given}
     with EpochProgress(asked.settings.epochs, asked.seeds) as progress:
@@ -104,6 +106,8 @@ def run(
         result.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
     shown = p.make_answer(result, folder, *batches, f"records: {folder}")
+    tables = [markdown(table) for table in result.tables if table.title.startswith(("Metrics", "By class"))]
+    write_card(folder, result.words, tables)  # without the mistakes, which name nodes
     again = f"handful compare {quote(asked.graph)}" + (f" --split {quote(given['split'])}" if "split" in given else "")
     then = [
         "next:",

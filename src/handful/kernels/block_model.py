@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.buckets import close_gaps, sort_rows
+from handful.kernels.buckets import in_buckets, sorted_rows
 from handful.kernels.csr import starts
 from handful.kernels.hashing import below, mix, uniform
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, row_ranges, run
+from handful.kernels.threads import even_ranges, get_threads, kernel, row_ranges, run
 
 Array = np.ndarray
 
@@ -67,43 +67,16 @@ def draw_ends(
     return out
 
 
-@kernel
-def _place(lo: int, hi: int, first: Any, member: Any, other: Any, cursor: Any, out: Any) -> None:
-    """Move the cursors of nodes lo to hi on by one per neighbour, and write the neighbours unless ``out`` is empty."""
-    write = out.shape[0] > 0
-    for place in range(member.shape[0]):
-        v = member[place]
-        mine = lo <= v < hi
-        for e in range(first[place], first[place + 1]):
-            u = other[e]
-            if u == v:
-                continue
-            if mine:
-                if write:
-                    out[cursor[v]] = u
-                cursor[v] += 1
-            if lo <= u < hi:
-                if write:
-                    out[cursor[u]] = v
-                cursor[u] += 1
-
-
 def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array]:
     """``indptr`` and ``indices`` of the simple undirected graph of all pairs ``member[place]``, ``other[pair]``.
 
     Pairs that join a node with itself are dropped, and repeated pairs merged.
     """
     n = len(member)
-    rows = even_ranges(n, get_threads())
-    degree = np.zeros(n, np.int64)
-    run(_place, rows, first, member, other, degree, other[:0])
-    loose = starts(degree)
-    indices = np.empty(loose[-1], other.dtype)
-    run(_place, rows, first, member, other, loose[:-1].copy(), indices)
-    over_rows(sort_rows, loose, indices, 0, True, False, degree)
-    count = close_gaps(loose, degree, indices)
+    records = in_buckets(np.repeat(member, np.diff(first)), other, n, base=0, shift=62, buckets=1, both=True)[0]
+    degree, sources = sorted_rows(records, 0, n, loops=False, repeated=False)
     # A copy where pairs were merged: a view would keep the memory of all.
-    return starts(degree), indices if count == len(indices) else indices[:count].copy()
+    return starts(degree), sources if len(sources) == len(records) else sources.copy()
 
 
 @kernel

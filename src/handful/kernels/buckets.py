@@ -97,7 +97,7 @@ def imbalance(rows: Array, columns: Array, key: int) -> int:
 
 
 @kernel
-def sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> None:
+def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> None:
     """Sort rows lo to hi and bring what is to be kept of each to its front; ``kept`` gets their number."""
     for v in range(lo, hi):
         row = indices[indptr[v] : indptr[v + 1]]
@@ -111,7 +111,7 @@ def sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: boo
 
 
 @kernel
-def close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
+def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
     """Move the front of every row to the end of what was kept before it; how many there are."""
     end = 0
     for v in range(kept.shape[0]):
@@ -133,5 +133,5 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
     indices = np.empty(len(records), records.dtype)
     indptr = counting_sort(records[:, 0], records[:, 1], base, rows, indices)
     kept = np.empty(rows, np.int64)
-    over_rows(sort_rows, indptr, indices, base, loops, repeated, kept)
-    return kept, indices[: close_gaps(indptr, kept, indices)]
+    over_rows(_sort_rows, indptr, indices, base, loops, repeated, kept)
+    return kept, indices[: _close_gaps(indptr, kept, indices)]

@@ -189,12 +189,14 @@ def first_outside(indices: Any, bound: int) -> int:
     return -1
 
 
-def is_symmetric(indptr: np.ndarray, indices: np.ndarray, weight: np.ndarray | None = None) -> bool:
-    """Whether every edge of a CSR with sorted rows has its reverse, with the same weight."""
-    t_indptr, t_indices, order = transpose(indptr, indices, len(indptr) - 1, with_order=weight is not None)
-    if not (np.array_equal(indptr, t_indptr) and np.array_equal(indices, t_indices)):
-        return False
-    return weight is None or bool(np.array_equal(weight, weight[order]))
+def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) -> np.ndarray | None:
+    """``None`` if an edge of a CSR with sorted rows lacks its reverse. Else the place of each edge's reverse, if asked.
+
+    >>> reverses(np.array([0, 1, 2]), np.array([1, 0], np.int32), with_order=True)
+    array([1, 0])
+    """
+    t_indptr, t_indices, order = transpose(indptr, indices, len(indptr) - 1, with_order)
+    return order if np.array_equal(indptr, t_indptr) and np.array_equal(indices, t_indices) else None
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from handful.adjacency import Adjacency, KnownHop
+from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
@@ -183,6 +184,15 @@ class Backbone(Stack):
     @abstractmethod
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         """The convolution of one layer; ``final`` where its output is the logits."""
+
+    @classmethod
+    def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
+        return None if options["input_projection"] or options["input_dropout"] else cls.aggregation(options)
+
+    @classmethod
+    def aggregation(cls, options: Mapping[str, Any]) -> Hop | None:
+        """How a layer aggregates its input; ``None`` if that is not linear."""
+        return None
 
     @property
     def whole_layers(self) -> int:

@@ -39,8 +39,8 @@ class GCN(Backbone):
     """
 
     @classmethod
-    def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
-        return None if options["input_projection"] or options["input_dropout"] else "gcn"
+    def aggregation(cls, options: Mapping[str, Any]) -> Hop | None:
+        return "gcn"
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
         return GCNConv(in_features, out_features)

@@ -124,9 +124,7 @@ class SAGE(Backbone):
         super().__init__(in_features, out_features, *args, self_loops=self_loops, **options)
 
     @classmethod
-    def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
-        if options["input_projection"] or options["input_dropout"]:
-            return None
+    def aggregation(cls, options: Mapping[str, Any]) -> Hop | None:
         return "mean_with_loops" if options["self_loops"] else "mean"
 
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:

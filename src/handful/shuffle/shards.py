@@ -221,7 +221,7 @@ def _header(path: Path) -> dict[str, Any]:
     if not is_saved(folder):
         there = len(list(path.glob(f"shard-*/{HEADER}")))
         raise DatasetError(f"{folder} is missing: {path} has {there} shards here, and there are {count} ranks")
-    header = read_header(folder, FORMAT, (VERSION,))
+    header = read_header(folder, FORMAT, VERSION)
     kinds = {"cuts": list, "edges": int, "loops": bool, "identity": dict, "shard": int}
     fits = all(type(header.get(name)) is kind for name, kind in kinds.items())
     fits = fits and set(ARRAYS) - {"edge_weight"} <= set(header["arrays"]) <= set(ARRAYS)

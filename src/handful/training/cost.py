@@ -237,12 +237,13 @@ def peak_ram() -> int:
     """The largest resident size since the last reset, in bytes."""
     if peak := read_sizes().get("VmHWM"):
         return peak
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ImportError:  # Windows
         import psutil
 
-        return int(psutil.Process().memory_info().peak_wset)
-    import resource  # not on Windows
-
+        memory = psutil.Process().memory_info()
+        return int(getattr(memory, "peak_wset", memory.rss))
     scale = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 

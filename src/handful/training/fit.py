@@ -35,6 +35,7 @@ from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
+from handful.training.card import write_card
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
@@ -414,4 +415,5 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
         with folder.written("the result"):
             save_model(loop.model, folder.model)
             write_json(folder.result, seal(run.to_json()))
+            write_card(folder.path)
     return run

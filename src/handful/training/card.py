@@ -1,0 +1,84 @@
+"""The card of a run folder: ``README.md`` in the format of the Hugging Face Hub, so that a folder can be uploaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from handful.files import write_text
+from handful.training.metrics import metric_of_record
+from handful.training.record import RunFolder, environment, read_config, read_encoding, read_json
+from handful.vocabulary import MODELS, spaced
+
+CARD = "README.md"
+TASKS = {"binary": "two classes", "multiclass": "classes", "multilabel": "several labels per node"}
+LIMITS = """- The model predicts for nodes of a graph. A node needs the same features as in training, and its edges.
+- Metrics hold for nodes like the test nodes of this graph. Measure again before you use the model on another graph.
+- Probabilities are only as good as their calibration. Decide by the threshold of `decision.json`, if there is one."""
+
+
+def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> None:
+    """Write the card of the run or the experiment in ``folder``.
+
+    Args:
+        folder: it holds ``config.json``, and ``result.json`` or ``summary.json``.
+        words: what an assessment says of the model.
+        tables: its tables in Markdown.
+    """
+    own = RunFolder(folder)
+    result = read_json(own.result if own.result.exists() else folder / "summary.json")
+    config = read_config(own.config)
+    first = own if own.encoding.exists() else RunFolder(folder / f"seed-{config['seeds'][0]}")
+    pictures = [f"![Calibration]({name})" for name in ("calibration.svg",) if (folder / name).exists()]
+    write_text(folder / CARD, make_card(config, result, read_encoding(first), [words, *tables, *pictures]))
+
+
+def make_card(
+    config: Mapping[str, Any], result: Mapping[str, Any], encoding: Mapping[str, Any], more: Sequence[str] = ()
+) -> str:
+    """The text of a card; see ``handful.training.record`` for what the three records hold.
+
+    >>> text = make_card({"graph": "debian", "model": "sage"}, {"metric": "accuracy", "test": 0.5}, {"kind": "binary"})
+    >>> text.splitlines()[:2]
+    ['---', 'library_name: handful']
+    """
+    metric = metric_of_record(result["metric"], result.get("higher_is_better", True))
+    test, graph = result["test"], Path(str(config["graph"]).partition("?")[0]).name or "graph"
+    model, kind = MODELS.get(config["model"], config["model"]), str(encoding.get("kind", "multiclass"))
+    task = "node-regression" if kind == "regression" else "node-classification"
+    value = test["mean"] if isinstance(test, Mapping) else test
+    measured = {"type": metric.name, "value": value, "name": f"test {spaced(metric.name)}"}
+    entry = {
+        "task": {"type": task},
+        "dataset": {"name": graph, "type": graph},
+        "metrics": [] if value is None else [measured],
+    }
+    head = {
+        "pipeline_tag": "graph-ml",
+        "tags": ["graph-machine-learning", task, str(config["model"])],
+        "metrics": [metric.name],
+        "model-index": [{"name": f"{model} on {graph}", "results": [entry]}],
+    }
+    names, schema = encoding.get("class_names") or [], encoding.get("schema")
+    columns = "named columns of tables (`encoding.json`)" if schema else "features without names"
+    shown = ", ".join(map(str, names[:20])) + (" …" if len(names) > 20 else "")
+    sections = {
+        "What it predicts": f"{'A number' if kind == 'regression' else TASKS[kind].capitalize()} for each node of "
+        f"*{graph}*{f': {shown}' if names else ''}.",
+        "From what": f"{encoding.get('features', 'The')} features of each node ({columns}), and the graph's edges.",
+        "How good it is": f"{metric.label('Test')}: {metric.text(test)}. {metric.label('Validation')}: "
+        f"{metric.text(result.get('val', test))}. `result.json` of a seed has the best epoch and the time.",
+        "Assessment": "\n\n".join(filter(None, more)),
+        "Limits": LIMITS,
+        "How to load it": '```python\nimport handful as hf\n\nrun = hf.open_run("this folder, or USER/REPOSITORY")\n'
+        "run.predict(graph)          # graph: a handful.Graph, its name or its path\n```",
+        "Made with": ", ".join(f"{name} {text}" for name, text in environment().items()),
+    }
+    front = [f"{name}: {json.dumps(one, ensure_ascii=False)}" for name, one in head.items()]  # JSON is YAML
+    body = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
+    return (
+        "\n".join(["---", "library_name: handful", *front, "---", "", f"# {model} on {graph}", "", "\n\n".join(body)])
+        + "\n"
+    )
