@@ -428,18 +428,32 @@ class _Ids:
 
     def __init__(self, known: Any, grows: bool) -> None:
         self.known, self.grows = known, grows
+        self._low, self._table = 0, None
+        if not grows and arrow().types.is_integer(known.type):
+            ids = known.to_numpy()
+            low, high = int(ids.min()), int(ids.max())
+            if high - low < 8 * len(ids) + 1_000_000:  # close together: a table is faster than a search
+                self._low, self._table = low, np.full(high - low + 2, -1, np.int32)
+                self._table[ids - low] = np.arange(len(ids), dtype=np.int32)
 
     def numbers(self, values: Any) -> np.ndarray:
         """The number of every id, -1 where it is not known."""
         if not self.grows:
-            return places_among(values, self.known)
+            return self._places(values)
         pa = arrow()
         encoded = values.dictionary_encode()
-        places = places_among(encoded.dictionary, self.known)
+        places = self._places(encoded.dictionary)
         fresh = np.flatnonzero(places < 0)
         places[fresh] = len(self.known) + np.arange(len(fresh))
         self.known = pa.concat_arrays([self.known, encoded.dictionary.take(pa.array(fresh))])
         return places[encoded.indices.to_numpy()]  # type: ignore[no-any-return]
+
+    def _places(self, values: Any) -> np.ndarray:
+        if self._table is not None:
+            ids, last = values.to_numpy(), len(self._table) - 1
+            inside = (ids >= self._low) & (ids < self._low + last)
+            return self._table[np.where(inside, ids - self._low, last)]
+        return places_among(values, self.known)
 
     def kept(self) -> np.ndarray:
         """The ids as an array that a graph keeps."""
