@@ -111,5 +111,5 @@ def run(
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     ]
-    short = [table for i, table in enumerate(result.tables) if i == 0 or len(table.rows) <= 10]
+    short = [table for table in (*result.tables, *result.below) if len(table.rows) <= 10]
     return shown._replace(tables=short, lines=[*shown.lines, *then])
