@@ -9,13 +9,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import GraphSAGE
 
 import handful as hf
 from handful.graph import fingerprint
-from handful.runs import run_folders
+from handful.runs import refit, run_folders
 from handful.training.metrics import METRICS, Metric
 from small import BreakOff, small_sage, timeless
 
@@ -190,3 +191,23 @@ def test_a_missing_folder_is_no_repository(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "runs").mkdir()
     with pytest.raises(hf.RunError, match="holds no run: give the folder that"):
         hf.open_run("runs/typo")
+
+
+def test_a_refit_learns_from_all_labels(tmp_path: Path) -> None:
+    named = "synthetic?nodes=200&degree=6&features=8&classes=3"
+    asked = hf.Experiment(named, hidden=8, layers=2, epochs=4, patience=2, lr=0.01, seeds=(1, 2))
+    asked.run(tmp_path / "run")
+    opened = hf.open_run(tmp_path / "run")
+    before = opened.predict_proba()
+    said = refit(opened)
+    best = sorted(run.best_epoch for run in opened.results)
+    epochs = round(sum(best) / 2)
+    assert f"{epochs} epochs" in said
+    graph = hf.load(named)
+    none = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    whole = graph.replace(train_mask=~none, val_mask=none, test_mask=none)
+    runs = [asked.with_(epochs=epochs, patience=None, evaluate_every=epochs).fit(whole, seed) for seed in (1, 2)]
+    expected = np.mean([torch.softmax(hf.infer(run.model, graph), 1).numpy() for run in runs], axis=0)
+    after = hf.open_run(tmp_path / "run").predict_proba()
+    assert np.allclose(after, expected, atol=1e-5)
+    assert not np.allclose(after, before, atol=1e-3)

@@ -139,6 +139,7 @@ class Finding:
         words: what it means, in a sentence or two.
         tables: the first is the main one.
         charts: pictures, as data; views without a number to draw are left out.
+        below: tables that stand below the charts.
         payload: the numbers, for machines.
         facts: how it was made, by name.
         details: tables on how it was made, such as what differs between configurations.
@@ -156,6 +157,7 @@ class Finding:
     details: list[Table] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
+    below: list[Table] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shown = [replace(chart, views=[view for view in chart.views if view.drawable]) for chart in self.charts]
@@ -180,8 +182,8 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            written = {f.name: value[f.name] for f in fields(cls) if f.name != "payload"}
-            return decode(cls, {**written, "payload": payload or {}})  # type: ignore[no-any-return]
+            written = {f.name: value[f.name] for f in fields(cls) if f.name not in ("payload", "below")}
+            return decode(cls, {**written, "below": value.get("below", []), "payload": payload or {}})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 

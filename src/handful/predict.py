@@ -252,18 +252,15 @@ def predict(
     """
     device = usable_device(device)
     placed = graph.to(device)
-    total = squares = np.zeros(())
-    votes: list[np.ndarray] = []
+    made_by: list[np.ndarray] = []
     for model in models:
         outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
         outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
         kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
         plain = outputs if class_weight is None else outputs - shifts(class_weight, outputs.shape[1])
-        result = all_values(plain, kind).double().numpy()
-        total, squares = total + result, squares + result**2
-        votes.append(pick_classes(result, kind, positive, threshold, class_weight))
-    count = len(votes)
-    mean = total / count
+        made_by.append(all_values(plain, kind).numpy())
+    found = np.stack(made_by).astype(np.float64)
+    mean = np.asarray(found.mean(0))
     numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
     names = tuple(class_names) if class_names is not None else numbered
     made = Prediction(
@@ -277,17 +274,15 @@ def predict(
         threshold=threshold,
         class_weight=None if class_weight is None else tuple(class_weight),
     )
-    if count < 2:
+    if len(found) < 2:
         return made
-    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0) * count / (count - 1))
+    deviation = found.std(0, ddof=1)
     if not made.of_classes:
         return replace(made, spread=deviation.mean(1).astype(np.float32))
     best = made.best
-    return replace(
-        made,
-        agree=np.mean([vote == best for vote in votes], axis=0).astype(np.float32),
-        spread=deviation[np.arange(len(best)), best].astype(np.float32),
-    )
+    alike = np.stack([pick_classes(one, kind, positive, threshold, class_weight) == best for one in found])
+    spread = deviation[np.arange(len(best)), best].astype(np.float32)
+    return replace(made, agree=alike.mean(0).astype(np.float32), spread=spread)
 
 
 def all_values(outputs: Tensor, kind: Kind) -> Tensor:

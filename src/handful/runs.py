@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+import torch
 
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
@@ -31,6 +32,8 @@ from handful.training.record import Run, RunFolder, differences, load_model, rea
 from handful.training.streamed import Progress
 
 DECISION = "decision.json"
+REFIT = "refit"
+"""The folder, in that of a run, of its models that were trained again on all labels."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,12 @@ class OpenedRun:
     def models(self) -> list[Network]:
         """The models of all seeds."""
         return [load_model(folder.path) for folder in self.folders]
+
+    @property
+    def deployed(self) -> tuple[RunFolder, ...]:
+        """The folders of the models that predict: those that were trained again on all labels, where there are some."""
+        again = self.path / REFIT
+        return open_run(again).folders if (again / "config.json").exists() else self.folders
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
@@ -222,7 +231,7 @@ class OpenedRun:
             scratch, progress: see ``handful.infer``.
         """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
-        models = (load_model(folder.path) for folder in self.folders)
+        models = (load_model(folder.path) for folder in self.deployed)
         picked = choose_nodes(data, nodes)
         names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
         decision = {
@@ -299,6 +308,30 @@ def download_run(name: str) -> Path:
         raise RunError(f"{name} holds no run: give the folder of a training; {advice}") from None
     with readable(f"repository {name}", "check its name, your connection and your token", RunError):
         return Path(snapshot_download(name))
+
+
+def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
+    """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
+
+    Args:
+        opened: the run; predictions are then by the new models, which are in its folder ``refit``.
+        resume: go on with what is there.
+        how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
+
+    Returns:
+        What was done, in words.
+    """
+    asked = opened.experiment
+    if asked is None:
+        raise RunError(f"{opened.path} does not name its graph: a run of `handful train` or of an experiment does")
+    graph = asked.load(opened.seed)
+    nobody = torch.zeros_like(graph.labelled)
+    epochs = max(1, round(median(run.best_epoch for run in opened.results)))
+    again = asked.with_(epochs=epochs, evaluate_every=epochs, patience=None)
+    whole = graph.replace(train_mask=graph.labelled, val_mask=nobody, test_mask=nobody)
+    again.run(opened.path / REFIT, resume=resume, graph=whole, **how)
+    trained = f"trained again on all {int(graph.labelled.sum()):,} labelled nodes for {epochs} epochs"
+    return f"Predictions are by models that were {trained}; all figures here are of the models before that."
 
 
 def run_folders(folder: Path) -> Sequence[RunFolder]:

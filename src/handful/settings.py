@@ -261,6 +261,8 @@ samplers and m to show what they are worth, in minutes."""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
 """What `handful train` sets for RNS, where neither a sampler nor these are named: the best at equal seconds
 (docs/survey.md). ``Settings`` themselves are those of the paper."""
+ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
+"""When `handful train` is done, unless told: a first answer on some 20,000 nodes within a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 

@@ -14,8 +14,8 @@ from handful.cli.app import RENAMED, app
 from handful.errors import HandfulError
 from handful.experiment import VARIANTS
 from handful.kernels.threads import get_threads, set_threads
-from handful.settings import QUICK, SETTING_NAMES, GraphOn, Settings
-from handful.vocabulary import METHODS, PAPER_SEEDS
+from handful.settings import ENOUGH, QUICK, SETTING_NAMES, GraphOn, Settings
+from handful.vocabulary import METHODS
 
 OF_DATA = "--split --root --json"
 OF_RUNS = "--seeds --device --threads --jobs --executor --out"
@@ -117,7 +117,7 @@ def test_help_tells_the_defaults_of_the_settings() -> None:
     text = " ".join(handful("train", "--help").stdout.replace("│", " ").split())
     assert f"(else {QUICK['epochs']})" in text
     assert f"(else {QUICK['lr']})" in text
-    assert str(PAPER_SEEDS[-1]) in text
+    assert str(ENOUGH["seeds"][-1]) in text
     compared = " ".join(handful("compare", "--help").stdout.replace("│", " ").split())
     assert f"(else {QUICK['epochs']})" in compared  # a comparison trains as `handful train` does
 

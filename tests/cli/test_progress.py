@@ -40,6 +40,16 @@ def test_a_bar_is_one_line_of_at_most_80_columns(word: str) -> None:
     assert "1234/5000 epochs" in line
 
 
+def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar("epochs", 10, every=0.0) as bar:
+        bar.at(3, 10, "seed 1")
+        bar.every = 60.0
+        bar.at(4, 10, "seed 1")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "3 of 10 epochs" in line
+    assert "seed 1" in line
+
+
 def test_epochs_of_all_seeds_are_counted_though_one_stops_early() -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, lr=1e-9, epochs=6, patience=1, seeds=(1, 2, 3))
     with EpochProgress(6, (1, 2, 3)) as progress:

@@ -68,12 +68,12 @@ def test_what_is_written(npz: Path, tmp_path: Path) -> None:
     assert {"report.html", "finding.json", "table.md", "curves.svg"} <= {path.name for path in out.iterdir()}
     (found,), unreadable = read_findings(out)
     assert not unreadable
-    assert [row[0].text for row in found.tables[0].rows] == ["1", "2"]
+    assert [row[0].text for row in found.below[-1].rows] == ["1", "2"]
     assert found.facts["seeds"] == "1, 2"
     assert found.environment["handful"] == __version__
     opened = open_run(out)
     assert [run.test for run in opened.results] == [run["test"] for run in result.json["runs"]]
-    curve = found.charts[0].views[1].series[0]
+    curve = found.charts[-1].views[1].series[0]
     expected = np.mean([[100 * line["val"] for line in run.history] for run in opened.results], axis=0)
     assert curve.x == [1, 2, 3]
     assert curve.y == pytest.approx(expected.tolist())
@@ -332,7 +332,7 @@ def test_numbers_are_predicted(tmp_path: Path) -> None:
     assert result.code == 0, result.stderr
     assert "regression" in result.stderr
     (finding,) = read_findings(tmp_path / "run")[0]
-    assert [chart.name for chart in finding.charts] == ["curves", "predicted"]
+    assert [chart.name for chart in finding.charts] == ["added", "predicted", "curves"]
     assert finding.payload["metric"] == "mae"
     assert finding.payload["test"]["mean"] > 0
 
@@ -402,8 +402,8 @@ def test_values_that_nothing_can_take_are_one_line(
     [
         ("synthetic?classes=0", "classes"),
         ("synthetic?nodes=2000000000", "takes .* of memory"),
-        ("synthetic?nodes=1e300", "option nodes takes a whole number"),
-        ("synthetic?seed=nan", "option seed takes a whole number"),
+        ("synthetic?nodes=1e300", "option nodes must be a whole number"),
+        ("synthetic?seed=nan", "option seed must be a whole number"),
         ("~nobody-of-this-name/graph.npz", "there is no data set or file"),
         ("x" * 5000, "there is no data set or file"),
         ("/dev/zero", "neither a file nor a folder"),

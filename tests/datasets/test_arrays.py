@@ -174,17 +174,15 @@ def test_what_scipy_reads_of_a_whole_file(tmp_path: Path, packed: bool) -> None:
         assert np.array_equal(array, judged[name])
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_every_byte_changed_and_every_length(tmp_path: Path, packed: bool) -> None:
-    """scipy's reader ends the process with a signal on some of these."""
+def test_files_that_end_the_reader(tmp_path: Path) -> None:
+    """Tags that are wrong, and a file that is cut short; scipy ends its process with a signal on some of these."""
     path = tmp_path / "a.mat"
-    savemat(path, {"edge_index": ARRAYS["edge_index"], "label": ARRAYS["label"]}, do_compression=packed)
+    savemat(path, {"edge_index": ARRAYS["edge_index"], "label": ARRAYS["label"]})
     content = path.read_bytes()
-    for at in range(120, len(content)):
-        for changed in (content[:at], content[:at] + bytes([content[at] ^ 0x40]) + content[at + 1 :]):
-            path.write_bytes(changed)
-            with suppress(HandfulError):
-                read_mat(path)
+    for changed in (content[:200], *(content[:at] + b"\xff" + content[at + 1 :] for at in (136, 144, 152))):
+        path.write_bytes(changed)
+        with suppress(DatasetError):
+            read_mat(path)
 
 
 def test_mat_files_of_other_kinds(tmp_path: Path) -> None:

@@ -74,10 +74,10 @@ def test_splits_of_families_and_of_sources_without_any(asked: list[Query]) -> No
         ("plain:rest", None, "no data set or file 'plain:rest'"),
         ("plain", "third", "no split 'third'"),
         ("plain?sise=3", None, "no option 'sise': did you mean size"),
-        ("plain?size=3.5", None, "size takes a whole number, got '3.5'"),
-        ("plain?size=inf", None, "size takes a whole number"),
-        ("plain?noise=loud", None, "noise takes a number, got 'loud'"),
-        ("plain?hard=perhaps", None, "hard takes true or false"),
+        ("plain?size=3.5", None, "size must be a whole number, got 3.5"),
+        ("plain?size=inf", None, "size must be a whole number"),
+        ("plain?noise=loud", None, "noise must be a finite number, got 'loud'"),
+        ("plain?hard=perhaps", None, "hard must be true or false"),
         ("plain?size", None, "option=value"),
         ("family:x?a=1", None, "takes no options"),
         ("family:", None, "write family:NAME"),
@@ -122,7 +122,7 @@ def test_what_cannot_be_a_graph_is_a_name_that_does_not_exist(name: str) -> None
         ({"name": "debian", "seed": 1.5}, "seed must be a whole number from 0"),
         ({"name": "debian", "seed": None}, "seed must be a whole number from 0"),
         ({"name": "synthetic?nodes=100&nodes=200"}, "an option is given twice"),
-        ({"name": "synthetic?nodes="}, "option nodes takes a whole number, got ''"),
+        ({"name": "synthetic?nodes="}, "option nodes must be a whole number, got ''"),
     ],
 )
 def test_arguments_of_other_types(arguments: dict[str, object], message: str) -> None:

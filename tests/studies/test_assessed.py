@@ -26,21 +26,28 @@ def test_a_training_shows_what_the_model_is_and_does(trained: Summary, folder: P
     opened = hf.open_run(folder)
     best = opened.result.seed
     assert finding.payload["assessment"]["seeds"] == [1, 2]
-    assert [row[0].text for row in finding.tables[0].rows] == ["1", "2"]
-    assert [row[2].text for row in finding.tables[0].rows] == [f"{100 * run.test:.2f}" for run in trained.runs]
-    metrics = {row[0].text: row[-1].text for row in finding.tables[2].rows}
+    assert [row[0].text for row in finding.below[-1].rows] == ["1", "2"]
+    assert [row[2].text for row in finding.below[-1].rows] == [f"{100 * run.test:.2f}" for run in trained.runs]
+    metrics = {row[0].text: row[-1].text for row in finding.below[-2].rows}
     deployed = opened.prediction(nodes="test").judged()["test"]["accuracy"]
     assert metrics["accuracy (%)"] == f"{100 * deployed:.2f}"  # what is measured is what `predict` does
     low, high = finding.payload["assessment"]["interval"]
     assert low < deployed < high
     baselines = finding.payload["baselines"]
-    assert [row[0].text for row in finding.tables[1].rows] == [one["name"] for one in baselines]
+    blind = max((one for one in baselines if not one["sees_graph"]), key=lambda one: one["val"])["test"]
+    title = finding.title.replace("\N{NO-BREAK SPACE}", " ")
+    assert "300 nodes" in title
+    assert f"{100 * deployed:.1f} % right" in title
+    assert f"without the graph {100 * blind:.1f} %" in title
+    bars = [value for series in finding.charts[0].views[0].series for value in series.y]
+    assert sorted(bars) == pytest.approx(sorted(100 * v for v in [deployed, *(o["test"] for o in baselines)]))
+    assert [row[0].text for row in finding.tables[0].rows] == [one["name"] for one in baselines]
     assert len(baselines) == 6
     assert "baselines" not in summary_finding(trained, folder, baselines=False).payload
-    counts = [int(row[3].text) for row in finding.tables[3].rows]
+    counts = [int(row[3].text) for row in finding.tables[1].rows]
     graph = trained.experiment.load(best)
     assert counts == np.bincount(graph.y[graph.test_mask], minlength=graph.num_classes).tolist()
-    assert [chart.name for chart in finding.charts] == ["curves", "calibration"]
+    assert [chart.name for chart in finding.charts] == ["added", "calibration", "curves"]
     shown = finding.charts[1].views[1].series[0]
     assert sum(shown.y) == sum(counts)
     assert set(shown.x) <= {f"{low}–{low + 10}" for low in range(0, 100, 10)}

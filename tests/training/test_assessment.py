@@ -12,6 +12,8 @@ from sklearn.metrics import (
     f1_score,
     precision_recall_fscore_support,
     r2_score,
+    roc_auc_score,
+    roc_curve,
 )
 
 from handful import Graph, HandfulError
@@ -35,6 +37,11 @@ def test_two_classes_are_judged_by_the_one_that_is_named() -> None:
     test = graph.test_mask.numpy()
     fraud, p = (y == 0)[test], (1 - torch.sigmoid(logits[:, 0].double()).numpy())[test]
     assert found.metrics["average_precision"]["test"] == pytest.approx(average_precision_score(fraud, p))
+    points = np.array(found.ranking)
+    rates = np.stack(roc_curve(fraud, p, drop_intermediate=False)[:2], 1)
+    assert {tuple(pair) for pair in points[:, :2]} <= {tuple(pair) for pair in rates}
+    assert np.trapezoid(points[:, 1], points[:, 0]) == pytest.approx(roc_auc_score(fraud, p), abs=0.01)
+    assert points[-1, 2] == pytest.approx(fraud.mean())
     ok = labelled(y, class_names=("fraud", "ok"), positive="ok")
     of_ok = assessment(logits, ok).metrics["average_precision"]["test"]
     assert of_ok == pytest.approx(average_precision_score(y[test], logits[test, 0]))

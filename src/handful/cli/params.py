@@ -31,7 +31,7 @@ from handful.cli.app import Answer, app, emit, note, records
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
 from handful.finding import Finding
-from handful.settings import RECOMMENDED, SETTING_NAMES, Settings
+from handful.settings import ENOUGH, RECOMMENDED, SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
 Option = tuple[Any, Any]
@@ -238,7 +238,7 @@ def read_defaults(command: str) -> dict[str, Any]:
     {'evaluations': 20}
     """
     usual = dict(resolve_name(BASES[command])) if command in BASES else {}
-    usual |= RECOMMENDED if command in ("train", "plan") else {}
+    usual |= {**RECOMMENDED, **ENOUGH} if command in ("train", "plan") else {}
     return {**usual, "evaluations": EVALUATIONS} if command in ("compare", "parts", "tune") else usual
 
 

@@ -87,6 +87,8 @@ def predict(
         found.write(to)
     if scratch is not None:
         forget(scratch)
+    if opened.deployed != opened.folders:
+        note("the models have seen all labels of the run's graph: there, what they get right says nothing of new nodes")
     if graph is None and opened.own_splits:
         note(f"each seed has its own split; this is that of seed {opened.seed}, and others trained on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
 from handful.cli.app import console, note
@@ -15,12 +16,18 @@ from handful.training.loop import Loop
 
 WORD = 36
 """Columns for what is being done: what a terminal of 80 leaves."""
+EVERY = 30.0
+"""Seconds between two lines where there is no terminal for a bar."""
 
 
 class Bar(Progress):
-    """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done."""
+    """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done.
 
-    def __init__(self, unit: str, total: int | None = None, word: str = "starting") -> None:
+    Where stderr is no terminal, it is a line every ``every`` seconds.
+    """
+
+    def __init__(self, unit: str, total: int | None = None, word: str = "starting", every: float = EVERY) -> None:
+        self.unit, self.every, self.began, self.last = unit, every, monotonic(), monotonic()
         shown = Column(no_wrap=True, overflow="ellipsis", max_width=WORD)
         super().__init__(
             TextColumn("{task.description}", markup=False, table_column=shown),
@@ -34,6 +41,13 @@ class Bar(Progress):
         )
         self.task = self.add_task(word, total=total)
         self.jobs: dict[str, int] = {}
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        if not console.is_terminal and monotonic() - self.last >= self.every:
+            self.last, task = monotonic(), self.tasks[task_id]
+            of = "" if task.total is None else f" of {task.total:.0f}"
+            note(f"{self.last - self.began:.0f} s: {task.completed:.0f}{of} {self.unit}, {task.description}")
 
     def at(self, done: int, total: int | None, word: str) -> None:
         """So much is done, of so much; what it is."""

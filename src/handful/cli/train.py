@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import get_args
@@ -19,6 +20,7 @@ OWN = {
     "processes": p.option(int, p.EXECUTION, "Train in so many processes on this machine (else 1).", min=1),
     "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Where the graph is: device, host or auto."),
     "no_baselines": p.option(bool, p.EVALUATION, "Train no models without a GNN beside it.", "--no-baselines"),
+    "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for predictions.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Go on with the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also tell tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also tell a checksum of all batches, to compare runs by.", "--checksums"),
@@ -46,6 +48,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     asked = p.make_experiment(graph, given, p.train_defaults(given))
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
+    if "refit" in given and (ranks.launched() > 1 or processes > 1):
+        raise HandfulError("--refit trains in one process: leave out --processes and torchrun, or --refit")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out is None:
         raise HandfulError("torchrun --max-restarts needs --out: a restart goes on with the runs there")
     with ranks.join(asked.device, given.get("threads")):
@@ -90,6 +94,7 @@ def run(
     from handful import ranks
     from handful.cli.progress import EpochProgress
     from handful.report.tables import markdown
+    from handful.runs import refit
     from handful.studies.assessed import summary_finding
     from handful.training.callbacks import Checksums
     from handful.training.card import write_card
@@ -102,6 +107,10 @@ def run(
         return None
     with console.status("baselines and assessment"):
         result = summary_finding(summary, folder, given.get("memory"), "no_baselines" not in given)
+    if "refit" in given:
+        with console.status("training on all labels"):
+            done = refit(hf.open_run(folder), resume, **how)
+        result = replace(result, words=f"{result.words} {done}", facts={**result.facts, "refit": done})
     if given.get("checksums"):
         result.payload["batches"] = sums.found
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
@@ -115,5 +124,5 @@ def run(
         f"  {again}   the same by every other sampler",
         f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
     ]
-    short = [table for i, table in enumerate(result.tables) if i == 0 or len(table.rows) <= 10]
+    short = [table for table in (*result.tables, *result.below) if len(table.rows) <= 10]
     return shown._replace(tables=short, lines=[*shown.lines, *then])

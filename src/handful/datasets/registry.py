@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
 from handful.datasets.splits import check_seed, draw_split, is_drawn
-from handful.errors import DatasetError, unknown
+from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import home, place
 from handful.graph import Graph
+from handful.settings import check_value
 
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
@@ -227,16 +228,11 @@ def _options(source: Source, given: str) -> Any:
 
 
 def _convert(what: str, key: str, text: str, hint: Any) -> Any:
-    kind = next((t for t in get_args(hint) if t is not type(None)), hint)
+    value: Any = text
+    with suppress(ValueError, OverflowError):
+        value = float(text)  # also of a whole number such as 1e6
+        value = int(text) if text.isdigit() else int(value) if value.is_integer() else value
     try:
-        if kind is bool:
-            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
-        if kind is int:  # also one such as 1e6
-            value = Decimal(text)
-            if not abs(value) < 2**63 or value != value.to_integral_value():
-                raise ValueError
-            return int(value)
-        return kind(text)
-    except (ValueError, KeyError, InvalidOperation):
-        wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, kind.__name__)
-        raise DatasetError(f"{what}: option {key} takes {wanted}, got '{text[:60]}'") from None
+        return check_value(f"option {key}", {"true": True, "false": False}.get(text.lower(), value), hint)
+    except HandfulError as error:
+        raise DatasetError(f"{what}: {error}") from None

@@ -34,7 +34,7 @@ def write_finding(finding: Finding, folder: Path) -> Path:
         The path of the page.
     """
     write_json(folder / f"{finding.name}.json", finding.payload)
-    texts = [f"**{table.title}**\n\n{markdown(table)}" for table in finding.tables]
+    texts = [f"**{table.title}**\n\n{markdown(table)}" for table in (*finding.tables, *finding.below)]
     write_text(
         folder / "table.md",
         "\n".join([f"# {finding.title}\n", *([f"{finding.words}\n"] if finding.words else []), *texts]),
@@ -85,6 +85,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
         sections=sections,
         unreadable=unreadable or {},
         made=made,
+        paper=any(one.paper for f in findings for chart in f.charts for view in chart.views for one in view.series),
         colors=COLORS,
         data={"shared": SHARED, "colors": VARIABLES, "charts": charts},
         vega=_vega(),

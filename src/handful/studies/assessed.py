@@ -18,7 +18,7 @@ from handful.nn import parameter_count
 from handful.nn.network import Network
 from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
-from handful.studies.baselines import BASELINES, Baseline, baseline_table, kept_baselines, say_added
+from handful.studies.baselines import BASELINES, Baseline, baseline_table, best_of, kept_baselines, say_added
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, assess_average, interval
 from handful.training.inference import infer
@@ -51,7 +51,8 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     options = str(made.sampler).removeprefix(made.sampler.name).removesuffix("()")
     shape = f"{title(made.model)} {made.options['layers']}×{made.options['hidden']}"
     heading = f"{summary.graph} · {shape} · {title(made.method)} {options}".rstrip()
-    tables, charts, said = [seed_table(heading, summary, metric)], curve_charts(runs), [say_summary(summary, metric)]
+    seeds, charts, said = seed_table(heading, summary, metric), curve_charts(runs), [say_summary(summary, metric)]
+    tables, below, named = [seeds], list[Table](), heading
     sampled = memory is not None and made.settings.evaluation == "sampled"
     if sampled:
         said.append("Results per class need an exact evaluation, which was not asked for: `handful predict` makes one.")
@@ -63,19 +64,62 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         payload |= {"assessment": {"seeds": judged.seeds, "interval": judged.interval, **judged.result.to_json()}}
         payload |= {"baselines": [asdict(one) for one in found]} if found else {}
         said = [*judged.say(metric, title(made.model), found), *said, *(f"Baselines: {note}." for note in notes)]
-        tables += [baseline_table(found, metric)] * bool(found)
-        tables += assessment_tables(judged.result, f"{judged.result.nodes} nodes, {judged.which}")
-        charts += assessment_charts(judged.result, graph, judged.which)
+        measured, *by_class = assessment_tables(judged.result, f"{judged.result.nodes} nodes, {judged.which}")
+        mistakes = [by_class.pop()] if judged.result.mistakes else []
+        value = judged.result.metrics[metric.name][judged.result.nodes]
+        named = headline(graph, metric, value, found)
+        tables = [*([baseline_table(found, metric)] * bool(found)), *by_class] or [measured]
+        below = [*mistakes, *([measured] if measured not in tables else []), seeds]
+        added = [added_chart(title(made.model), value, found, metric)] if found else []
+        charts = [*added, *assessment_charts(judged.result, graph, judged.which), *charts]
     return Finding(
         "train",
-        heading,
+        named,
         " ".join(said),
         tables,
         charts,
         payload,
         {**facts, "parameters": f"{parameter_count(opened.model):,}"},
         [*details, architecture(opened.model)],
+        below=below,
     )
+
+
+def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baseline]) -> str:
+    """What is predicted, for how many nodes, how well, and what is had without the model; in words."""
+
+    def brief(value: float) -> str:
+        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%" if metric.percent else number(value)
+
+    kinds = {"regression": "the number", "multilabel": "the labels"}
+    what = ", ".join((graph.schema or {}).get("labels", ())) or kinds.get(graph.kind, "the class")
+    right = f"{brief(value)} right" if metric.name == "accuracy" else f"{spaced(metric.name)} {brief(value)}"
+    blind = [one for one in found if not one.sees_graph]
+    others = {one.name: one.test for one in found[:1]}
+    others |= {"without the graph": best_of(blind, metric).test} if len(blind) > 1 else {}
+    rest = "; " + ", ".join(f"{name} {brief(test)}" for name, test in others.items()) if others else ""
+    return f"Predicting {what} for {graph.num_nodes:,} nodes of {graph.name}: {right}{rest}"
+
+
+def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:
+    """The test metric of the baselines without the graph, of those with it, and of the model."""
+    kinds = {"without the graph": False, "with the graph": True}
+    scale = 100 if metric.percent else 1
+    series = []
+    for color, (name, sees) in enumerate(kinds.items()):
+        own = [one for one in found if one.sees_graph == sees]
+        series.append(
+            Series(
+                name,
+                [one.name.replace("own and neighbours'", "all").removesuffix(" columns") for one in own],
+                [scale * one.test for one in own],
+                color=color,
+            )
+        )
+    series.append(Series(model, [model], [scale * value], color=2))
+    names = [name for one in series for name in one.x]
+    view = View("test", "bar", Axis("", of=names), Axis(metric.label("test")), series)
+    return Chart("added", f"What the graph and {model} add", [view])
 
 
 @dataclass(frozen=True)
@@ -214,7 +258,7 @@ def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) ->
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "true", "predicted", "error")
     head = list(map(spaced, names))
-    texts = ([_text(row[name]) if name in plain else shown(row[name], "{:.2%}") for name in names] for row in rows)
+    texts = ([_text(row[name]) if name in plain else shown(row[name], "{:.1%}") for name in names] for row in rows)
     return text_table(heading, [corner, *head], ([str(row[key]), *own] for row, own in zip(rows, texts, strict=True)))
 
 
@@ -251,14 +295,31 @@ def assessment_charts(judged: Assessment, graph: Graph, which: str) -> list[Char
             View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
             View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
         ]
-        error = f"calibration error {shown(judged.calibration_error, '{:.2%}')} over {where}"
-        return [Chart("calibration", f"{graph.name}: can probabilities be trusted? ({error})", views)]
+        error = f"calibration error {shown(judged.calibration_error, '{:.1%}')} over {where}"
+        charts = [Chart("calibration", f"Can probabilities be trusted? ({error})", views)]
+        if judged.ranking:
+            false, recall, precision = (
+                [100 * share for share in column] for column in zip(*judged.ranking, strict=True)
+            )
+            found = f"{judged.positive} that is found (%)"
+            views = [
+                View(
+                    "precision and recall",
+                    "line",
+                    Axis(found),
+                    Axis("precision (%)"),
+                    [Series("model", recall, [*precision])],
+                ),
+                View("ROC", "line", Axis("others taken for it (%)"), Axis(found), [Series("model", false, [*recall])]),
+            ]
+            charts.append(Chart("ranking", f"How many of {judged.positive} are found, and at what price?", views))
+        return charts
     if judged.points:
         true, guess = [one[0] for one in judged.points], [one[1] for one in judged.points]
         ends = [min(true), max(true)]
         series = [Series("nodes", true, [*guess]), Series("true = predicted", ends, [*ends], color=1, mark="line")]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
-        return [Chart("predicted", f"{graph.name}: predicted against true ({judged.nodes} nodes, {which})", [view])]
+        return [Chart("predicted", f"Predicted against true ({judged.nodes} nodes, {which})", [view])]
     return []
 
 

@@ -23,6 +23,8 @@ from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers.full import full_adjacency
+from handful.training.first_hop import Aggregates
+from handful.training.inference import outputs_of
 from handful.training.metrics import Metric
 from handful.training.record import read_json
 
@@ -71,9 +73,9 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
     """
     made = _Columns(graph.require_training().to("cpu"))
     found, notes = [], list[str]()
-    for name, sees_graph, outputs_of in _every(made, metric, notes):
+    for name, sees_graph, make_outputs in _every(made, metric, notes):
         started = time.perf_counter()
-        outputs = outputs_of()
+        outputs = make_outputs()
         val, test = (metric.of(outputs[nodes], made.graph, nodes) for nodes in (made.val, made.test))
         found.append(Baseline(name, sees_graph, val, test, time.perf_counter() - started))
     return found, [*notes, *made.notes]
@@ -159,11 +161,10 @@ class _Columns:
     @cached_property
     def with_neighbours(self) -> Tensor:
         """x, A·x, A²·x, the degree, and the mean label of neighbours that are training nodes."""
-        layer = full_adjacency(self.graph)
-        first = layer.mean(self.own)
-        degree = torch.log1p(layer.degree.to(torch.float32))[:, None]
-        more = [self._in_one_unit(block) for block in (first, layer.mean(first), degree)]
-        return torch.cat([self.own, *more, *neighbour_labels(self.graph)], 1)
+        hops = outputs_of(Aggregates(self.own.shape[1], 2, "mean"), self.graph.replace(x=self.own))
+        degree = torch.log1p(full_adjacency(self.graph).degree.to(torch.float32))[:, None]
+        own, *more = (self._in_one_unit(block) for block in (*hops.chunk(3, 1), degree))
+        return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
         """``x`` around 0 and of spread 1 over all columns: columns keep their proportions."""

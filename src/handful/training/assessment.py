@@ -23,6 +23,7 @@ BINS = 10
 DRAWS = 100
 """How often nodes and models are drawn for an interval."""
 MISTAKES = 20
+RANKS = 200
 POINTS = 1000
 """Of a number to predict: how many nodes are kept for a picture."""
 
@@ -47,6 +48,8 @@ class Assessment:
         mistakes: the nodes that are wrong with the highest probability, or by the largest error: ``node``, its ``true``
             and ``predicted`` class (or number), and the ``probability`` (or ``error``).
         points: of a number, true and predicted values of some nodes.
+        ranking: of two classes, for some thresholds the shares of the negative and of the positive nodes that are
+            taken for positive, and the share of these that are.
     """
 
     kind: Kind
@@ -60,6 +63,7 @@ class Assessment:
     calibration_error: float | None = None
     mistakes: list[dict[str, Any]] = field(default_factory=list)
     points: list[list[float]] = field(default_factory=list)
+    ranking: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""
@@ -266,6 +270,7 @@ def _of_classes(
         sure = torch.where(guess == positive, p, 1 - p)
         bins = calibration(p, y == positive)
         own: dict[str, Any] = {"positive": names[positive], "threshold": threshold}
+        own["ranking"] = ranking(p.numpy(), (y == positive).numpy())
     else:
         guess = outputs[nodes].argmax(1)
         sure = probabilities(plain[nodes].double(), "multiclass").gather(1, guess[:, None]).squeeze(1)
@@ -293,6 +298,21 @@ def _of_classes(
         "calibration_error": error,
         "mistakes": mistakes,
     }
+
+
+def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
+    """False positive rate, recall and precision at up to ``RANKS`` thresholds, the highest first.
+
+    >>> ranking(np.array([0.9, 0.8, 0.3]), np.array([True, False, True]))[-1]
+    [1.0, 1.0, 0.6666666666666666]
+    """
+    order = np.argsort(-p, kind="stable")
+    hits, taken = np.cumsum(is_positive[order]), np.arange(1, len(p) + 1)
+    ends = np.flatnonzero(np.append(np.diff(p[order]) != 0, True))  # equals are taken together
+    ends = ends[np.unique(np.linspace(0, len(ends) - 1, RANKS).astype(int))] if len(p) else ends
+    hits, taken, negative = hits[ends], taken[ends], max(1, int((~is_positive).sum()))
+    result = np.stack([(taken - hits) / negative, hits / max(1, int(is_positive.sum())), hits / taken], 1)
+    return result.tolist()  # type: ignore[no-any-return]
 
 
 def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:

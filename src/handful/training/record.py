@@ -14,7 +14,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError, readable
 from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
+from handful.finding import decode
 from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
@@ -205,27 +206,17 @@ class RunFolder:
     def run(self) -> Run:
         """What the run came to, once it has ended."""
         result = read_json(self.result)
-        result |= {k: math.nan for k in ("val", "test") if result.get(k) is None}
+        unknown: dict[str, Any] = {name: math.nan for name in ("val", "test") if result.get(name) is None}
         try:
-            run = Run(**result, history=self.lines(), dir=str(self.path))
-            _check_types(run)
-        except TypeError as error:
+            known: Run = decode(Run, {**result, **dict.fromkeys(unknown, 0.0)})
+            run = replace(known, **unknown, history=self.lines(), dir=str(self.path))
+        except (TypeError, KeyError) as error:
             raise RunError(f"{self.result} is not a result of this version of handful: {error}") from None
         # An epoch that diverged has no evaluation.
         last = run.history[-1].get("epoch") if run.history else None
         if last != run.epochs and run.diverged is None:
             raise RunError(f"{self.metrics} lacks the last evaluation of the run: train again in another folder")
         return run
-
-
-def _check_types(run: Run) -> None:
-    """Refuse a result whose values are of other types than their fields have."""
-    kinds = {"str": str, "bool": bool, "int": int, "float": int | float}
-    for one in fields(Run):
-        kind, _, optional = str(one.type).partition(" | ")
-        value = getattr(run, one.name)
-        if kind in kinds and not (isinstance(value, kinds[kind]) or (optional and value is None)):
-            raise TypeError(f"{one.name} is {_short(value)}")
 
 
 # -- configurations ---------------------------------------------------------------------------------------------------
