@@ -48,7 +48,7 @@ def test_mistakes(graph: str, tmp_path: Path) -> None:
         (("--sampling", " "), "--sampling"),
         (("--paper",), "paper"),
         (("--paper", "--hidden", 8), "--hidden"),
-        (("--paper", "--model", "gcn"), "--model"),
+        (("--paper", "--model", "gcn"), "paper's tables"),
         (("--paper", "--layers", 2), "--layers"),
     ):
         result = handful("tune", graph, "--trials", 1, "--out", tmp_path, *arguments)
