@@ -59,8 +59,7 @@ def regimes(request: Request) -> Finding:
 
     Nine jobs, equal in all but regime and optimiser.
     """
-    graph = request.graph_or(PAPER_GRAPH)
-    entries = {}
+    graph, entries = request.graph_or(PAPER_GRAPH), {}
     for regime, optimizer in product(REGIMES, OPTIMIZERS):
         paper = paper_number("tab:implicit_reg_results", regime, optimizer) if graph == PAPER_GRAPH else None
         job, facts = cell(request, graph, regime, optimizer), {"regime": regime, "optimizer": optimizer}
