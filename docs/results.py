@@ -3,7 +3,8 @@
 A record, ``docs/results/NAME.json``, has what a command printed: its tables, its sentence, the checksums of its
 pictures, and how it was made (command, date, commit, CPU). ``NAME=FOLDER`` makes one of the finding in a folder that a
 command left (``--out``), and copies those of its pictures that ``docs/img`` has as ``NAME-CHART.svg``. ``FOLDER`` alone
-names it as the finding is named. Then every page is written anew between
+names it as the finding is named, and ``COMMIT=…`` before the command says which commit made it, where that is not the
+checkout's. Then every page is written anew between
 
     <!-- result NAME.2 -->               the second table of the record, and how it was made
     <!-- result NAME.2 rows: A; B -->    some of its rows
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -165,10 +167,13 @@ def checksum(file: Path) -> str:
 
 
 def commit() -> str:
-    """The commit of the checkout."""
-    return subprocess.run(
-        ["git", "rev-parse", "--short=7", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    """The commit that made the finding: ``$COMMIT``, else that of the checkout."""
+    return (
+        os.environ.get("COMMIT")
+        or subprocess.run(
+            ["git", "rev-parse", "--short=7", "HEAD"], cwd=DOCS, capture_output=True, text=True, check=True
+        ).stdout.strip()
+    )
 
 
 def processor() -> str:
