@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # The files of these tests alone: to look for the marker in all of them is to import all of them.
 TRITON = $$(grep -rl --include='test_*.py' 'mark\.triton' tests)
 
-.PHONY: setup demo test test-all test-browser fuzz bench bench-against docs wheel lint types format clean
+.PHONY: setup demo test test-all test-browser fuzz results-docs bench bench-against docs wheel lint types format clean
 
 setup: $(STAMP)
 
@@ -48,6 +48,11 @@ test-browser: setup
 docs: setup
 	$(BIN)/python -c 'import material, mkdocstrings' 2>/dev/null || $(INSTALL) -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The tables, sentences and pictures of the pages from docs/results; `make results-docs FROM=runs/study-survey-laptop`, or
+# FROM=NAME=FOLDER, makes that record anew first.
+results-docs: setup
+	$(BIN)/python docs/results.py $(FROM)
 
 fuzz: setup
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases 10000

@@ -14,6 +14,8 @@ import yaml
 
 import handful
 from handful import cli
+from handful.finding import Cell, Finding, Table
+from handful.report.page import write_finding
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
@@ -56,7 +58,7 @@ def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
     files = {path.stem for path in Path(cli.__file__).parent.glob("[a-z]*.py")} - cli.SHARED
     for name in {*files, *cli.FILES} - set(cli.FILES.values()):
         assert re.search(rf"^## handful {name}\b", text, re.MULTILINE), name
-    for part in ("## handful bench loader", "`--epochs`", "handful train GRAPH [OPTIONS]", "| `residual` |"):
+    for part in ("## handful bench epoch", "`--epochs`", "handful train GRAPH [OPTIONS]", "| `residual` |"):
         assert part in text
     assert commands.on_page_markdown("see [commands](a.md)") == "see [commands](a.md)"
 
@@ -86,3 +88,62 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site" / "reference" / "commands" / "index.html").read_text(encoding="utf-8")
     assert "handful compare" in page
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+MEASURED = ("reproduce", "theory", "survey", "performance")
+NUMBER = re.compile(r"[*(]*[+-]?\d[\d.,]*(e-?\d+)?[*)%]*( ?(±|→).*)?")
+
+
+def test_pages_have_what_the_records_have() -> None:
+    results = hook("results")
+    records = results.read_records()
+    used = set()
+    for page in results.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert results.write_page(text, records) == text, f"{page.name}: run python docs/results.py"
+        used |= {match["what"].split(".")[0].split()[0] for match in results.REGION.finditer(text)}
+    assert used == set(records)
+
+
+def test_a_record_says_how_it_was_made_and_has_its_pictures() -> None:
+    results = hook("results")
+    for name, record in results.read_records().items():
+        assert all(record[key] for key in ("command", "date", "commit", "cpu")), name
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", record["date"]), name
+        for picture, checksum in record["pictures"].items():
+            assert results.checksum(results.PICTURES / picture) == checksum, f"{name}: {picture} is another picture"
+
+
+@pytest.mark.parametrize("page", MEASURED)
+def test_no_table_of_numbers_is_typed(page: str) -> None:
+    text = hook("results").REGION.sub("", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    typed = [row for row in rows if any(NUMBER.fullmatch(cell.strip()) for cell in row.strip("|").split("|"))]
+    assert not typed
+
+
+def test_a_finding_becomes_a_record_and_the_page_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = hook("results")
+    folder, page = tmp_path / "study", tmp_path / "page.md"
+    monkeypatch.setattr(results, "RECORDS", tmp_path)
+    monkeypatch.setattr(results, "PAGES", [page])
+    table = Table("A table", ["Method", "R"], [[Cell("RNS"), Cell("0.3", 1)], [Cell("all, full"), Cell("|0|")]])
+    made = {"command": "handful study parts --graph debian --out /some/where"}
+    write_finding(Finding("parts", "A title", "RNS it is.", [table], environment=made), folder)
+    page.write_text(
+        "It says <!-- result mine words -->x<!-- /result --> <!-- result mine.1: RNS / R --><!-- /result -->\n"
+        "<!-- result mine.1 rows: all -->\nold\n<!-- /result -->\n"
+    )
+    results.main([f"mine={folder}"])
+    text = page.read_text()
+    assert "words -->RNS it is.<!-- /result -->" in text
+    assert "/ R -->0.3<!-- /result -->" in text
+    assert "| all, full | \\|0\\| |" in text
+    assert "| RNS |" not in text
+    assert "`handful study parts --graph debian`" in text
+    assert results.write_page(text, results.read_records()) == text
+    for wrong in ("nothing.1", "mine.2", "mine.1: RNS / S", "mine nothing"):
+        with pytest.raises(SystemExit, match="result"):
+            results.write_page(f"<!-- result {wrong} --><!-- /result -->", results.read_records())

@@ -37,6 +37,17 @@ def test_of_a_study_the_numbers_are_printed_and_written(npz: Path, tmp_path: Pat
     assert "report.html" in people.stdout
 
 
+def test_all_studies_go_on_where_one_cannot_run(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {name: STUDIES[name] for name in ("graphland", "degree-law")}
+    monkeypatch.setattr("handful.studies.STUDIES", two)
+    where = ("--out", tmp_path / "all", "--root", tmp_path, "--resume")
+    result = handful("study", "all", "--budget", "smoke", *where)
+    assert result.code == 0, result.stderr
+    assert "left out: graphland" in result.stderr
+    assert "degree-law" in result.stdout
+    assert (tmp_path / "all" / "degree-law" / "finding.json").exists()
+
+
 @pytest.mark.slow
 def test_a_run_that_fails_is_a_row_and_exit_code_1_and_what_is_done_is_kept(npz: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "m-2").mkdir(parents=True)
@@ -49,7 +60,7 @@ def test_a_run_that_fails_is_a_row_and_exit_code_1_and_what_is_done_is_kept(npz:
     stamp = (tmp_path / "out" / "m-1" / "summary.json").stat().st_mtime_ns
     again = handful(*args, "--json")
     assert again.code == 0, again.stderr
-    assert [point["m"] for point in again.json["curve"]] == [1, 2]
+    assert [point.get("m") for point in again.json["curve"]] == [1, 2, None]
     assert (tmp_path / "out" / "m-1" / "summary.json").stat().st_mtime_ns == stamp
     other = handful(*args, "--seeds", "1,2")
     assert other.code == 2

@@ -48,7 +48,7 @@ def test_mistakes(graph: str, tmp_path: Path) -> None:
         (("--sampling", " "), "--sampling"),
         (("--paper",), "paper"),
         (("--paper", "--hidden", 8), "--hidden"),
-        (("--paper", "--model", "gcn"), "--model"),
+        (("--paper", "--model", "gcn"), "paper's tables"),
         (("--paper", "--layers", 2), "--layers"),
     ):
         result = handful("tune", graph, "--trials", 1, "--out", tmp_path, *arguments)
@@ -71,3 +71,7 @@ def test_with_the_paper_s_architecture_and_epochs(tmp_path: Path) -> None:
     how = kept["settings"]
     assert (how["epochs"], how["evaluation"], how["evaluate_every"]) == (20, "sampled", 1)
     assert kept["sampler"]["fanout"] == [3, 3]
+    result = handful("tune", "ogbn-arxiv", *few, "--model", "gcn", "--epochs", 1, "--json")
+    assert result.code == 0, result.stderr
+    (search,) = result.json["searches"]
+    assert search["options"]["parts"] == presets.tuned("ogbn-arxiv", "gcn", "rns").sampler.options()["parts"]

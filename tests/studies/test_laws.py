@@ -9,7 +9,7 @@ from graphs import make_graph
 from handful import Graph, load
 from handful.errors import HandfulError
 from handful.studies import Request, run_study
-from handful.studies.laws import measure_structure, noisy_graph, tail_lines
+from handful.studies.laws import BACKBONES, measure_structure, noisy_graph, tail_lines
 from handful.vocabulary import FLOWS, STRUCTURE
 from studies.smoke import GRAPH, check, smoke
 
@@ -63,7 +63,7 @@ def test_the_graph_is_small_undirected_and_the_same_for_a_seed() -> None:
 
 def test_the_bias_stays_below_its_bound(tmp_path: Path) -> None:
     found = smoke("bias-bound", tmp_path)
-    assert set(found.payload) == {"graph", "bounds", "splits"}
+    assert set(found.payload) == {"graph", "bounds", "splits", "sigma_over_share"}
     bounds = found.payload["bounds"]
     assert [b["m"] for b in bounds] == [1, 2, 4, 8, 16]
     assert all(b["bias"] <= b["bound"] + b["bias_ci95"] for b in bounds[1:])
@@ -71,6 +71,9 @@ def test_the_bias_stays_below_its_bound(tmp_path: Path) -> None:
     assert bounds[0]["bias"] == pytest.approx(0, abs=1e-6)  # one part is the whole graph
     assert list(found.payload["splits"]) == ["rns", "neighbor", "cluster", "saint"]
     assert [row[0].text for row in found.tables[0].rows] == ["1", "2", "4", "8", "16"]
+    for b, over in zip(bounds[1:], found.payload["sigma_over_share"]["sage"], strict=True):
+        assert over == pytest.approx(b["sigma_average"] / (1 - 1 / b["m"]))
+    assert [len(row) for row in found.tables[2].rows] == [1 + len(BACKBONES)] * 4
     (chart,) = found.charts
     assert chart.views[0].series[0].x == [2, 4, 8, 16]  # a log scale has no place for what is 0
 
@@ -80,11 +83,22 @@ def test_the_law_is_near_what_is_sampled(tmp_path: Path) -> None:
     assert set(found.payload) == {"graph", "parts"}
     n = load(GRAPH).num_nodes
     for row in found.payload["parts"]:
-        assert set(row) == {"m", "alpha", "survival", "survival_sampled", "distance"}
+        assert set(row) == {"m", "alpha", "survival", "survival_sampled", "distance", "tail", "tail_law"}
         assert row["distance"] < 0.15
         assert row["survival"] == pytest.approx(1 / row["m"], abs=20 / n)
         assert row["survival_sampled"] == pytest.approx(row["survival"], abs=0.1)
     assert found.payload["parts"][0]["distance"] < 1e-9
+    assert found.payload["parts"][0]["tail"] == found.payload["parts"][0]["tail_law"] == 1
+
+
+def test_the_tail_of_a_power_law_shrinks_as_the_law_says(tmp_path: Path) -> None:
+    graph = "synthetic?nodes=40000&degree=12&features=2&classes=2&exponent=2.3"
+    for row in smoke("degree-law", tmp_path, graph=graph).payload["parts"][:3]:
+        assert row["tail"] == pytest.approx(row["tail_law"], rel=0.25)
+
+
+def test_the_views_of_the_degree_law(tmp_path: Path) -> None:
+    found = smoke("degree-law", tmp_path)
     assert [view.name for view in found.charts[0].views] == ["degrees", "edges", "exponent"]
 
 

@@ -48,7 +48,7 @@ def test_what_is_no_study_is_told() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["regimes", "samplers", "curves", "speedup", "architectures", "parts", "fanout"])
+@pytest.mark.parametrize("name", ["regimes", "samplers", "speedup", "architectures", "parts", "fanout"])
 def test_on_debian(name: str, tmp_path: Path) -> None:
     found = laptop(name, tmp_path)
     (cells,) = [found.payload[key] for key in ("cells", "rows", "curve") if key in found.payload]

@@ -139,7 +139,13 @@ def test_data_sets_that_are_not_here_or_not_graphland_s_are_told(tmp_path: Path)
     with pytest.raises(DatasetError, match=r"hm-categories, .* is in"):
         run_study("graphland", Request(budget="smoke", root=root))
     with pytest.raises(HandfulError, match="debian"):
-        run_study("graphland", Request("debian", budget="smoke", root=root))
+        run_study("graphland", Request("debian", budget="paper", root=root))
+
+
+def test_graphland_takes_any_graph_with_both_splits(untrained: dict[str, Experiment], tmp_path: Path) -> None:
+    found = smoke("graphland", tmp_path / "out", graph="debian")
+    assert [row[0].text for row in found.tables[0].rows] == ["debian RL", "debian RH"]
+    assert next((job.graph, job.split, job.model) for job in untrained.values()) == ("debian", "rl", "graphland-sage")
 
 
 @pytest.mark.slow

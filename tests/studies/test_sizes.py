@@ -16,10 +16,13 @@ from studies.test_grid import grid
 
 def test_every_m(untrained: dict[str, Experiment], tmp_path: Path) -> None:
     found = smoke("parts", tmp_path)
-    assert [job.sampler.options()["parts"] for job in untrained.values()] == list(VALUES["smoke"])
-    assert [point["m"] for point in found.payload["curve"]] == list(VALUES["smoke"])
-    assert [row[1].rank for row in found.tables[0].rows] == [2, 1]
-    assert "m = 2" in found.words
+    assert [str(job.sampler) for job in untrained.values()] == [
+        "rns(parts=1)", "rns(parts=2)", "rns(parts=4, fraction=0.5)"
+    ]  # fmt: skip
+    assert [point.get("m") for point in found.payload["curve"]] == [*VALUES["smoke"], None]
+    assert [row[0].text for row in found.tables[0].rows] == ["1", "2", "fraction 1/2"]
+    assert [row[1].rank for row in found.tables[0].rows] == [0, 2, 1]
+    assert "fraction 1/2" in found.words
     views = {view.name: view.series[0] for view in found.charts[0].views}
     assert list(views) == ["test", "val", "seconds", "peak_ram_bytes"]
     assert views["test"].x == [1, 2]

@@ -169,6 +169,17 @@ def test_the_paper_s_architecture_epochs_and_evaluation() -> None:
         paper_space(Experiment("debian"), "rns")
 
 
+@pytest.mark.parametrize("model", ["gcn", "gat", "sgformer"])
+def test_a_model_of_the_architecture_table_has_a_search_of_its_own(model: str) -> None:
+    for sampler in ("full", "rns"):
+        (own,) = paper_space(Experiment("ogbn-arxiv", model=model, seeds=(7,)), sampler, model)
+        preset = presets.tuned("ogbn-arxiv", model, sampler)
+        assert (own.model, own.options, own.sampler) == (model, preset.options, preset.sampler)
+        assert (own.settings.epochs, own.seeds) == (preset.settings.epochs, (7,))
+    with pytest.raises(HandfulError, match="full and rns alone, not saint"):
+        paper_space(Experiment("ogbn-arxiv"), "saint", model)
+
+
 def test_graphland_has_a_search_of_its_own() -> None:
     space = paper_space(Experiment("tolokers-2", split="rl", seeds=(7,)), "rns")
     assert len(space) == 1  # K is searched with all else

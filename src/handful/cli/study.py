@@ -8,7 +8,7 @@ import typer
 
 import handful as hf
 from handful.cli import params as p
-from handful.cli.app import Answer
+from handful.cli.app import Answer, note
 from handful.errors import HandfulError
 from handful.finding import text_table
 
@@ -16,6 +16,7 @@ OWN = {
     "graph": p.option(str, p.DATA, "The graph to study, where a study takes one."),
     "budget": p.option(str, p.TRAINING, "How much to compute: smoke, laptop or paper (else laptop)."),
     "tune_each": p.option(int, p.TRAINING, "Trials for every m or fanout before it is trained (parts, fanout).", min=0),
+    "resume": p.option(bool, p.RECORDS, "Go on with what is in the folder, as a study always does.", "--resume"),
     "optimizer": p.option(str, p.TRAINING, "Whose path to follow: sgd, sgdm or adam (backward-error)."),
 }
 
@@ -23,17 +24,36 @@ OWN = {
 @p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=OWN)
 def study(
     given: p.Given,
-    name: Annotated[str | None, typer.Argument(help="Which study; without a name, all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Which study, or all; without a name, they are listed.")] = None,
 ) -> Answer:
-    """One of the experiments, as a table, a sentence and pictures; asked again, it goes on where it was."""
-    from handful.cli.progress import Bar
-    from handful.studies import Request, run_study, study_folder, study_names
+    """One of the experiments, or all, as a table, a sentence and pictures; asked again, it goes on where it was."""
+    from handful.studies import STUDIES, study_names
 
     if name is None:
         known = study_names()
         listed = [{"name": key, "shows": text} for key, text in known.items()]
         return Answer({"studies": listed}, [text_table("studies", ["name", "what it shows"], known.items())])
-    asked = {one: value for one, value in given.items() if one != "threads"}
+    if name != "all":
+        return run_one(name, given)
+    answers = {}
+    for one in STUDIES:
+        own = {**given, "out": given["out"] / one} if "out" in given else given
+        try:
+            answers[one] = run_one(one, own)
+        except HandfulError as error:
+            note(f"left out: {one}: {error}")
+    results = answers.values()
+    tables, lines = ([part for answer in results for part in getattr(answer, key)] for key in ("tables", "lines"))
+    payload = {one: answer.payload for one, answer in answers.items()}
+    return Answer(payload, tables, lines, max((answer.code for answer in results), default=2))
+
+
+def run_one(name: str, given: p.Given) -> Answer:
+    """Run one study, and keep what it found."""
+    from handful.cli.progress import Bar
+    from handful.studies import Request, run_study, study_folder
+
+    asked = {one: value for one, value in given.items() if one not in ("threads", "resume")}
     graph, budget = given.get("graph"), given.get("budget", Request.budget)
     folder = asked.setdefault("out", study_folder(name, graph, budget))
     if graph is not None and "split" not in given:
@@ -48,7 +68,7 @@ def study(
 SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
     "sampling": p.option(list[str], p.SAMPLER, "A sampler with the paper's space (rns), or 'rns parts=4'; repeatable."),
-    "paper": p.option(bool, None, "Architecture and epochs of the paper for this data set.", "--paper"),
+    "paper": p.option(bool, None, "Architecture and epochs of the paper; with --model those of Table 4.", "--paper"),
     "prune": p.option(bool, None, "Stop trials that fall behind; off in the paper.", "--prune"),
     "storage": p.option(str, None, "URL of any Optuna storage, which others may share (else tune.db in --out)."),
 }
@@ -73,7 +93,9 @@ def tune(
     from handful.studies.tuning import tune_samplers
 
     paper, prune = given.get("paper", False), given.get("prune", False)
-    shape = [name for name in p.OF_MODEL if name in given]
+    shape = [name for name in p.OF_MODEL if name in given and name != "model"]
+    if paper and "model" in given and graph in GRAPHLAND:
+        shape.append("model")  # it has one alone
     if paper and shape:
         raise HandfulError(f"--paper takes the paper's architecture: leave out --{shape[0]}, or --paper")
     for pair in given.get("set", []):
@@ -105,7 +127,7 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
     if given.get("paper"):
         how, _ = p.sort_options(given, [], {})
         own = []
-        for one in paper_space(asked, name):
+        for one in paper_space(asked, name, given.get("model")):
             epochs = how.get("epochs", one.settings.epochs)
             usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.EVALUATIONS)
             every = how.get("evaluate_every", usual)

@@ -1,4 +1,4 @@
-"""Walking a graph: distances from a node, and connected components."""
+"""Walking a graph: distances from a node."""
 
 from __future__ import annotations
 
@@ -66,47 +66,3 @@ def sweep(indptr: np.ndarray, indices: np.ndarray, sources: np.ndarray) -> Sweep
     out = np.zeros((4, len(sources)), np.int64)
     run(_sweep, even_ranges(len(sources), get_threads()), indptr, indices, sources, out)
     return Sweep(*out)
-
-
-@kernel
-def _root(parent: Any, v: int) -> int:
-    while parent[v] != v:
-        parent[v] = parent[parent[v]]
-        v = parent[v]
-    return v
-
-
-@kernel
-def _join(indptr: Any, indices: Any, parent: Any) -> int:
-    """Union–find over all edges; the smaller root wins, so that ``parent`` never points upwards."""
-    n = indptr.shape[0] - 1
-    for v in range(n):
-        parent[v] = v
-    for v in range(n):
-        root = _root(parent, v)
-        for e in range(indptr[v], indptr[v + 1]):
-            if parent[indices[e]] == root:
-                continue
-            other = _root(parent, indices[e])
-            if other < root:
-                parent[root] = other
-                root = other
-            elif root < other:
-                parent[other] = root
-    count = 0
-    for v in range(n):
-        if parent[v] == v:
-            parent[v] = count
-            count += 1
-        else:
-            parent[v] = parent[parent[v]]
-    return count
-
-
-def components(indptr: np.ndarray, indices: np.ndarray) -> tuple[int, np.ndarray]:
-    """How many connected components there are, and the component of every node, numbered by their first nodes.
-
-    The direction of edges does not matter: these are the weak components of a directed graph.
-    """
-    label = np.empty(len(indptr) - 1, indices.dtype)
-    return int(_join(indptr, indices, label)), label

@@ -18,7 +18,6 @@ STUDIES = {
     "regimes": "regimes.regimes",
     "controls": "regimes.controls",
     "samplers": "compare.samplers",
-    "curves": "speedup.curves",
     "speedup": "speedup.speedup_study",
     "architectures": "regimes.architectures",
     "graphland": "regimes.graphland",
@@ -39,6 +38,7 @@ REPLACED = {
     "structure": "structure GRAPH",
     "datasets": "datasets --check",
     "powerlaw": "study implicit",
+    "curves": "study speedup",
     "hubs": "study mean-field",
 }
 """What used to be studies, and the commands that do the same."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, lin
 from handful.graph import Graph
 from handful.random import generator
 from handful.samplers import RandomNodes, make_sampler
-from handful.studies.budget import SAMPLERS, Request
+from handful.studies.budget import SAMPLERS, Request, Scale, adapt, small
 from handful.theory.backward_error import STEPS, backward_error, smooth_losses
-from handful.theory.bias import bias_bound, bias_split
+from handful.theory.bias import BiasBound, bias_bound, bias_split
 from handful.theory.memory import Memory, gradient
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.structure import structure
@@ -36,7 +37,13 @@ SLACK = 0.25
 """How far a slope may be from 3 and still be one of third order."""
 VALUES = (1, 2, 4, 8, 16)
 """Of m, for bias and degrees."""
+BACKBONES = ("sage", "gcn", "gat", "sgformer")
+TAIL = 100
+"""Degrees that fewer nodes reach tell nothing of the tail."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
+
+
+HEAD = ("m", "edge survival", "sampled", "sup of law − sample", "α of a part")
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
@@ -106,17 +113,26 @@ def followed(optimizer: str) -> list[tuple[Memory, int]]:
 def bound(request: Request) -> Finding:
     """Both sides of the bias bound for m = 1…16, and the bias of every sampler split into its two terms.
 
-    GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian).
+    GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian); σ(w) of
+    other backbones beside it, over 1 − 1/m, the share of the edges that are cut.
     """
     seed = request.seeds[0]
     epochs, hidden = {"smoke": (2, 16), "laptop": (20, 64), "paper": (100, 256)}[request.budget]
-    what = request.experiment(hidden=hidden, layers=3, norm="ln", residual=False)
-    graph = what.load(seed).to(request.device)
-    model = what.make_model(graph, seed).to(request.device)
-    bounds = [b for m in request.each(VALUES, "m = {}".format) for b in bias_bound(model, graph, [m], epochs, seed)]
+    shapes = {name: small(request.graph or "debian", "full", Scale(hidden, 3, 1), name) for name in BACKBONES}
+    plain = {"norm": "ln", "residual": False}
+    jobs = {name: adapt(request, shape).with_(options=plain) for name, shape in shapes.items()}
+    graph = jobs["sage"].load(seed).to(request.device)
+    models = {name: job.make_model(graph, seed).to(request.device) for name, job in jobs.items()}
+    found: dict[str, list[BiasBound]] = {name: [] for name in BACKBONES}
+    for name, m in request.each([*product(BACKBONES, VALUES)], "{0[0]}, m = {0[1]}".format):
+        found[name] += bias_bound(models[name], graph, [m], epochs, seed)
+    bounds, model = found["sage"], models["sage"]
     splits = {name: bias_split(model, graph, make_sampler(name), 5 * epochs, seed) for name in request.each(SAMPLERS)}
     rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]
-    terms = [f"{title(n)} {_signed(s.node_subsampling)} and {_signed(s.edge_removal)}" for n, s in splits.items()]
+    terms = [[title(n), _signed(s.node_subsampling), _signed(s.edge_removal)] for n, s in splits.items()]
+    over = {name: [b.sigma_average / (1 - 1 / b.m) for b in own if b.m > 1] for name, own in found.items()}
+    grown = ", ".join(f"{title(name)} {own[-1] / own[0]:.2f}" for name, own in over.items())
+    share = [[str(m), *(f"{own[i]:.3g}" for own in over.values())] for i, m in enumerate(VALUES[1:])]
     drawn = [b for b in bounds if b.m > 1]
     values: list[float] = [b.m for b in drawn]
     sides = lines(values, {label: [getattr(b, side) for b in drawn] for side, label in SIDES.items()})
@@ -125,13 +141,18 @@ def bound(request: Request) -> Finding:
     return Finding(
         "bias-bound",
         heading,
-        f"Bias by node subsampling (I) and by edge removal (II): {'; '.join(terms)}.",
-        [text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows)],
+        f"From m = {VALUES[1]} to {VALUES[-1]}, σ(w)/(1 − 1/m) of the average node grows by a factor: {grown}.",
+        [
+            text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows),
+            text_table("Bias by sampler", ["sampler", "(I) node subsampling", "(II) edge removal"], terms),
+            text_table("σ(w)/(1 − 1/m), average node", ["m", *map(title, BACKBONES)], share),
+        ],
         [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
         {
             "graph": graph.name,
             "bounds": [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds],
             "splits": {name: asdict(split) for name, split in splits.items()},
+            "sigma_over_share": over,
         },
     )
 
@@ -148,7 +169,8 @@ def degrees(request: Request) -> Finding:
     seed = request.seeds[0]
     graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
     epochs = {"smoke": 1, "laptop": 10, "paper": 100}[request.budget]
-    payload, tails = [], []
+    whole, payload, tails = fit_power_law(graph.in_degree.cpu().numpy()), [], []
+    ends: list[np.ndarray] = []
     for i, m in enumerate(request.each(VALUES, "m = {}".format)):
         law = thinned_degree_law(graph.in_degree.cpu().numpy(), m)
         counts, edges, alphas = np.zeros(len(law)), [], []
@@ -162,11 +184,16 @@ def degrees(request: Request) -> Finding:
             edges.append(kept / graph.num_edges)
         sampled = counts / counts.sum()
         tails += tail_lines(m, law, sampled, i)
+        ends.append(np.cumsum(counts[::-1])[::-1])
+        at = np.flatnonzero((ends[-1] >= TAIL) & (np.arange(len(law)) >= whole.x_min))
+        shrunk = np.log(ends[-1][at] / ends[0][at]).mean() if len(at) else np.nan
         gap = float(np.abs(np.cumsum(sampled) - np.cumsum(law)).max())
         row = {"m": m, "alpha": float(np.nanmean(alphas)), "survival": edge_survival(graph.num_nodes, m)}
+        row |= {"tail": float(np.exp(shrunk)), "tail_law": float(m) ** (1 - whole.alpha)}
         payload.append({**row, "survival_sampled": float(np.mean(edges)), "distance": gap})
     columns = {key: [row[key] for row in payload] for key in payload[0]}
     forms = {"m": "{}", "survival": "{:.4f}", "survival_sampled": "{:.4f}", "distance": "{:.1e}", "alpha": "{:.2f}"}
+    forms |= {"tail": "{:.3g}", "tail_law": "{:.3g}"}
     rows = [[form.format(row[key]) for key, form in forms.items()] for row in payload]
     full = payload[0]["alpha"]
     off = max(abs(alpha - full) for alpha in columns["alpha"])
@@ -183,7 +210,7 @@ def degrees(request: Request) -> Finding:
         "degree-law",
         heading,
         f"Parts keep the exponent {full:.2f} of the whole graph to within {off:.2f}.",
-        [text_table(heading, ["m", "edge survival", "sampled", "sup of law − sample", "α of a part"], rows)],
+        [text_table(heading, [*HEAD, "tail of a part over the graph's", "m^(1−α)"], rows)],
         [Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)],
         {"graph": graph.name, "parts": payload},
     )

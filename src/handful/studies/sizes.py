@@ -30,18 +30,22 @@ CLUSTERS = 256
 
 
 def parts(request: Request) -> Finding:
-    """The metric, the time and the memory against m, the number of parts.
+    """The metric, the time and the memory against m, the number of parts, and against a fraction of 1/m.
 
     Every m with the same hyperparameters, those of the paper's best m under its budget; or tuned for each, as the
     paper did.
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
-    jobs = tune_jobs(request, {f"m-{m}": base.with_(sampler=replace(base.sampler, parts=m)) for m in values})
-    entries = {
-        name: Entry(job, str(m), "rns", x=m, label=f"m = {m}", facts={"m": m})
-        for (name, job), m in zip(jobs.items(), values, strict=True)
-    }
+    entries = {}
+    for m in values:
+        sampler = replace(base.sampler, parts=m)
+        entries[f"m-{m}"] = Entry(base.with_(sampler=sampler), str(m), "rns", x=m, label=f"m = {m}", facts={"m": m})
+        if m > 1 and request.budget != "paper":  # as dense, but drawn anew for every step
+            job, label = base.with_(sampler=RandomNodes(fraction=1 / m)), f"fraction 1/{m}"
+            entries[f"fraction-{m}"] = Entry(job, label, "RNS, fraction", x=m, label=label, facts={"fraction": 1 / m})
+    tuned = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
+    entries = {name: replace(entry, experiment=tuned[name]) for name, entry in entries.items()}
     grid = Grid.train(request, entries)
     x = Axis(PARTS, log=True, ticks=list(values))
     return option_finding("parts", "m", grid, x, [TEST, VALIDATION, SECONDS, *PEAKS], records="curve")

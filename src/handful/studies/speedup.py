@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import floor, log10, nan
+from dataclasses import dataclass
+from math import floor, log10
 from typing import Any
 
 import numpy as np
 
 from handful.finding import Axis, Chart, Finding, Series, View, text_table
-from handful.studies import presets
 from handful.studies.budget import Request, Scale, benchmark
-from handful.studies.grid import EPOCH_SECONDS, SECONDS, VALIDATION, Entry, Grid, paper_number
+from handful.studies.grid import EPOCH_SECONDS, VALIDATION, Entry, Grid, paper_number
 from handful.studies.presets import TARGETS
-from handful.studies.trained import mean_curve
 from handful.training.metrics import Metric
 from handful.vocabulary import SPEEDUPS, shown, spaced
 
 METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
-CURVES_SCALE = Scale(hidden=128, layers=3, epochs=100)
 TIMES = "{:.2f}×"
 STEP = 0.01
 """Between targets that are shares, as in the paper; of others in the unit of their first digit."""
@@ -137,25 +134,6 @@ def speedup_study(request: Request) -> Finding:
     payload = {"epoch_seconds": seconds, "startup_seconds": startup, "targets": speedups}
     chart = speedup_chart(speedups, grid.graph, metric)
     return grid.finding("speedup", conclude(speedups, metric), [table], [chart], payload=payload)
-
-
-def curves(request: Request) -> Finding:
-    """The validation metric of full-graph training and of RNS, over epochs and over seconds.
-
-    Both are evaluated after every epoch; the paper shows 200.
-    """
-    length = presets.read_table("protocol", "fig:val_accuracy_training_dynamics") if request.budget == "paper" else {}
-    grid = train_pair(request, request.graph_or("ogbn-products"), CURVES_SCALE, **length)
-    table = grid.list_table(f"{grid.graph} · {grid.setting}", "Method", [replace(VALIDATION, ranked=True), SECONDS])
-    full, rns = (grid.mean(method, measure="seconds") or nan for method in METHODS)
-    words = f"The same epochs take RNS {shown(rns / full, '{:.2f}')} times as long as the full graph."
-    lines = []
-    for outcome in grid.done:
-        evaluated = histories(grid, outcome.name)
-        (epochs, values), (at, _) = (mean_curve(evaluated, against) for against in ("epoch", "seconds"))
-        line = {"epoch": epochs.tolist(), "seconds": at.tolist(), "val": values.mean(0).tolist()}
-        lines.append({"method": outcome.name, **line})
-    return grid.finding("curves", words, [table], payload={"curves": lines})
 
 
 def train_pair(request: Request, graph: str, scale: Scale, **settings: Any) -> Grid:

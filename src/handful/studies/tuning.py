@@ -78,15 +78,18 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
     return [make_sampler(sampler, **options) for options in fitted]
 
 
-def paper_space(experiment: Experiment, sampler: str) -> list[Experiment]:
+def paper_space(experiment: Experiment, sampler: str, model: str | None = None) -> list[Experiment]:
     """``experiment`` with the paper's architecture, epochs, memory and way of training for its data set, once for every
-    configuration of ``sampler`` that the paper searched: one on GraphLand, where K is searched with all else."""
+    configuration of ``sampler`` that the paper searched: one on GraphLand, where K is searched with all else, and one
+    for a ``model`` of the architecture benchmark, whose parts are those of the sampling benchmark."""
     make_sampler(sampler)
+    space: list[dict[str, Any]] = [{}]
+    if (model or experiment.graph in presets.GRAPHLAND) and sampler not in ("full", "rns"):
+        raise HandfulError(f"on GraphLand and for other models the paper has full and rns alone, not {sampler}")
     if experiment.graph in presets.GRAPHLAND:
-        if sampler not in ("full", "rns"):
-            raise HandfulError(f"on GraphLand the paper has full and rns alone, not {sampler}")
         preset = presets.graphland(experiment.graph, experiment.split or "rh", sampler)
-        space: list[dict[str, Any]] = [{}]
+    elif model:
+        preset = presets.tuned(experiment.graph, model, sampler)
     else:
         preset = presets.sampling(experiment.graph, sampler)
         space = presets.search_space(sampler)

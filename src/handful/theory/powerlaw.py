@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.special import zeta
 
 from handful.batch import Sample
 from handful.graph import Graph
 from handful.kernels import csr
-from handful.kernels.tail_fit import fit_tail
 from handful.samplers.full import full_adjacency
 from handful.statistics import finite_mean
+
+_LOWEST, _HIGHEST = 1.0 + 1e-6, 60.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,48 @@ def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50)
         values, counts = np.insert(values, 0, float(x_min)), np.insert(counts, 0, 0)
     best, alpha, distance, tail = fit_tail(values, counts, candidates, min_tail)
     return PowerLaw(alpha, int(values[best]), distance, tail)
+
+
+def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
+    """The α of largest likelihood for each pair: the root of E_α[ln X] = mean of ln x, by bisection.
+
+    E_α[ln X] is the slope of −ln ζ, and falls in α.
+    """
+    lo, hi = np.full_like(x_min, _LOWEST), np.full_like(x_min, _HIGHEST)
+    with np.errstate(divide="ignore", invalid="ignore"):  # ζ(α, x) underflows where both are large
+        for _ in range(48):
+            mid = (lo + hi) / 2
+            step = 1e-5 * (mid - 1)
+            above = np.log(zeta(mid - step, x_min) / zeta(mid + step, x_min)) > 2 * step * mean_log
+            lo, hi = np.where(above, mid, lo), np.where(above, hi, mid)
+    return (lo + hi) / 2  # type: ignore[no-any-return]
+
+
+def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
+    """sup_x |empirical − fitted CDF| over all whole x ≥ values[0]: at each value, and just before the next one."""
+    seen, from_here = np.cumsum(counts) / counts.sum(), zeta(alpha, values)
+    at, before_next = (1 - above / from_here[0] for above in (from_here - values**-alpha, from_here[1:]))
+    return float(max(np.abs(at - seen).max(), np.abs(before_next - seen[:-1]).max(initial=0)))
+
+
+def fit_tail(values: np.ndarray, counts: np.ndarray, candidates: int, min_tail: int) -> tuple[int, float, float, int]:
+    """The fit of least distance among those that start at one of the first ``candidates`` values.
+
+    Args:
+        values: float64, the distinct values, ascending.
+        counts: int64, how often each value occurs.
+        candidates: how many values to try as x_min.
+        min_tail: tails with fewer observations are not tried, except the first.
+
+    Returns:
+        The place of x_min in ``values``, α, the Kolmogorov–Smirnov distance, and the observations from x_min on.
+    """
+    tail, sum_log = (np.cumsum(x[::-1])[::-1] for x in (counts, counts * np.log(values)))
+    tried = max(1, int(np.count_nonzero(tail[:candidates] >= min_tail)))
+    alpha = exponents(sum_log[:tried] / tail[:tried], values[:tried])
+    distance = [ks_distance(values[i:], counts[i:], alpha[i]) for i in range(tried)]
+    best = int(np.argmin(distance))
+    return best, float(alpha[best]), distance[best], int(tail[best])
 
 
 def degrees(graph: Graph | Sample) -> np.ndarray:

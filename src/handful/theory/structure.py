@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from handful.graph import MASKS, Graph
 from handful.kernels.csr import class_edges
-from handful.kernels.traverse import components, sweep
+from handful.kernels.traverse import sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
 from handful.statistics import finite_mean
@@ -145,7 +147,8 @@ def part_structure(
     """
     n = len(indptr) - 1
     degree = np.diff(indptr)
-    count, label = components(indptr, indices)
+    edges = csr_array((np.ones(len(indices), bool), indices, indptr), (n, n))
+    count, label = connected_components(edges, directed=False)
     size = np.bincount(label, minlength=1)
     others = size[label] - 1
     if not others.any():
