@@ -27,7 +27,14 @@ from handful.version import __version__
 SHARED = {"app", "params", "progress"}
 """Every other file beside this one is a command, and adds itself when imported; or holds several."""
 FILES = dict.fromkeys(("info", "structure", "picture", "shard"), "graphs")
-FILES |= {"parts": "compare", "diagnose": "compare", "tune": "study", "report": "predict", "import": "import_"}
+FILES |= {
+    "parts": "compare",
+    "diagnose": "compare",
+    "tune": "study",
+    "report": "predict",
+    "explain": "predict",
+    "import": "import_",
+}
 """Where a command is that has no file of its name."""
 
 
