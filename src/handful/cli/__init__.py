@@ -28,7 +28,7 @@ SHARED = {"app", "params", "progress"}
 """Every other file beside this one is a command, and adds itself when imported; or holds several."""
 FILES = dict.fromkeys(("info", "structure", "picture", "shard"), "graphs")
 FILES |= dict.fromkeys(("demo", "parts", "diagnose"), "compare")
-FILES |= {"tune": "study", "report": "predict", "import": "import_"}
+FILES |= {"tune": "study", "report": "predict", "explain": "predict", "import": "import_"}
 """Where a command is that has no file of its name."""
 
 

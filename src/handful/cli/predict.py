@@ -134,6 +134,24 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
 
 
 @p.command()
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
+    nodes: Annotated[str | None, typer.Option(help="A file of ids: what moves their predictions.")] = None,
+    to: Annotated[Path | None, typer.Option("--out", help="The folder to write (else explain in RUN).")] = None,
+) -> Answer:
+    """Which columns matter; and for some nodes, which of their columns and neighbours move the prediction."""
+    from handful.predict import choose_nodes
+    from handful.studies.explain import explain as explain_run
+
+    opened = hf.open_run(run)
+    with console.status("measuring") as status:
+        graph = opened.load(say=note)
+        picked = None if nodes is None else choose_nodes(graph, nodes)
+        result = explain_run(opened, graph, picked, lambda what: status.update(f"measuring: {what}"))
+    return p.make_answer(result, to or run / "explain")
+
+
+@p.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a study, a comparison or a training wrote to.")],
     file: Annotated[Path | None, typer.Option("--out", help="The page (else report.html in DIR).")] = None,
