@@ -43,6 +43,11 @@ def test_the_walk_to_the_first_step_is_short_and_names_files() -> None:
         assert (ROOT / "src" / "handful" / path).exists(), path
 
 
+def test_the_pictures_are_those_of_their_script() -> None:
+    for name, draw in hook("draw_ideas").PICTURES.items():
+        assert (ROOT / "docs" / "img" / f"{name}.svg").read_text(encoding="utf-8") == draw(), name
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         place = ROOT / "docs" / page

@@ -20,7 +20,7 @@ from handful.kernels.attention import attention
 from handful.kernels.dispatch import backend
 
 Hop = Literal["mean", "mean_with_loops", "gcn"]
-"""The aggregations that are linear in the features, by the name of the method that computes them."""
+"""The aggregations that are linear in the features, named by their methods."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Adjacency:
     """
 
     in_memory: ClassVar[bool] = True
-    """Whether a product reads the rows of its sources where they are, and not by blocks from a file."""
+    """Whether a product reads the rows of its sources from memory, and not by blocks from a file."""
 
     indptr: Tensor
     indices: Tensor
@@ -110,7 +110,7 @@ class Adjacency:
 
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """``indptr``, ``indices`` and ``weight`` of the reversed edges; they are made when first needed.
+        """``indptr``, ``indices`` and ``weight`` of the reversed edges, computed on first use.
 
         >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).transposed[0]
         tensor([0, 1, 2, 3])
@@ -160,7 +160,7 @@ class Adjacency:
         return self.cut(lo, hi, source_degree=self.degree_with_loops)
 
     def cut(self, lo: int, hi: int, **fields: Any) -> Self:
-        """The rows ``lo`` to ``hi``, with other ``fields`` exchanged too."""
+        """The rows ``lo`` to ``hi``, with other ``fields`` replaced too."""
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,
@@ -327,7 +327,7 @@ class Adjacency:
         out = torch.ones(self.num_targets, device=self.device)
         if not self.has_loops:
             return out
-        # Nothing is asked of the device: the other edges write into a place that is then left out.
+        # Other edges write to an extra place, so the host does not wait for the device.
         targets, out = self.target_of_edge, torch.cat([out, out.new_empty(1)])
         at = torch.where(self.indices == targets + self.offset, targets, self.num_targets)
         return out.index_fill_(0, at, 0.0)[:-1]
@@ -342,7 +342,7 @@ class Adjacency:
         if self.source_degree is not None:
             return self.source_degree
         if self.num_targets < self.num_sources:
-            raise ValueError("a rectangle cannot tell the degrees of its sources: give it source_degree")
+            raise ValueError("a rectangle does not have the degrees of its sources: give it source_degree")
         return self.own_degree_with_loops
 
     @property

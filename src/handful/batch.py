@@ -1,4 +1,4 @@
-"""``Sample``: what a sampler draws. ``Batch``: a sample with its features and labels, which is what one step sees."""
+"""``Sample``: the structure that a sampler draws. ``Batch``: a sample with features and labels, the input of a step."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Sample:
     def stack(self, depth: int) -> tuple[Adjacency, ...]:
         """One adjacency for each of ``depth`` layers, input first.
 
-        A model that is deeper than the sample runs its extra first layers on all that was sampled, as PyG's loaders
-        make it. A shallower one needs only the last hops.
+        A model that is deeper than the sample runs its extra first layers on all sampled edges, as with PyG's loaders.
+        A shallower model uses only the last hops.
         """
         if self.shared:
             return self.layers * depth
@@ -80,13 +80,13 @@ class Sample:
         return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device. Layers that are rows of one CSR are so there too, and are sent once."""
+        """The same on another device. Layers that share the rows of one CSR are sent once, and share them there too."""
         if self.nodes.device == torch.device(device):
             return self
         return self.map(sender(torch.device(device)))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """The same with ``function`` of every tensor in its place; layers from input to output."""
+        """The same with ``function`` applied to every tensor; layers from input to output."""
         result: dict[str, Any] = {
             f.name: function(t) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
         }
@@ -95,7 +95,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch(Sample):
-    """A sample with what the graph knows of its nodes.
+    """A sample with the features of its nodes and the labels of its targets.
 
     Args:
         x: ``(n, features)``, the features of ``nodes``.
@@ -121,8 +121,8 @@ def training_sample(
 ) -> Sample:
     """A sample whose targets are the training nodes among ``nodes``.
 
-    ``loss_weight`` has one value for every node. ``count`` is how many targets there are, if that is known: the device
-    is then not asked for it.
+    ``loss_weight`` has one value for every node. ``count`` is the number of targets, if known: then the host need not
+    wait for the device.
     """
     graph.require_training()
     assert graph.train_mask is not None
@@ -135,7 +135,7 @@ def training_sample(
 
 
 def make_batch(graph: Graph, sample: Sample) -> Batch:
-    """Gather the features of a sample's nodes and the labels of its targets: the one place where that is done.
+    """Gather the features of a sample's nodes and the labels of its targets.
 
     A sample of the whole graph (``sample.nodes is graph.nodes``) takes the features as they are, without a copy.
     """
@@ -148,7 +148,7 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
 
 
 def batch_checksum(batch: Batch) -> str:
-    """A fingerprint of all that a batch is: nodes, edges, targets, features and labels.
+    """A fingerprint of a batch: nodes, edges, targets, features and labels.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

@@ -1,7 +1,7 @@
-"""How much memory a job may take: sizes as people write them, and the room that a budget leaves to a process.
+"""Memory budgets: sizes with units, and the memory that a budget leaves to a process.
 
-A budget is of anonymous memory, all that the process holds and no file backs (RssAnon): pages of memory-mapped files
-and the system's cache of files do not count, since the system takes them back when it needs them.
+A budget limits anonymous memory (RssAnon): all memory of the process without a file behind it. Pages of memory-mapped
+files and the system's file cache do not count, since the system takes them back when it needs them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def as_bytes(size: int | str) -> int:
 
 
 def show_size(count: float) -> str:
-    """A number of bytes for people.
+    """A number of bytes with a unit.
 
     >>> show_size(1.5 * 2**30), show_size(3 * 2**20), show_size(700)
     ('1.5 GiB', '3.0 MiB', '700 bytes')
@@ -48,12 +48,12 @@ def show_size(count: float) -> str:
 
 
 def anonymous() -> int:
-    """The anonymous memory of this process in bytes; 0 where the system does not tell."""
+    """The anonymous memory of this process in bytes; 0 if the system does not report it."""
     return read_sizes().get("RssAnon", 0)
 
 
 def free_memory() -> int | None:
-    """The bytes that this process may still take; ``None`` where the system does not tell."""
+    """The bytes that this process may still allocate; ``None`` if the system does not report them."""
     held, result = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
     with suppress(ImportError):  # Windows has no such limits.
         import resource
@@ -66,16 +66,16 @@ def free_memory() -> int | None:
 
 
 def read_sizes(path: Path = _STATUS) -> dict[str, int]:
-    """The lines ``Name: 123 kB`` of a file of the kernel, in bytes; nothing where there is no such file."""
+    """The lines ``Name: 123 kB`` of a file of the kernel, in bytes; empty if there is no such file."""
     text = path.read_text() if path.exists() else ""
     return {name: 1024 * int(count) for name, count in re.findall(r"(\w+):\s+(\d+) kB", text)}
 
 
 def room(memory: int | str, least: int, what: str) -> int:
-    """What ``memory`` leaves beside all that the process holds already, in bytes.
+    """The bytes that the budget ``memory`` leaves beside the memory of the process.
 
     Raises:
-        HandfulError: it is less than ``least``, which ``what`` needs; the message says which budget would do.
+        HandfulError: it leaves less than ``least``, which ``what`` needs; the message says which budget is enough.
 
     >>> room("1PB", 0, "nothing")
     Traceback (most recent call last):
@@ -93,7 +93,7 @@ def room(memory: int | str, least: int, what: str) -> int:
 
 
 def require_memory(needed: float, what: str) -> None:
-    """Refuse what takes more bytes of memory than are free.
+    """Raise an error if ``needed`` bytes of memory are not free.
 
     >>> require_memory(2**60, "the graph")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -106,7 +106,7 @@ def require_memory(needed: float, what: str) -> None:
 
 
 def require_disk(needed: float, folder: Path, what: str) -> None:
-    """Refuse what takes more bytes than the disk of ``folder``, which need not exist yet, has free.
+    """Raise an error if the disk of ``folder`` does not have ``needed`` bytes free. The folder need not exist.
 
     >>> require_disk(1, Path("."), "a byte")
     """

@@ -1,4 +1,4 @@
-"""``Experiment``: what to train, on what, how, as one value. Two experiments are the same run if they are equal."""
+"""``Experiment``: model, graph, sampler and settings as one value. Equal experiments are the same run."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ SUMMARY = "summary.json"
 MODEL = "sage"
 """The default model."""
 VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_hop": "sampled"}}
-"""Methods that are RNS with other settings."""
+"""Variants of RNS: their settings."""
 
 
 class ModelFields(TypedDict, total=False):
-    """The options of all models by name; which of them a model takes is told by ``handful.nn.model_defaults``."""
+    """The options of all models by name; ``handful.nn.model_defaults`` lists those of one model."""
 
     hidden: int
     layers: int
@@ -69,29 +69,29 @@ class ModelFields(TypedDict, total=False):
 
 
 class Fields(ModelFields, SettingsFields, total=False):
-    """What an experiment takes by name beside its parts: options of the model, and fields of ``Settings``."""
+    """Further keyword arguments of an experiment: options of the model, and fields of ``Settings``."""
 
 
 @dataclass(frozen=True, init=False)
 class Experiment:
-    """What to train, on what, how.
+    """Model, graph, sampler and settings of a training.
 
-    It is complete: options that are not given have the defaults of the model, the sampler and ``Settings``. So two
-    experiments are equal if and only if they are the same run, and ``config.json`` of a run folder is its experiment.
+    It is complete: options that you leave out have the defaults of the model, the sampler and ``Settings``. So two
+    experiments are equal if and only if they are the same run. ``config.json`` of a run folder is its experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``. Left out where ``run`` gets one.
+        graph: the name of a data set, or the path of a graph; see ``handful.load``. Omit it if you pass one to ``run``.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
-        options: the model's options; they may be given by name instead, as ``hidden=64``.
+        options: the model's options; or pass them by name, as ``hidden=64``.
         sampler: where batches come from; a name for the sampler's defaults.
-        settings: how to train; its fields may be given by name instead, as ``epochs=10``.
-        seeds: one run for each. A seed draws the initial weights, the batches, the dropout and, where the data set
-            says so, the split.
-        device: where to train; several names separated by commas share the model's layers.
+        settings: how to train; or pass its fields by name, as ``epochs=10``.
+        seeds: one run for each. A seed determines the initial weights, the batches, the dropout and, for some data
+            sets, the split.
+        device: the device for training; several names, separated by commas, share the model's layers.
 
     Raises:
-        HandfulError: something does not exist, or a value that it cannot take.
+        HandfulError: a name does not exist, or a value is not valid.
 
     >>> import handful as hf
     >>> experiment = hf.Experiment("debian", sampler=hf.RandomNodes(parts=4), epochs=3, hidden=32, seeds=(1,))
@@ -177,11 +177,11 @@ class Experiment:
 
     @property
     def epochs(self) -> int:
-        """The epochs of all seeds together."""
+        """The total number of epochs of all seeds."""
         return self.settings.epochs * len(self.seeds)
 
     def with_(self, **changes: Any) -> Self:
-        """The same with some parts exchanged, named as for ``Experiment``; another model begins with its own defaults.
+        """The same with some arguments of ``Experiment`` replaced. Another model starts with its own defaults.
 
         >>> Experiment("debian").with_(hidden=32, sampler="full").sampler.name
         'full'
@@ -195,13 +195,13 @@ class Experiment:
 
     @property
     def method(self) -> str:
-        """The name that tables have for how batches are made, of ``handful.vocabulary.METHODS``."""
+        """The name of the method in tables, one of ``handful.vocabulary.METHODS``."""
         hop, how = MODELS[self.model].first_hop(self.options), self.settings.mean_field
         stands_in = self.sampler.method == "rns" and how and refusal(hop, self.model, self.sampler, how) is None
         return "rns-mean-field" if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:
-        """The same with the sampler of a method, with these ``options``, and what else the method sets.
+        """The same with the sampler of a method, with these ``options``, and the method's settings.
 
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
         3.0
@@ -219,10 +219,10 @@ class Experiment:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """What ``to_json`` gave, or a file with it; other entries of a ``config.json`` are passed over.
+        """The inverse of ``to_json``; it ignores other entries of a ``config.json``.
 
         Raises:
-            HandfulError: something is missing or cannot be.
+            HandfulError: something is missing or not valid.
         """
         try:
             there = {k: v for k, v in value["sampler"].items() if v is not None or k not in GONE}
@@ -240,17 +240,17 @@ class Experiment:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def load(self, seed: int) -> Graph:
-        """The graph with its task, metric and positive class, and the split of ``seed`` where the split is drawn."""
+        """The graph with its task, metric and positive class, and the split of ``seed`` if the split is random."""
         if not self.graph:
             raise HandfulError("this experiment names no graph: name one, or give it to run(graph=graph)")
         graph = load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
         return with_task(graph, self.settings)
 
     def with_split(self) -> Self:
-        """The same; where the graph is a file without a split and none is named, with one to draw for each seed."""
+        """The same; with a random split for each seed if the graph is a file without a split and none is given."""
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self
-        if is_sharded(self.graph):  # has one, and only all ranks together can open it
+        if is_sharded(self.graph):  # shards have a split, and only all ranks together can open them
             return self
         graph = load(self.graph, root=self.root)
         return self.with_(split=SPLIT) if graph.train_mask is None and graph.y is not None else self
@@ -264,7 +264,7 @@ class Experiment:
         return make_seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int, memory: int | str | None = None) -> Loop:
-        """A run that has not trained yet, on ``graph``."""
+        """A run on ``graph`` before its first epoch."""
         what = self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device
         return begin_run(*what, memory=memory)
 
@@ -288,12 +288,12 @@ class Experiment:
         """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
 
         Args:
-            out: the folder; nothing is written without one. Of several ranks, the first alone writes it.
-            resume: go on with what is in ``out``. An experiment that differs in any field is refused.
+            out: the folder; without one, nothing is written. With several ranks, only the first one writes.
+            resume: continue the runs in ``out``. An experiment that differs in any field raises an error.
             callbacks: see ``Callback``.
-            graph: a graph with a split, in memory, in place of the one that the experiment names.
-            memory: a budget, as for ``handful.fit``. It says how to run and not what: it is no part of the experiment,
-                and a run may be resumed with another.
+            graph: a graph in memory with a split, instead of the graph of the experiment.
+            memory: a budget, as for ``handful.fit``. It does not change the result, so it is not part of the
+                experiment, and you can resume a run with another budget.
             graph_on: as for ``handful.fit``.
 
         >>> import handful as hf
@@ -313,7 +313,7 @@ class Experiment:
                 own = None if folder is None else folder / f"seed-{seed}"
                 records = {"out": own, "resume": resume, "record": self.with_(seeds=(seed,)).to_json()}
                 run = self.fit(data, seed, callbacks, memory=memory, graph_on=graph_on, **records)
-                # A folder has the models: none needs to stay in memory while others train.
+                # The models are in the folder, so they need not stay in memory.
                 runs.append(run if out is None else replace(run, model=None))
         summary = Summary(self, data.name, runs)
         if folder is not None:
@@ -334,7 +334,7 @@ def sampler_of(method: str, **options: Any) -> Sampler:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an experiment came to: one run for each seed. Metrics are fractions."""
+    """The results of an experiment: one run for each seed. Metrics are fractions."""
 
     experiment: Experiment
     graph: str
@@ -343,7 +343,7 @@ class Summary:
 
     @property
     def metric(self) -> str:
-        """What ``val`` and ``test`` are."""
+        """The metric of ``val`` and ``test``."""
         return self.runs[0].metric
 
     @property
@@ -357,7 +357,7 @@ class Summary:
         return mean_ci95([run.test for run in self.runs])["mean"]
 
     def to_json(self) -> dict[str, Any]:
-        """Means over the seeds, and what each came to."""
+        """Means over the seeds, and the result of each seed."""
         gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
         times = ("seconds", "prepare_seconds", "epoch_seconds")
         kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "diverged")
@@ -376,7 +376,7 @@ class Summary:
 
 
 def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """The seeds, if there are some, each a whole number from 0 on, and none twice."""
+    """The seeds; an error if there are none, or if they are not distinct whole numbers from 0 on."""
     given = tuple(seeds) if isinstance(seeds, Iterable) else ()
     whole = (seed for seed in given if isinstance(seed, Integral) and not isinstance(seed, bool))
     result = tuple(int(seed) for seed in whole if 0 <= seed < 2**63)

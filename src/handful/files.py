@@ -1,4 +1,4 @@
-"""Where files are kept, and files that are never half-written: write aside, then rename."""
+"""Folders for files, and atomic writes: write a file aside, then rename it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """The path that ``text`` is, or ``None`` if it cannot be one: too long, with a null byte, of an unknown user."""
+    """``text`` as a path, or ``None`` if it cannot be one: too long, with a null byte, of an unknown user."""
     try:
         path = Path(text).expanduser()
         path.stat()
@@ -42,7 +42,7 @@ def home(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def private(name: str) -> Path:
-    """A folder in the user's own cache, whatever ``$HANDFUL_HOME`` says: for what no one else may write.
+    """A folder in the user's own cache, independent of ``$HANDFUL_HOME``: no one else can write there.
 
     >>> private("verified").name
     'verified'
@@ -51,9 +51,9 @@ def private(name: str) -> Path:
 
 
 def private_map(path: Path) -> mmap.mmap:
-    """The bytes of a file as memory that may be written to, while the file stays as it is.
+    """The bytes of a file as writable memory. Writes do not change the file.
 
-    Nothing is reserved for what might be written: else Linux refuses files that are larger than its memory.
+    No memory is reserved for writes: otherwise Linux refuses files that are larger than its memory.
     """
     with path.open("rb") as file:
         if sys.platform == "win32":
@@ -67,7 +67,7 @@ _NO_RESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if _USUAL else 0)
 
 
 def read_bytes(path: Path) -> bytes:
-    """What the file holds. A pipe or a device, which might never end, is an ``OSError``.
+    """The content of a file. A pipe or a device raises ``OSError``, since it might never end.
 
     >>> read_bytes(Path("/dev/zero"))
     Traceback (most recent call last):
@@ -83,7 +83,7 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file beside ``path``, then rename it; a failure leaves ``path`` as it was.
 
     Args:
-        path: the file to write or to replace; its folder is made if there is none.
+        path: the file to write or to replace; its folder is made if needed.
         write: called with the path of the file to write.
 
     >>> from tempfile import TemporaryDirectory
@@ -105,7 +105,7 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Inside, an error of the system that names no file, as that of a full disk, names this one.
+    """Inside, a system error without a file name, such as a full disk, gets the name of this file.
 
     >>> with naming(Path("big.bin")):
     ...     raise OSError(28, "No space left on device")
@@ -134,7 +134,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` to ``path`` as indented JSON; see ``plain`` for what it may hold.
+    """Write ``value`` to ``path`` as indented JSON; see ``plain`` for the types.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -148,7 +148,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as JSON has it, with a checksum of the rest under ``crc32``.
+    """A record as JSON values, with a checksum of the rest under ``crc32``.
 
     >>> unseal(seal({"epoch": 1, "loss": math.nan}))
     {'epoch': 1, 'loss': None}
@@ -158,7 +158,7 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``seal`` was given. A record that has no checksum is one that was made by hand: it is taken as it is.
+    """The record without its checksum, after a check. A record without a checksum was written by hand, and passes.
 
     >>> unseal({**seal({"epoch": 1}), "epoch": 2})
     Traceback (most recent call last):
@@ -172,7 +172,7 @@ def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_fingerprint(value: Any) -> str:
-    """A checksum of plain values, as JSON writes them.
+    """A checksum of plain values in JSON.
 
     >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
     True
@@ -181,7 +181,7 @@ def text_fingerprint(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON has it: NaN and infinity as null, numbers of numpy and torch as plain ones, tuples as lists.
+    """``value`` for JSON: NaN and infinity as null, numbers of numpy and torch as plain ones, tuples as lists.
 
     >>> plain({1: (2.5, math.inf)})
     {'1': [2.5, None]}

@@ -39,14 +39,14 @@ METRICS_OF: dict[Kind, tuple[str, ...]] = {
     "multilabel": ("roc_auc", "average_precision", "macro_f1"),
     "regression": ("r2", "mae", "rmse"),
 }
-"""What each kind of labels can be judged by; the first is its default. ``handful.training.metrics`` computes them."""
+"""The metrics for each kind of labels; the first is the default. ``handful.training.metrics`` computes them."""
 MOST_ISOLATED = 10_000_000
-"""Beyond this many nodes, each must have its row of x or y, or there is an edge for every hundred."""
+"""A graph with more nodes than this needs x or y, or one edge per hundred nodes."""
 MOST_CLASSES = 65_536
-"""Beyond this many classes, there are at most as many as nodes."""
+"""A graph with more classes than this needs at least as many nodes as classes."""
 Repeated = Literal["sum", "mean", "first", "count"]
 ROUNDING = 1e-5
-"""Weights of an edge and its reverse that differ by less than this share of them are taken for one weight."""
+"""An edge and its reverse have the same weight if their weights differ by less than this share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +61,17 @@ class Graph:
             are float32 ``(N,)``, NaN where unknown. Several labels a node are float32 ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
         edge_weight: float32 ``(E,)``, none below 0, or ``None`` for an unweighted graph.
-        undirected: whether every edge has its reverse with the same weight; checked, or found out when ``None``.
+        undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
         num_classes: the number of classes, or of labels a node; the largest class plus one when ``None``.
-        metric: what to report and to choose epochs by; the first of ``METRICS_OF`` for its kind when empty.
-        class_names: what the classes (or labels) stand for.
+        metric: it is reported, and chooses the best epoch; the first of ``METRICS_OF`` for its kind when empty.
+        class_names: the names of the classes (or labels).
         ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` where they are their numbers.
-        schema: how the features came from a table, as ``handful.datasets.schema.Schema.to_json`` gives it.
+        schema: how a table became the features; the result of ``handful.datasets.schema.Schema.to_json``.
         name: of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. When ``None``, several columns of ``y`` are
             ``multilabel``, fractions are ``regression``, and whole numbers are classes.
-        positive: of two classes, that which average precision, ROC-AUC and F1 are of, by number or name; the rarer one
-            when ``None``.
+        positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by number or name; the
+            rarer one when ``None``.
 
     Raises:
         GraphError: an argument is wrong; the message says which and why.
@@ -98,7 +98,7 @@ class Graph:
     task: Task | None = None
     positive: int | str | None = None
     checked: bool = field(default=False, repr=False)
-    """Set only by those who have just checked the same arrays: a transfer, a subset of fields, a verified file."""
+    """Set it only if the same arrays were just checked: a transfer, a subset of fields, a verified file."""
 
     def __post_init__(self) -> None:
         if not self.checked:
@@ -108,7 +108,7 @@ class Graph:
 
     @property
     def folder(self) -> Path | None:
-        """Where ``open_graph`` found it, topology and features as they are there; ``None`` for all other graphs."""
+        """The folder of ``open_graph``, with the same topology and features; ``None`` for all other graphs."""
         return self.__dict__.get("opened")
 
     # -- size ---------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Graph:
         return self.indptr.diff()
 
     def in_degrees(self, begin: int, end: int) -> np.ndarray:
-        """The same of nodes ``begin`` to ``end`` alone, on the CPU: those of all may not fit into a budget.
+        """The same for nodes ``begin`` to ``end``, on the CPU: the degrees of all nodes may not fit into a budget.
 
         >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).in_degrees(1, 3)
         array([2, 0])
@@ -222,7 +222,7 @@ class Graph:
     def topology(self) -> tuple[np.ndarray, np.ndarray]:
         """``indptr`` ``(N + 1,)`` and ``indices`` ``(E,)`` as numpy arrays on the CPU, for the kernels.
 
-        They are views, made anew at each call and not to be kept: ``share_memory_`` frees what a view points to.
+        They are views. Do not keep them: ``share_memory_`` frees the memory of a view.
 
         >>> indptr, indices = Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).topology
         >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1
@@ -234,7 +234,7 @@ class Graph:
 
     @cached_property
     def _copied_topology(self) -> tuple[np.ndarray, np.ndarray]:
-        """The host's copy of a graph on a device, for samplers that draw there: made once, not once an epoch."""
+        """A copy on the host of a graph on a device, for samplers that draw on the host; made once."""
         return self.indptr.cpu().numpy(), self.indices.cpu().numpy()
 
     @cached_property
@@ -250,7 +250,7 @@ class Graph:
         return f"{crc:08x}-{self.num_nodes}-{self.num_edges}"
 
     def identity(self) -> dict[str, Any]:
-        """What tells this graph from others in a record: name, metric, sizes, and a fingerprint of every array."""
+        """The identity of the graph in a record: name, metric, sizes, and a fingerprint of every array."""
         arrays = {"features": self.x, "labels": self.y, "weights": self.edge_weight}
         masks = {name: mask for name in MASKS if (mask := getattr(self, name)) is not None}
         return {
@@ -345,12 +345,12 @@ class Graph:
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
-        """The same graph with some fields exchanged and checked again.
+        """The same graph with some fields replaced and checked again.
 
         Args:
-            fields: as for ``Graph``. Where they are masks, metric, positive class or name, only these are checked.
-                Another task begins with its own metric, and without class names. Classes whose names are numbers
-                become these numbers for a regression; other names are refused.
+            fields: as for ``Graph``. If they are masks, metric, positive class or name, only these are checked.
+                Another task starts with its default metric, and without class names. For a regression, classes whose
+                names are numbers become these numbers; other names raise an error.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
         >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
@@ -385,19 +385,19 @@ class Graph:
             return self
         names = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
         moved = replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
-        if "has_loops" in self.__dict__:  # what was found here need not be found there
+        if "has_loops" in self.__dict__:  # known here, so it need not be computed there
             moved.__dict__["has_loops"] = self.has_loops
         return moved
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy or a pickle holds: the fields, and nothing that can be made from them."""
+        """The state of a copy or a pickle: the fields, without caches."""
         return {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
 
     def _sent(self) -> tuple[Any, ...]:
         """How ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
 
-        torch would move the graph's own storages there and free what running kernels still read. Copies take their
-        place instead; what is in use lives on until its last view is gone.
+        torch would move the graph's own storages there, and free memory that kernels still read. So copies replace
+        them. The old memory lives until its last view is gone.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -429,8 +429,8 @@ class Graph:
         """The graph with repeated edges merged into one.
 
         Args:
-            weights: what the weight of that one is: the ``sum``, the ``mean`` or the ``first`` of theirs (the first
-                that was given to ``from_edge_index``), or their ``count``, which an unweighted graph has too.
+            weights: the weight of the merged edge: the ``sum``, the ``mean`` or the ``first`` of the weights (the first
+                in ``from_edge_index``), or their ``count``, which also works for an unweighted graph.
 
         >>> graph = Graph.from_edge_index([[0, 0], [1, 1]], edge_weight=[1.0, 5.0])
         >>> [graph.coalesce(weights).edge_weight.item() for weights in ("sum", "mean", "first", "count")]
@@ -454,7 +454,7 @@ class Graph:
         return self._with_edges(indptr, indices, weight, undirected=self.undirected)
 
     def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, weight: Tensor | None, undirected: Any) -> Graph:
-        """The same nodes with other edges, which are known to be right."""
+        """The same nodes with other edges, which need no check."""
         topology = torch.from_numpy(indptr), torch.from_numpy(indices)
         out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=undirected)
         return out.to(self.device)
@@ -462,8 +462,8 @@ class Graph:
     def to_undirected(self) -> Graph:
         """The graph with the reverse of every edge added, and repeated edges merged.
 
-        Weights of the two directions are averaged where both exist, so that the result does not depend on which one
-        came first. A graph that is undirected already is returned unchanged, with its repeated edges.
+        If both directions exist, their weights are averaged, so the order of edges does not matter. A graph that is
+        already undirected is returned unchanged, with its repeated edges.
 
         >>> Graph.from_edge_index([[0, 1], [1, 2]]).to_undirected().num_edges
         4
@@ -478,17 +478,17 @@ class Graph:
         merged = self._with_edges(indptr, indices, weight, undirected=True).coalesce("mean")
         if merged.edge_weight is None:
             return merged
-        # Of three and more values the sum depends on their order, which the two directions do not share.
+        # The sum of three or more values depends on their order, which may differ between the two directions.
         reverse = torch.from_numpy(csr.transpose(*merged.topology, self.num_nodes, True)[2]).to(self.device)
         return replace(merged, edge_weight=(merged.edge_weight + merged.edge_weight[reverse]) / 2)
 
     # -- training -----------------------------------------------------------------------------------------------
 
     def require_training(self) -> Graph:
-        """This graph, if it has all that training needs: features, labels and the three masks.
+        """This graph, if it has features, labels and the three masks.
 
         Raises:
-            GraphError: something is missing; the message says what.
+            GraphError: one of them is missing; the message names it.
 
         >>> Graph.from_edge_index([[0], [1]], name="mine").require_training()
         Traceback (most recent call last):
@@ -536,7 +536,7 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
 
 
 def _tensor(value: Any, name: str) -> Tensor:
-    """An array or tensor of real numbers as a plain tensor; what torch has no type for, in the nearest that it has."""
+    """An array or tensor of real numbers as a plain tensor; a type that torch lacks becomes the nearest one."""
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
@@ -557,7 +557,7 @@ def _tensor(value: Any, name: str) -> Tensor:
 
 
 def _check_size(num_nodes: Any, edges: int, fields: dict[str, Any]) -> None:
-    """Refuse a number of nodes that no array bears out, before anything is made of that size."""
+    """Refuse an implausible number of nodes before arrays of that size are allocated."""
     if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
         raise GraphError(f"num_nodes must be a whole number from 0 on, got {num_nodes!r}")
     rows = (len(value) for key in ("x", "y") if (value := fields.get(key)) is not None and value.ndim)
@@ -603,7 +603,7 @@ def validate(graph: Graph) -> dict[str, Any]:
 
 
 def _check_plain(graph: Graph) -> None:
-    """Refuse fields that are no arrays and of the wrong type, as a file may have them."""
+    """Check the types of the fields that are not arrays; a file may hold anything."""
     names, classes = graph.class_names, graph.num_classes
     if not isinstance(graph.name, str):
         raise GraphError(f"name must be a text, got {graph.name!r}")
@@ -673,20 +673,20 @@ def _check_weight(weight: Tensor, edges: int) -> Tensor:
 
 
 def _first(wrong: Tensor) -> int | None:
-    """The first place that is true of a vector; ``None`` where none is."""
+    """The first true place of a vector; ``None`` if there is none."""
     places = wrong.nonzero()
     return int(places[0]) if len(places) else None
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
-    """Whole numbers as int64, if each is one that int64, and as a float also float64, has exactly."""
+    """Whole numbers as int64; an error if int64 cannot hold one exactly (floats: if float64 cannot)."""
     wide = torch.zeros(0, dtype=torch.bool)
     if values.is_floating_point():
         wide = ~(values.to(torch.float64).abs() < 2**53)
     elif values.dtype == torch.uint64:
         wide = values.to(torch.int64) < 0
     if (at := _first(wide)) is not None:
-        raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is no number of a class or node")
+        raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is not the number of a class or a node")
     return values.to(torch.int64).contiguous()
 
 
@@ -740,7 +740,7 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
 
 
 def _class_values(graph: Graph) -> Tensor:
-    """float32 ``(classes,)``: the number that each class stands for, its name or else its place."""
+    """float32 ``(classes,)``: the number of each class: its name, or its place if there are no names."""
     if graph.class_names is None:
         return torch.arange(graph.num_classes or 1, dtype=torch.float32)
     try:
@@ -774,7 +774,7 @@ def _kind(task: Task | None, classes: int | None) -> Kind:
 
 
 def _check_metric(graph: Graph, labels: dict[str, Any]) -> dict[str, Any]:
-    """``metric`` and ``positive``, for ``labels`` as ``_check_labels`` gives them."""
+    """``metric`` and ``positive``, for the result ``labels`` of ``_check_labels``."""
     y, classes, task = labels["y"], labels["num_classes"], labels.get("task", graph.task)
     kind = _kind(task, classes)
     two = kind == "binary"

@@ -1,4 +1,4 @@
-"""What a notebook shows of handful: objects as small tables, and a bar that moves."""
+"""Output for notebooks: objects as small tables, and a progress bar."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def html_table(title: str, rows: Mapping[str, str]) -> str:
 
 
 class Bar:
-    """How far something is: one line of a terminal, or an element of a notebook that is drawn anew in its place.
+    """A progress bar: one line of a terminal, or an element of a notebook.
 
     Args:
-        total: how much there is to do.
-        unit: what is counted.
-        stream: where the line goes; a stream that is no terminal gets only the last.
+        total: the number of units to do.
+        unit: the name of the unit.
+        stream: the stream for the line; if it is not a terminal, it gets only the last line.
     """
 
     SECONDS = 0.1
-    """The least time between two drawings."""
+    """Minimum time between two updates."""
 
     def __init__(self, total: int, unit: str, stream: TextIO | None = None) -> None:
         self.total, self.unit, self.stream = total, unit, stream or sys.stderr
@@ -41,7 +41,7 @@ class Bar:
         self.in_notebook = stream is None and getattr(shell, "kernel", None) is not None
 
     def show(self, done: int, words: str) -> None:
-        """So much is done; what is known of it."""
+        """Show that ``done`` units are done, with ``words``."""
         self.line = f"{done}/{self.total} {self.unit} · {words}"
         self.done = done
         if done >= self.total or time.monotonic() - self.drawn >= self.SECONDS:

@@ -1,9 +1,9 @@
-"""Before anything runs: memory, disk, traffic and time of training, from the size of a graph and a short calibration.
+"""A plan: memory, disk, traffic and time of training, from the size of a graph and a short calibration.
 
-The calibration makes batches of a small made-up graph of the same mean degree, features, classes and share of training
-nodes, and scales up what grows with nodes and edges. Two things do not grow evenly, as caches hold what is small, and
-are timed at the true size or near it: a training step, on a batch of zeros; and the pass over the edges, which looks up
-the part of a random node for every edge.
+The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and share of
+training nodes, and scales the costs up with nodes and edges. Two costs do not scale evenly, since small data fit into
+caches. They are timed at or near the true size: a training step, on a batch of zeros; and the pass over the edges,
+which looks up the part of a random node for every edge.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from handful.training.first_hop import structure
 from handful.training.loop import Loop, evaluate
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
-"""The most that the calibration's graph has; the last is nodes times features."""
+"""The maximum size of the calibration's graph; the last one is nodes times features."""
 SMALLER = 0.25
-"""How large the graph is that tells how the making of batches grows, beside the calibration's."""
+"""The relative size of a second graph, which shows how the time to make batches grows."""
 MOST_CODES = 1 << 27
 """The longest array of parts that the pass over the edges is timed with; a longer one misses the cache as often."""
 MOST_UNITS = 1_000_000
-"""The most nodes, rows and edges of the batch that a step is timed on."""
+"""The maximum number of nodes, rows and edges of the batch for timing a step."""
 TIMED_EDGES = 1 << 22
 TIMED_BYTES = 1 << 27
 PARTS = (1, 2, 4, 8, 16, 32, 64)
-"""Those that a plan tells the memory of, beside the one that was asked for."""
+"""A plan shows the memory for these m too."""
 ARITHMETIC = 10**9
-"""From so many edges on, what a plan says is arithmetic that nobody has measured here."""
+"""From this many edges on, a plan is arithmetic without a measurement."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one part of m takes, by arithmetic from a part of the small graph."""
+    """The costs of one part of m, by arithmetic from a part of the small graph."""
 
     m: int
     step_bytes: int
@@ -68,12 +68,12 @@ class Part:
     """The share of all nodes whose features an epoch reads."""
 
     def budget(self, shape: Shape, base: int) -> int:
-        """The least ``--memory`` that an epoch out of core can be made in."""
+        """The smallest ``--memory`` for an out-of-core epoch."""
         held = base + max(self.step_bytes, shape.nodes + self.cut_bytes)  # the deal is forgotten before the first step
         return held * SLACK // (SLACK - 1)
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
-        """Bytes of scratch files: what waits for its step, and does not fit into ``memory``."""
+        """Bytes of scratch files: data that wait for their step and do not fit into ``memory``."""
         waits = shape.edges // self.m * (shape.index_bytes + 4 * shape.weighted) + 8 * shape.nodes
         waits = max(waits, int(self.needed * (shape.feature_bytes + 8 * shape.nodes)))
         return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
@@ -87,7 +87,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What training takes; seconds are ``None`` where nothing was calibrated."""
+    """The costs of training; seconds are ``None`` without a calibration."""
 
     shape: Shape
     m: int
@@ -97,9 +97,9 @@ class Plan:
     resident: int
     """All of its memory, code and libraries included."""
     evaluation_bytes: int
-    """Of an exact evaluation that holds the layers of all nodes."""
+    """Memory of an exact evaluation, with the layers of all nodes."""
     available: int
-    """Memory that this machine can give, in bytes."""
+    """Free memory of this machine, in bytes."""
     memory: int | None
     processes: int
     parameters: int
@@ -108,11 +108,11 @@ class Plan:
     disk_rate: float | None = None
     """Bytes per second."""
     reading_seconds: float = 0.0
-    """Of an epoch, where the files do not stay in the system's cache."""
+    """Seconds of an epoch for reading, if the files do not fit into the system's cache."""
 
     @property
     def chosen(self) -> Part:
-        """Of the m that was asked for."""
+        """The part of the requested m."""
         return next(part for part in self.parts if part.m == self.m)
 
     def ram(self, part: Part) -> int:
@@ -132,7 +132,7 @@ class Plan:
 
     @property
     def smallest(self) -> int | None:
-        """The smallest m that fits, if one of those looked at does."""
+        """The smallest m that fits; ``None`` if none of them does."""
         return next((part.m for part in sorted(self.parts, key=lambda p: p.m) if self.fits(part) != "no"), None)
 
     @property
@@ -182,14 +182,14 @@ def plan(
     timed: bool = True,
     shape: Shape | None = None,
 ) -> Plan:
-    """What training ``experiment`` takes on this machine.
+    """The costs of training ``experiment`` on this machine.
 
     Args:
-        experiment: with the sampler ``rns`` or ``full``. Its graph is not loaded where its size can be told without.
+        experiment: with the sampler ``rns`` or ``full``. Its graph is not loaded if its size is known without.
         memory: a budget of anonymous memory, as for ``fit``.
-        processes: how many share the work.
-        timed: whether to calibrate seconds, which takes a few.
-        shape: of the graph, if it is known by now.
+        processes: the number of processes that share the work.
+        timed: whether to measure times, which takes a few seconds.
+        shape: the size of the graph, if it is known.
 
     >>> large = "synthetic?nodes=100000000&degree=16&features=4&train=0.01"
     >>> found = plan(Experiment(large, hidden=8, layers=2), timed=False)
@@ -235,7 +235,7 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
-    """A made-up graph like ``shape``, and no larger than the calibration needs, or ``share`` as large as that."""
+    """A synthetic graph like ``shape``, at most as large as the calibration needs, times ``share``."""
     degree = max(1.0, shape.edges / shape.nodes)
     most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))
     most = int(share * min(most, shape.nodes))
@@ -250,7 +250,7 @@ def small_graph(shape: Shape, share: float = 1.0) -> Graph:
 
 
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
-    """What a part takes when the graph is dealt into ``m``."""
+    """The costs of a part if the graph has ``m`` parts."""
     known = loop.execution.known
     graph = widened(loop.graph, known)
     sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
@@ -326,12 +326,12 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
 
 
 def fastest(work: Callable[[], Any]) -> float:
-    """The seconds of the fastest of a few runs; the first one warms up."""
+    """The seconds of the fastest of a few runs; the first run is a warm-up."""
     return min(timeit.repeat(work, number=1, repeat=3)[1:])
 
 
 def cut_seconds(nodes: int, m: int) -> float:
-    """Seconds for an edge of the pass that finds the edges inside a part, on a graph of so many nodes."""
+    """Seconds per edge of the pass that finds the edges inside parts, on a graph with ``nodes`` nodes."""
     n, rng = min(nodes, MOST_CODES), np.random.default_rng(0)
     part = rng.integers(0, m, n, dtype=part_dtype(m))
     indices = rng.integers(0, n, TIMED_EDGES, dtype=np.int32)
@@ -341,7 +341,7 @@ def cut_seconds(nodes: int, m: int) -> float:
 
 
 def disk_rate(folder: Path | None) -> float:
-    """Bytes per second that are read in order: of the largest file of a saved graph, or of one that is made here."""
+    """Bytes per second of a sequential read: of the largest file of a saved graph, or of a temporary file."""
     files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
     if files and files[-1].stat().st_size >= TIMED_BYTES // 4:
         return _read_rate(files[-1])
@@ -353,7 +353,7 @@ def disk_rate(folder: Path | None) -> float:
 
 
 def _read_rate(path: Path) -> float:
-    """As an epoch reads: through a map of the file, page by page."""
+    """The rate of reading a memory-mapped file page by page, as an epoch does."""
     if hasattr(os, "posix_fadvise"):
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, TIMED_BYTES, os.POSIX_FADV_DONTNEED)

@@ -1,8 +1,7 @@
-"""Several processes that train one model: who takes part, and what they tell each other, on ``torch.distributed``.
+"""Several processes that train one model, on ``torch.distributed``.
 
-A *rank* is one of these processes; rank 0 leads: it alone keeps records and prints. Without others every function here
-is that of one process, so that whoever calls them need not ask. Nothing is pickled: tensors travel as bytes, plain
-values as JSON.
+A *rank* is one of these processes. Only rank 0 writes records and prints. With one process every function here works
+too, so callers need no special case. Nothing is pickled: tensors are sent as bytes, plain values as JSON.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from handful.kernels.threads import set_threads
 from handful.signals import handlers_kept
 
 WAIT_SECONDS = 300.0
-"""How long a rank waits for the others to come up, unless ``$HANDFUL_WAIT`` says otherwise."""
+"""How long a rank waits for the others to start; ``$HANDFUL_WAIT`` overrides it."""
 SILENCE = timedelta(minutes=30)
-"""How long a rank waits for what another is to tell it: the longest step, evaluation or loading of a graph."""
+"""How long a rank waits for a message: longer than any step, evaluation or loading of a graph."""
 PIECE = 1 << 28
 """The bytes of one message between two ranks."""
 
 
 def rank() -> int:
-    """Which rank this process is.
+    """The rank of this process.
 
     >>> rank(), size()
     (0, 1)
@@ -46,17 +45,17 @@ def rank() -> int:
 
 
 def size() -> int:
-    """How many ranks there are."""
+    """The number of ranks."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def launched() -> int:
-    """How many ranks a launcher such as torchrun has started, of which this process is one."""
+    """The number of ranks that a launcher such as torchrun has started, including this process."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def restarted() -> bool:
-    """Whether torchrun has started this process in the place of one that failed."""
+    """Whether torchrun has started this process to replace one that failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
@@ -74,17 +73,17 @@ def owner(index: int, per_step: float, ranks: int) -> int:
 
 @contextmanager
 def join(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
-    """Inside, this process is one of those that a launcher has started; alone it stays as it is.
+    """Inside, this process is one of the ranks of its launcher. A single process does not change.
 
-    Ranks on one machine share its cores, unless somebody has set a number of threads.
+    Ranks on one machine share its cores, unless the user has set a number of threads.
 
     Args:
-        device: where to train; ranks that train on GPUs talk by NCCL, all others by gloo.
-        threads: those that this rank has been given already.
+        device: the device for training; ranks on GPUs communicate by NCCL, all others by gloo.
+        threads: the number of threads that the user has set, if any.
         wait: the seconds to wait for all others; ``$HANDFUL_WAIT``, or ``WAIT_SECONDS``, if ``None``.
 
     Raises:
-        RankError: one of them does not come up, or the launcher has not said who they are.
+        RankError: a rank does not start, or the launcher has not set its variables.
     """
     if launched() == 1 or dist.is_initialized():
         yield
@@ -93,7 +92,7 @@ def join(device: str = "cpu", threads: int | None = None, wait: float | None = N
     wait = float(os.environ.get("HANDFUL_WAIT", WAIT_SECONDS)) if wait is None else wait
     try:
         store, me, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=wait))))
-        # What was told before a restart is still in the store of torchrun: whoever was killed is not here.
+        # The store of torchrun still has the entries of ranks from before a restart.
         store = PrefixStore(f"handful/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         _all_here(store, me, ranks, wait)
         dist.init_process_group(backend, store=store, rank=me, world_size=ranks, timeout=SILENCE)
@@ -111,7 +110,7 @@ _MISSING = "start all of them, by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR
 
 
 def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
-    """Wait for every rank; who is missing is told by number."""
+    """Wait for every rank; the error names the missing ones."""
     names = [f"here/{other}" for other in range(ranks)]
     store.set(names[me], "yes")
     try:
@@ -123,7 +122,7 @@ def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
 
 
 def _share_cores() -> None:
-    """As many threads as this rank's share of the cores, where torchrun has cut them to one."""
+    """Use this rank's share of the cores, if torchrun has set the number of threads to one."""
     together = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if together > 1 and os.environ.get("OMP_NUM_THREADS", "1") == "1":
@@ -131,18 +130,18 @@ def _share_cores() -> None:
 
 
 def own_device(device: str | torch.device) -> str | torch.device:
-    """``device``; for ``cuda`` the GPU of this rank, where there are several ranks."""
+    """``device``; the GPU of this rank for ``cuda`` with several ranks."""
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if size() > 1 and str(device) == "cuda" else device
 
 
 @contextmanager
 def agreed() -> Iterator[None]:
-    """Inside, a mistake of one rank is one of all: none waits for another that has given up.
+    """Inside, an error on one rank becomes an error on all, so that no rank waits for one that has failed.
 
-    Every rank must come here, and inside none may wait for another, unless that is in an ``agreed`` of its own.
+    Every rank must enter it. Inside, a rank may wait for others only in another ``agreed``.
 
     Raises:
-        ToldElsewhere: where another rank has failed; the rank with the lowest number raises its own error.
+        ToldElsewhere: another rank has failed; the failed rank with the lowest number raises its own error.
     """
     mine: HandfulError | OSError | None = None
     try:
@@ -162,7 +161,7 @@ def agreed() -> Iterator[None]:
 
 @contextmanager
 def _talking() -> Iterator[None]:
-    """Inside, ranks talk; one that is gone is an error that says so."""
+    """Inside, a lost connection to a rank becomes a clear error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # buffers that are not writable: none is written to
@@ -194,7 +193,7 @@ def largest(*values: float) -> list[float]:
 
 
 def broadcast(value: Any) -> Any:
-    """What rank 0 calls ``value``: plain values, as JSON has them (and NaN)."""
+    """The ``value`` of rank 0: plain values of JSON, or NaN."""
     return value if size() == 1 else gather(value if rank() == 0 else None)[0]
 
 
@@ -208,7 +207,7 @@ def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def gather(value: Any) -> list[Any]:
-    """What every rank calls ``value``, by rank: plain values."""
+    """The ``value`` of every rank, in order: plain values."""
     if size() == 1:
         return [value]
     text = json.dumps(value).encode()
@@ -217,7 +216,7 @@ def gather(value: Any) -> list[Any]:
 
 
 def exchange(out: Sequence[Tensor]) -> list[Tensor]:
-    """What every rank has for this one: ``out[r]`` goes to rank ``r``.
+    """All-to-all: ``out[r]`` goes to rank ``r``.
 
     Args:
         out: one tensor on the CPU for each rank, of any length, all of one type and one width.
@@ -260,7 +259,7 @@ def share(count: int, of: int | None = None) -> tuple[int, int]:
 
 
 def fill(rows: Tensor) -> Tensor:
-    """``rows``, of which every rank has computed its ``share``, with those of the others in their places."""
+    """``rows`` with the shares of all ranks; each rank has computed its own ``share``."""
     for other in range(size()):
         lo, hi = share(len(rows), other)
         _send(rows[lo:hi], other)
@@ -268,7 +267,7 @@ def fill(rows: Tensor) -> Tensor:
 
 
 def _send(tensor: Tensor, source: int) -> None:
-    """Let all ranks have this contiguous tensor of rank ``source``, in place and in pieces."""
+    """Broadcast this contiguous tensor from rank ``source``, in place and in pieces."""
     data = _bytes(tensor)
     with _talking():
         for lo in range(0, len(data) if size() > 1 else 0, PIECE):
@@ -284,10 +283,10 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def start(processes: int, command: Sequence[str]) -> None:
-    """Run ``python COMMAND`` in so many processes on this machine, by torchrun's own launcher; all must end well.
+    """Run ``python COMMAND`` in ``processes`` processes on this machine, by torchrun's launcher.
 
     Raises:
-        SystemExit: with the exit code of the first that did not; it has said why.
+        SystemExit: a process failed; the exit code is that of the first one, which has printed its error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -303,7 +302,7 @@ def start(processes: int, command: Sequence[str]) -> None:
         max_restarts=0,
     )
     before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # what goes wrong, the ranks themselves say
+    logging.disable(logging.CRITICAL)  # the ranks print their own errors
     try:
         with handlers_kept():
             elastic_launch(config, sys.executable)(*command)

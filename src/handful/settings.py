@@ -1,4 +1,4 @@
-"""``Settings``: how to train. Every default stands here, and nowhere else."""
+"""``Settings``: how to train. All defaults of training are here."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Decayed = Literal["all", "weights"]
 FirstHop = Literal["sampled", "exact", "auto"]
 Threshold = Literal["half", "f1"]
 GraphOn = Literal["auto", "device", "host"]
-"""Where the graph is while a model trains. It changes no result, so it is no setting; see ``handful.fit``."""
+"""The device of the graph during training. It changes no result, so it is not a setting; see ``handful.fit``."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that an option takes: from ``low`` to ``high``, with both ends unless they are ``open``."""
+    """The range of an option: from ``low`` to ``high``, including both ends unless they are ``open``."""
 
     low: float
     high: float = math.inf
@@ -58,11 +58,11 @@ _WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """``value`` in the plain type of its option, or the error that says what the option takes.
+    """``value`` in the plain type of its option; or an error that says which values the option accepts.
 
     Args:
-        name: of the option, for the message.
-        value: what was given.
+        name: the name of the option, for the message.
+        value: the value to check.
         hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]`` or a ``Literal`` of names; with a ``Range``
             where it is ``Annotated``; or any of these ``| None``.
 
@@ -106,7 +106,7 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
 
 
 def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """One whole number, or several in whatever sequence or text with commas they come, as a tuple."""
+    """A tuple of whole numbers, from one number, a sequence of numbers, or a text with commas."""
     with suppress(TypeError, ValueError):
         given = [int(one) for one in value.split(",")] if isinstance(value, str) else value
         numbers = tuple(index(one) for one in (given if isinstance(given, Iterable) else (given,)))
@@ -116,7 +116,7 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
 
 
 def check_fields(record: Any, without: tuple[str, ...] = ()) -> None:
-    """Give the fields of a frozen dataclass, but for some, the plain types that they declare, or refuse them."""
+    """Convert the fields of a frozen dataclass to their declared types, or raise an error; except those ``without``."""
     hints = get_type_hints(type(record), include_extras=True)
     for name in (f.name for f in fields(record) if f.name not in without):
         object.__setattr__(record, name, check_value(name, getattr(record, name), hints[name]))
@@ -127,47 +127,45 @@ class Settings:
     """How to train.
 
     Args:
-        epochs: how many passes over the sampler's batches.
-        lr: the learning rate.
-        weight_decay: that of the optimiser.
-        decayed: what decays: ``all`` parameters, or ``weights`` without biases and norms (all that is a vector).
+        epochs: number of passes over the batches of the sampler.
+        lr: learning rate, such as 0.01.
+        weight_decay: weight decay of the optimiser, such as 1e-4.
+        decayed: which parameters decay: ``all``, or ``weights`` (without biases and norms, which are vectors).
         optimizer: ``adam``, ``adamw``, ``sgd``, or ``sgdm`` for SGD with heavy-ball momentum.
-        momentum: of ``sgdm`` alone.
-        scheduler: how the learning rate changes from epoch to epoch: ``constant``, or down to 0 by ``cosine`` or
-            ``linear``.
-        clip: the largest norm of a step's gradient; larger ones are scaled down to it. ``None`` for no limit.
-        class_weight: ``balanced`` weighs the loss of a node by n / (classes · n_c), where n_c of the n training nodes
-            have its class, as scikit-learn does; ``none`` weighs all alike.
-        task: ``classification``, ``regression`` or ``multilabel``; ``None`` for what the graph says.
-        metric: what epochs are chosen by and what is reported, of those that fit the labels: ``accuracy``,
+        momentum: momentum of ``sgdm``.
+        scheduler: schedule of the learning rate over epochs: ``constant``, or ``cosine`` or ``linear`` down to 0.
+        clip: maximum norm of a step's gradient, such as 1.0; ``None`` for no limit.
+        class_weight: ``balanced`` weights the loss of a node by n / (classes · n_c), as scikit-learn does, where n_c of
+            the n training nodes have its class; ``none`` gives all nodes the same weight.
+        task: ``classification``, ``regression`` or ``multilabel``; ``None`` for the task of the graph.
+        metric: the metric that chooses the best epoch and is reported, one that fits the labels: ``accuracy``,
             ``balanced_accuracy``, ``f1``, ``macro_f1``, ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``;
-            ``None`` for that of the graph.
-        positive: of two classes the one that precision, recall, F1, ROC-AUC and average precision are of, by name or
-            number; ``None`` for that of the graph, which is the rarer one unless it says otherwise.
-        threshold: from which probability on a node is taken for the positive class: ``half``, or ``f1`` for that with
-            the best F1 on the validation nodes.
+            ``None`` for the metric of the graph.
+        positive: for two classes, the positive one, by name or number; ``None`` for that of the graph, by default the
+            rarer class.
+        threshold: the decision threshold for the positive class: ``half`` for 0.5, or ``f1`` for the threshold with the
+            best F1 on the validation nodes.
         update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
             losses (the paper's "RNS (no batch)").
-        parts_per_step: k, how many consecutive batches a step takes: it goes along the mean of their gradients.
-            Batches that make no step (see ``skipped`` of a ``Run``) keep their place among the k and count for nothing;
-            an epoch's last step may have fewer. Ranks share the batches of a step, and their number changes nothing.
+        parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. Skipped batches (see
+            ``skipped`` of a ``Run``) keep their place among the k and add nothing. The last step of an epoch may have
+            fewer. Ranks share the batches of a step, and the number of ranks does not change the result.
         precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
-        evaluate_every: epochs between evaluations; the last epoch is always evaluated.
-        evaluation: ``exact``, on the full graph; or ``sampled``, by neighbourhoods drawn around the nodes to judge.
-        evaluation_fanout: how many edges of a node ``sampled`` evaluation keeps, from the judged nodes outwards, -1 for
-            all; ``None`` for the fanout of the sampler ``neighbor``, the run's own or its default.
-        patience: stop after this many evaluations without a better validation metric; ``None`` for never.
-        first_hop: what the first layer aggregates: the ``sampled`` neighbours of a batch; or ``exact``, all neighbours
-            in the full graph, by features that are aggregated once before training. For GraphSAGE and GCN. ``auto`` is
-            ``exact`` without ``mean_field`` and ``sampled`` with it, and neither where model, sampler or memory do not
-            allow it.
-        mean_field: the weight λ of a mean-field neighbour in rows that lack neighbours in their part; 0 for none. For
-            GraphSAGE and GCN. See ``handful.mean_field``.
-        trim: compute only the nodes that a batch's loss can see, where that changes nothing else (no BatchNorm). A
-            batch with mean-field neighbours always is trimmed.
-        checkpoint_activations: keep only what enters a layer, and run the layer again in the backward pass: less
+        evaluate_every: number of epochs between evaluations; the last epoch is always evaluated.
+        evaluation: ``exact``, on the full graph; or ``sampled``, on sampled neighbourhoods of the evaluated nodes.
+        evaluation_fanout: the fanout of ``sampled`` evaluation, such as 15,10; -1 takes all edges. ``None`` for the
+            fanout of the run's sampler if that is ``neighbor``, else for its default.
+        patience: stop after this many evaluations without a better validation metric, such as 20; ``None`` for never.
+        first_hop: the neighbours that the first layer aggregates: ``sampled``, those in the batch; ``exact``, all in
+            the full graph, aggregated once before training, for GraphSAGE and GCN. ``auto`` is ``exact`` without
+            ``mean_field`` and ``sampled`` with it, and uses neither if model, sampler or memory do not allow it.
+        mean_field: the weight λ of the mean-field neighbour, which replaces missing neighbours in a part, such as 3; 0
+            for none. For GraphSAGE and GCN. See ``handful.mean_field``.
+        trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
+            Batches with mean-field neighbours are always trimmed.
+        checkpoint_activations: keep only the inputs of layers, and recompute the rest in the backward pass: less
             memory, the same result.
-        checkpoint_seconds: the least time between two checkpoints.
+        checkpoint_seconds: minimum time between two checkpoints, in seconds.
 
     >>> Settings(epochs=3).lr
     0.001
@@ -212,7 +210,7 @@ class Settings:
 
     @property
     def step_length(self) -> float:
-        """How many batches a step takes; infinite where it takes all of an epoch.
+        """The number of batches in a step; infinite if a step takes a whole epoch.
 
         >>> Settings(parts_per_step=4).step_length, Settings(update="epoch").step_length
         (4, inf)
@@ -221,7 +219,7 @@ class Settings:
 
 
 class PlainFields(TypedDict, total=False):
-    """The fields of ``Settings`` by name, but for those that ``fit`` also takes as objects of the user's own."""
+    """The fields of ``Settings`` by name, except those that ``fit`` also accepts as objects."""
 
     epochs: Count
     lr: Positive
@@ -247,7 +245,7 @@ class PlainFields(TypedDict, total=False):
 
 
 class SettingsFields(PlainFields, total=False):
-    """The fields of ``Settings`` by name; a test holds the two together."""
+    """The fields of ``Settings`` by name; a test compares the two."""
 
     optimizer: OptimizerName
     scheduler: SchedulerName
@@ -256,18 +254,18 @@ class SettingsFields(PlainFields, total=False):
 
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
-"""What `handful train`, `plan`, `compare` and `parts` train with by default: enough epochs at this learning rate for
-samplers and m to show what they are worth, in minutes."""
+"""The defaults of `handful train`, `plan`, `compare` and `parts`: enough epochs at this learning rate to compare
+samplers and values of m, in minutes."""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""What `handful train` sets for RNS, where neither a sampler nor these are named: the best at equal seconds
-(docs/survey.md). ``Settings`` themselves are those of the paper."""
+"""The defaults of `handful train` for RNS, if neither a sampler nor these settings are given: the best at equal seconds
+(docs/survey.md). The defaults of ``Settings`` are those of the paper."""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
-"""When `handful train` is done, unless told: a first answer on some 20,000 nodes within a minute or two."""
+"""The default stop of `handful train`: a first answer on some 20,000 nodes within a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 
 def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """``settings`` with some fields exchanged; a name that is none of them is answered with the nearest that are.
+    """``settings`` with some fields replaced. An unknown name raises an error with the nearest names.
 
     >>> vary_settings(Settings(), {"epochs": 3}).epochs
     3

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while something runs that must first be put away."""
+"""SIGINT and SIGTERM, deferred until open work is saved."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Deferred:
-    """What ``deferred`` has kept back."""
+    """The signal that ``deferred`` holds back."""
 
     received: signal.Signals | None = None
 
     def deliver(self, number: int) -> None:
-        """Let a signal that was kept back, here or by another process, do what it usually does; inside ``deferred``."""
+        """Deliver a signal that was held back, here or in another process; call it inside ``deferred``."""
         if self.received is None:
-            signal.raise_signal(number)  # is kept back itself, so that the next one is not
+            signal.raise_signal(number)  # this one is held back, so the next one is not
         signal.raise_signal(number)
 
 
 @contextmanager
 def deferred(until: str | None) -> Iterator[Deferred]:
-    """Inside, the first SIGINT or SIGTERM is kept back and told; the second does at once what it usually does.
+    """Inside, the first SIGINT or SIGTERM is held back, with a message; the second acts at once.
 
-    A signal that someone else handles is left to them; and so are all on a thread that is not the main one.
+    A signal with another handler keeps it. On a thread other than the main one, nothing changes.
 
     Args:
-        until: when the program will look at what was kept back, for the message; ``None`` for no message.
+        until: when the program will react, for the message; ``None`` for no message.
 
     >>> with deferred("after this line") as signals:
     ...     signals.received is None
@@ -63,13 +63,13 @@ def deferred(until: str | None) -> Iterator[Deferred]:
 
 
 def terminate(number: int, frame: Any) -> None:
-    """End as SIGTERM does, but let everything that is open be closed: the handler of the command line."""
+    """End the process as SIGTERM does, but close everything first: the handler of the command line."""
     raise SystemExit(128 + number)
 
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Put back, at the end, the handlers of all signals that stop a process: some libraries leave their own behind."""
+    """Restore the handlers of all signals that stop a process: some libraries leave their own behind."""
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names if hasattr(signal, name)}
     try:

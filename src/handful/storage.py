@@ -1,8 +1,8 @@
 """A graph on disk: a folder of ``.npy`` files under a JSON header with checksums, opened by memory map.
 
-Opening reads no array. A folder is verified in full (sizes, checksums, and all that ``Graph`` checks) the first time
-that a user opens it, and a stamp of its files' sizes and times is kept in the cache of this user, where no one else can
-write; while the stamp fits, the folder is opened at once.
+Opening reads no array. The first time that a user opens a folder, it is verified in full: sizes, checksums, and all
+checks of ``Graph``. A stamp of its files' sizes and times goes to the cache of this user, where no one else can write.
+While the stamp fits, the folder opens without verification.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
-"""How often, and after how long, one looks again for a graph that is being replaced."""
+"""How often, and how long apart, a reader looks again for a graph that is being replaced."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "ids", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
@@ -77,7 +77,7 @@ def save(graph: Graph, path: str | Path) -> Path:
 
 
 def write_arrays(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> None:
-    """Write the arrays that ``graph`` has to a folder that is being written, but for some."""
+    """Write the arrays of ``graph`` to an open folder, except those in ``without``."""
     for name in ARRAYS:
         if name not in without and (values := getattr(graph, name)) is not None:
             folder.write(name, values)
@@ -85,12 +85,12 @@ def write_arrays(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) ->
 
 @dataclass
 class Folder:
-    """A graph folder that is being written, array by array. Whoever writes it vouches for all that ``Graph`` checks.
+    """A graph folder during writing, array by array. The writer guarantees all that ``Graph`` checks.
 
     Args:
         path: where the files are while they are written; scratch files may be put there and must be removed.
-        fields: the fields of ``Graph`` that are no arrays; all of ``FIELDS`` when the writing ends.
-        arrays: what the header says of each array that is complete.
+        fields: the fields of ``Graph`` that are not arrays; all of ``FIELDS`` at the end.
+        arrays: the entry in the header of each complete array.
     """
 
     path: Path
@@ -99,11 +99,11 @@ class Folder:
 
     @contextmanager
     def array(self, name: str, dtype: str, row: tuple[int, ...] = ()) -> Iterator[ArrayFile]:
-        """The array ``name``, to which blocks of rows are appended; it is complete when the context ends well.
+        """The array ``name``, to append blocks of rows to. It is complete when the context ends without an error.
 
         Args:
             name: one of ``ARRAYS``.
-            dtype: what torch calls its type.
+            dtype: the name of its type in torch.
             row: the shape of a row.
         """
         file = ArrayFile(self.path / f"{name}.npy", np.dtype(_stored(dtype)), row)
@@ -119,14 +119,14 @@ class Folder:
             out.append(values)
 
     def write_header(self, header: dict[str, Any]) -> None:
-        """Write what tells how the arrays are read, which come last."""
+        """Write the header, with the entries of the arrays at the end."""
         text = json.dumps({**header, "arrays": self.arrays}, ensure_ascii=False, indent=1)
         (self.path / HEADER).write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def saving(path: str | Path) -> Iterator[Folder]:
-    """A graph folder to be written in pieces. It appears at ``path`` when the context ends well, and never otherwise.
+    """A graph folder to write in pieces. It appears at ``path`` only if the context ends without an error.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as home:
@@ -163,11 +163,11 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 
     Args:
         path: the folder that ``save`` made.
-        verify: check every byte, also where the stamp says that the files have not changed.
+        verify: check every byte, even if the stamp says that the files have not changed.
 
     Raises:
         DatasetError: the folder is not a saved graph, or a file of it is missing, cut short or changed.
-        GraphError: the files are as they were saved, but what they hold is not a valid graph.
+        GraphError: the files have not changed, but they do not hold a valid graph.
 
     >>> open_graph("no-such-folder")
     Traceback (most recent call last):
@@ -182,7 +182,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 
 
 def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
-    """What ``look`` finds at ``path``, once no other process is putting, or has just put, a graph there."""
+    """The result of ``look``, once no other process is replacing the graph at ``path``."""
     for left in reversed(range(SWAP_TRIES)):
         before = _made(path)
         try:
@@ -195,13 +195,13 @@ def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse a place where there is anything but a saved graph."""
+    """Raise an error if something else than a saved graph is at ``path``."""
     if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
         raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
 
 
 def _made(path: Path) -> tuple[int, int] | None:
-    """What tells one folder at ``path`` from another that takes its place; numbers of files are used again."""
+    """The identity of the folder at ``path``: inode and time of change, since systems reuse inodes."""
     try:
         header = (path / HEADER).stat()
     except OSError:
@@ -220,7 +220,7 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
 
 
 def read_fields(header: dict[str, Any]) -> dict[str, Any]:
-    """The fields of ``Graph`` that are no arrays."""
+    """The fields of ``Graph`` that are not arrays."""
     fields = {name: header.get(name) for name in FIELDS}
     return fields | ({"class_names": tuple(fields["class_names"])} if fields["class_names"] is not None else {})
 
@@ -228,13 +228,13 @@ def read_fields(header: dict[str, Any]) -> dict[str, Any]:
 def open_arrays(
     path: Path, entries: dict[str, dict[str, Any]], verify: bool = False
 ) -> tuple[dict[str, Any], Callable[[], None] | None]:
-    """The arrays of a folder, memory-mapped, and what to call once they are found to fit together.
+    """The arrays of a folder, memory-mapped, and a function to call after they passed all checks.
 
-    That is ``None`` where this user has found so before, and the files have not changed. Else every byte is checked.
+    The function is ``None`` if this user has verified the same files before. Otherwise every byte is checked here.
 
     Args:
         path: the folder.
-        entries: what its header says of each array.
+        entries: the entry in the header of each array.
         verify: check every byte in any case.
     """
     for name in entries:
@@ -252,9 +252,9 @@ def open_arrays(
 
 
 class ArrayFile:
-    """A ``.npy`` file of the bytes that ``np.save`` gives, appended block by block, with its checksum.
+    """A ``.npy`` file with the bytes of ``np.save``, appended block by block, with its checksum.
 
-    A block is written and summed on a thread of its own while the next one is made; it must not be changed meanwhile.
+    Another thread writes and sums a block while the caller makes the next one. Do not change a block after ``append``.
     """
 
     def __init__(self, path: Path, dtype: np.dtype[Any], row: tuple[int, ...]) -> None:
@@ -266,14 +266,14 @@ class ArrayFile:
         self._file.write(self._header())
 
     def _header(self) -> bytes:
-        """It is as long for any number of rows: numpy leaves room for them."""
+        """Its length does not depend on the number of rows: numpy pads it."""
         out = io.BytesIO()
         shape = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
         np.lib.format.write_array_header_1_0(out, {**shape, "shape": (self.rows, *self.row)})
         return out.getvalue()
 
     def append(self, rows: Tensor | np.ndarray) -> None:
-        """Add rows, in the type of the file; those of bfloat16 by their bytes."""
+        """Add rows, in the type of the file; bfloat16 as bytes."""
         if isinstance(rows, Tensor):
             rows = rows.detach().cpu()
             rows = (rows.view(torch.int16) if rows.dtype == torch.bfloat16 else rows).numpy()
@@ -291,7 +291,7 @@ class ArrayFile:
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
     def finish(self) -> dict[str, Any]:
-        """Write the rest; what the graph's header says of the file. Its checksum takes numpy's header last."""
+        """Write the rest. Returns the entry for the graph's header. The checksum takes numpy's header last."""
         self._writing.result()
         first = self._header()
         self._file.seek(0)
@@ -308,7 +308,7 @@ class ArrayFile:
 
 
 def sibling(path: Path) -> Path:
-    """A name beside ``path`` that nobody else has, for what is to take its place."""
+    """An unused name beside ``path``, for a folder that will replace it."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
@@ -334,8 +334,7 @@ def _swap_in(aside: Path, path: Path) -> None:
 
 
 def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[str, Any]:
-    """What the header of a saved graph, or of a shard, says: its fields, and type, shape, size and checksum of its
-    arrays.
+    """The header of a saved graph or a shard: fields, and type, shape, size and checksum of each array.
 
     Raises:
         DatasetError: it is not the header of a saved graph.
@@ -364,7 +363,7 @@ def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[
 
 
 def refuse_odd(path: Path) -> None:
-    """Refuse what is no plain file: a link may lead anywhere, and reading a pipe or a device may never end."""
+    """Refuse anything but a plain file: a link may lead anywhere, and a pipe or a device may never end."""
     mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
     if not stat.S_ISREG(mode):
         kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
@@ -384,7 +383,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
 
 
 def _stored(dtype: str) -> str:
-    """The type that numpy has for one of torch."""
+    """The type of numpy for a type of torch."""
     return "int16" if dtype == "bfloat16" else dtype
 
 
@@ -406,7 +405,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 
 def _map_file(path: Path) -> np.ndarray:
-    """The array of an ``.npy`` file where it is."""
+    """The array of an ``.npy`` file, memory-mapped."""
     with np.errstate(over="raise"):  # of a shape that no file has
         read = np.lib.format.open_memmap(path, mode="r")
     if not read.size:
@@ -416,7 +415,7 @@ def _map_file(path: Path) -> np.ndarray:
 
 
 def _crc32(path: Path, start: int) -> str:
-    """The checksum of a file, the bytes from ``start`` on taken before those up to it."""
+    """The checksum of a file: first the bytes from ``start`` on, then those before it."""
     crc = 0
     with path.open("rb") as file:
         first = file.read(max(start, 0))
@@ -429,7 +428,7 @@ def _crc32(path: Path, start: int) -> str:
 
 
 def _stamp(path: Path, entries: dict[str, Any]) -> dict[str, list[int]] | None:
-    """Number, size and times of every file. Only the kernel sets the time of change: another file never fits."""
+    """Inode, size and times of every file. Only the system sets the time of change, so another file never fits."""
     names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:
         stats = {name: (path / name).lstat() for name in names}

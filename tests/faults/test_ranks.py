@@ -88,7 +88,7 @@ def test_a_signal_lets_all_ranks_end_their_epoch_and_another_number_of_them_goes
     _, err = process.communicate(timeout=300)
     assert process.returncode == 143, err
     assert err.count("a checkpoint is in") == 1
-    assert err.count("go on with: handful train") == 1
+    assert err.count("continue with: handful train") == 1
     done = len(RunFolder(tmp_path / "run" / "seed-1").lines())
     assert 2 <= done < 60
     out, _ = finished(*command, "--resume", timeout=300)

@@ -139,9 +139,9 @@ def test_a_run_that_diverges_later_keeps_its_best_epoch_and_says_so(
     assert run.diverged in (4, 5)
     assert run.best_epoch <= 3 < 9
     assert len(run.history) < 5
-    assert f"in epoch {run.diverged}: use a smaller lr, or another norm; epoch {run.best_epoch}, the best, stands" in (
-        capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert f"in epoch {run.diverged}: use a smaller lr" in said
+    assert f"epoch {run.best_epoch}\n" in said
     assert all(bool(p.isfinite().all()) for p in model.parameters())
     assert hf.open_run(tmp_path / "run").result.diverged == run.diverged
     again = hf.fit(small_sage(graph, norm="none"), graph, hf.FullGraph(), out=tmp_path / "run", resume=True, **sgd)

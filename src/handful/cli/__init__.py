@@ -20,29 +20,29 @@ from typing import NoReturn
 import typer
 from rich.text import Text
 
-from handful.cli.app import app, console, records
+from handful.cli.app import GROUPS, app, console, records
 from handful.signals import terminate
 from handful.version import __version__
 
 SHARED = {"app", "params", "progress"}
-"""Every other file beside this one is a command, and adds itself when imported; or holds several."""
+"""Every other file here holds one command or several, and registers them when it is imported."""
 FILES = dict.fromkeys(("info", "structure", "picture", "shard"), "graphs")
 FILES |= dict.fromkeys(("demo", "parts", "diagnose"), "compare")
 FILES |= {"tune": "study", "report": "predict", "explain": "predict", "import": "import_"}
-"""Where a command is that has no file of its name."""
+"""The files of commands without a file of their name."""
 
 
 def main() -> None:
     """Run the command; a user's mistake is one line on stderr and exit code 2, never a traceback.
 
-    SIGINT ends it with exit code 130 and SIGTERM with 143, after all that is open was put away. A bug of ours is exit
-    code 70: one line, and a file with the details.
+    SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is exit code
+    70: one line, and a file with the details.
     """
-    gc.set_threshold(100_000)  # the objects of torch and numba stay: to look through them takes a third of a second
+    gc.set_threshold(100_000)  # the objects of torch and numba stay: a scan of them takes a third of a second
     import_commands(sys.argv[1:2])
     from handful.errors import HandfulError, ToldElsewhere
 
-    # Of several ranks the first alone gives notes.
+    # With several ranks, only the first one prints notes.
     warnings.showwarning = lambda message, *_, **__: None if console.quiet else _say("note:", str(message), "bold")
     with suppress(ValueError):  # not on the main thread
         signal.signal(signal.SIGTERM, terminate)
@@ -51,11 +51,11 @@ def main() -> None:
     try:
         sys.exit(app(prog_name="handful", standalone_mode=False) or 0)
     except typer.TyperException as error:
-        if error.format_message():  # without a command there is only the help, which is shown by now
+        if error.format_message():  # without a command, the help is shown already
             _fail(_usage(error))
         sys.exit(2)
     except ToldElsewhere:
-        time.sleep(1)  # a launcher ends all ranks once one has ended: let the one that failed first say why
+        time.sleep(1)  # a launcher ends all ranks after one: the rank that failed needs time to print its error
         sys.exit(2)
     except HandfulError as error:
         _fail(str(error))
@@ -77,11 +77,12 @@ def main() -> None:
 
 
 def import_commands(asked: list[str]) -> None:
-    """The command that was asked for; all of them for help, completion, or a name that is none."""
+    """Import the requested command; all commands for help, completion, or an unknown name."""
     names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
     wanted = [FILES.get(name, name) for name in asked]
     for name in [name for name in names if [name] == wanted] or names:
         import_module(f"handful.cli.{name}")
+    app.registered_commands.sort(key=lambda one: [*GROUPS, one.name].index(one.name))
 
 
 def _fail(words: str) -> NoReturn:
@@ -90,30 +91,30 @@ def _fail(words: str) -> NoReturn:
 
 
 def _stopped(code: int) -> NoReturn:
-    """Say how to go on with what was being recorded."""
+    """Print how to continue the records, and exit."""
     if console.quiet:  # one of several ranks, of which the first says it
         sys.exit(code)
-    again = "; the same command goes on" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
+    again = "; the same command continues" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
     if records:
         given = sys.argv[1:]
         given += [] if any(word.partition("=")[0] == "--out" for word in given) else ["--out", str(records[-1])]
         given += ["--resume"] if given[0] == "train" and "--resume" not in given else []
-        again = f"; go on with: {shlex.join(['handful', *given])}"
+        again = f"; continue with: {shlex.join(['handful', *given])}"
     console.print(f"stopped by {'SIGINT' if code == 130 else 'SIGTERM'}{again}", soft_wrap=True)
     sys.exit(code)
 
 
 def _confess(error: Exception) -> NoReturn:
-    """A bug: say so, and where to report it."""
+    """Report a bug in handful, and where to send it."""
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
-    what = f"{type(error).__name__}: {error} is a mistake in handful {__version__}, not yours."
+    what = f"{type(error).__name__}: {error} is a bug in handful {__version__}, not your mistake."
     _say("bug:", f"{what} Please open an issue of the project (see CONTRIBUTING.md) with what is in {file.name}")
     sys.exit(70)
 
 
 def _usage(error: typer.TyperException) -> str:
-    """A command line that cannot be read, in one line: what is wrong, and what to do next."""
+    """The error of an invalid command line, in one line: what is wrong, and what to do next."""
     from handful.errors import GONE
 
     if (name := getattr(error, "option_name", "").lstrip("-")) in GONE:
@@ -125,7 +126,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _say(kind: str, words: str, style: str = "bold red") -> None:
-    """One line, whatever is in it; of a rank that does not lead, which has been quiet, with its number."""
+    """Print one line. Ranks other than 0 print their number first."""
     console.quiet = False
     who = f"rank {rank}: " if (rank := os.environ.get("RANK", "0")) != "0" else ""
     console.print(Text.assemble((who + kind, style), " ", words.replace("\n", " ")), soft_wrap=True)

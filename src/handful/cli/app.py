@@ -1,4 +1,4 @@
-"""The frame of the ``handful`` command: the app, what a command answers, and where it is printed."""
+"""The base of the ``handful`` command: the app, the answer of a command, and its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from handful.finding import Table
 from handful.version import __version__
 
 RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model-option": "set"}
-"""Options by their earlier names, which still work."""
+"""Earlier names of options, which still work."""
+
+GROUPS = {
+    **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
+    **dict.fromkeys(("import", "info", "structure", "picture", "shard"), "Your graph"),
+    **dict.fromkeys(("train", "predict", "plan", "report"), "Train and predict"),
+    **dict.fromkeys(("compare", "parts", "tune", "diagnose", "study"), "Compare and study"),
+}
+"""Where `handful --help` shows a command."""
 
 NAMES = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: RENAMED.get(name, name)}
 app = typer.Typer(name="handful", no_args_is_help=True, pretty_exceptions_enable=False, context_settings=NAMES)
@@ -29,25 +37,25 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def handful(
-    version: Annotated[bool, typer.Option("--version", help="Show it.", callback=_version, is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="The version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Train graph neural networks a handful of nodes at a time."""
 
 
 bench = typer.Typer(help="Measure against PyG in the same process, as ratios.", no_args_is_help=True)
-app.add_typer(bench, name="bench")
+app.add_typer(bench, name="bench", rich_help_panel="Compare and study")
 
 console = Console(stderr=True, highlight=False, markup=False)
 """Progress and messages go to stderr, so that stdout holds the result alone. A user's brackets are no markup."""
 out = Console(highlight=False, markup=False)
-"""The result, for people; with --json, ``emit_json`` writes it instead."""
+"""The result as tables and lines; ``emit`` prints JSON with --json."""
 
 records: list[Path] = []
-"""Where the command that runs keeps its records: whoever breaks it off is told how to go on."""
+"""The folders of the running command's records: an interrupted command prints how to continue."""
 
 
 class Answer(NamedTuple):
-    """What a command found: one JSON object, or tables and lines for people; and its exit code."""
+    """The result of a command: one JSON object, or tables and lines; and its exit code."""
 
     payload: Mapping[str, Any]
     tables: Sequence[Table] = ()
@@ -56,7 +64,7 @@ class Answer(NamedTuple):
 
 
 def emit(answer: Answer, as_json: bool) -> None:
-    """Print an answer as JSON, or for people. NaN and infinity become null, since JSON has neither."""
+    """Print an answer as JSON, or as tables and lines. NaN and infinity become null, since JSON has neither."""
     from handful.report.tables import rich_table
 
     if as_json:
@@ -69,5 +77,5 @@ def emit(answer: Answer, as_json: bool) -> None:
 
 
 def note(text: str) -> None:
-    """Tell the user what should be known and is no mistake."""
+    """Print a note to the user that is not an error."""
     console.print(text, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``handful options``: every name that ``--set`` takes."""
+"""``handful options``: every name for ``--set``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = ("train", "compare", "parts", "tune", "diagnose")
 def options(
     of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Whose defaults: {', '.join(COMMANDS)}.")] = "train",
 ) -> Answer:
-    """Every name that --set takes: settings, and options of models and samplers, with type, default and meaning."""
+    """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
     if of not in COMMANDS:
         raise HandfulError(unknown("command with --set", of, COMMANDS))
     rows, lines = list_options(of), []
@@ -32,7 +32,7 @@ def options(
 
 
 def list_options(of: str = "train") -> list[dict[str, Any]]:
-    """Name, owner, type, default and meaning of all that ``--set`` takes; ``of`` a command with its own defaults."""
+    """Name, owner, type, default and meaning of every name for ``--set``, with the defaults of the command ``of``."""
     from handful.experiment import ModelFields
     from handful.nn import MODELS, model_defaults
     from handful.samplers import sampler_class, sampler_names
@@ -59,7 +59,7 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
 
 
 def describe_type(hint: Any) -> str:
-    """The type of an option, for people.
+    """The type of an option as text.
 
     >>> describe_type(int | None), describe_type(tuple[int, ...]), describe_type(bool)
     ('a whole number', 'whole numbers', 'true or false')
@@ -71,7 +71,7 @@ def describe_type(hint: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value as ``--set`` takes it.
+    """A value in the syntax of ``--set``.
 
     >>> format_value((10, 5)), format_value(True), format_value(None), format_value(1e-3)
     ('10,5', 'true', 'none', '0.001')

@@ -1,8 +1,7 @@
-"""The options that commands share, what is made of those that were given, and ``command``, which makes a command.
+"""The options that commands share, the experiments made from them, and ``command``, which makes a command.
 
-Those of training are made from ``Settings``. An option that is not given has the default of the experiment, the model
-or the settings that it is for. What can be checked without torch is checked here, while the command line is read:
-importing torch takes longer than checking them.
+The options of training come from ``Settings``. An option that is not given has the default of the experiment, the model
+or the settings. Checks that need no torch run here, while the command line is parsed: the import of torch takes longer.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import typer
 
 import handful as hf
 from handful.budget import as_bytes
-from handful.cli.app import Answer, app, emit, note, records
+from handful.cli.app import GROUPS, Answer, app, emit, note, records
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
 from handful.finding import Finding
@@ -35,19 +34,18 @@ from handful.settings import ENOUGH, RECOMMENDED, SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
 Option = tuple[Any, Any]
-"""Its type, and what typer is told of it."""
+"""The type of an option, and its description for typer."""
 Check = Callable[[Any], Any]
-"""What a value becomes, or an error that says what is wrong with it."""
+"""A function that converts a value, or raises an error."""
 Given = dict[str, Any]
-"""The shared options of a command that were given, by name."""
+"""The shared options that the user gave, by name."""
 BASES = {
     **dict.fromkeys(("train", "plan", "compare"), "handful.settings:QUICK"),
     "parts": "handful.studies.parts:BASE",
     "diagnose": "handful.studies.diagnose:BASE",
     "study": "handful.studies:BUDGETS",
 }
-"""Where the defaults stand of commands that have some of their own. Help shows those of ``settings`` alone: the others
-import torch."""
+"""The defaults of some commands. Help shows only those in ``settings``: the others import torch."""
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
@@ -56,7 +54,7 @@ DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
 
 
 def check_graph(text: str) -> str:
-    """Refuse what is neither the name of a data set nor a path."""
+    """Raise an error if ``text`` is neither the name of a data set nor a path."""
     name, colon, _ = text.partition("?")[0].partition(":")
     named = (f"{name}:…" if colon else name) in DATASETS
     if not named and ((path := place(text)) is None or not path.exists()):
@@ -65,11 +63,11 @@ def check_graph(text: str) -> str:
 
 
 def check_known(kind: str, names: Iterable[str]) -> Check:
-    """A check that refuses what is none of ``names``, one or several separated by commas."""
+    """A check that accepts only ``names``, one or several separated by commas."""
 
     def check(text: str) -> str:
         for one in text.split(","):
-            # Where samplers are imported already, others may have been registered: whoever makes one knows them.
+            # If samplers are imported, the user may have registered others; the sampler's maker checks them.
             if one.strip() and one.strip() not in names and "handful.samplers" not in sys.modules:
                 raise HandfulError(unknown(kind, one.strip(), names))
         return text
@@ -78,7 +76,7 @@ def check_known(kind: str, names: Iterable[str]) -> Check:
 
 
 def check_setting(name: str, value: Any) -> Any:
-    """``value``, if the setting of this name takes it."""
+    """``value``, if it is valid for the setting ``name``."""
     Settings(**{name: value})
     return value
 
@@ -94,7 +92,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` as named values; those of settings are checked."""
+    """``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` as named values; settings are checked."""
     result: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -135,7 +133,7 @@ def _use_threads(threads: int) -> int:
 
 
 def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """For shells: the names that begin with what is typed."""
+    """Shell completion: the names that start with the typed text."""
 
     def complete(incomplete: str) -> list[str]:
         return [name.removesuffix("…") for name in names if name.startswith(incomplete)]
@@ -147,10 +145,10 @@ def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def describe(thing: Any) -> dict[str, str]:
-    """What the docstring of a class says of each of its arguments, in a sentence.
+    """The first sentence on each argument in the docstring of a class.
 
     >>> describe(Settings)["momentum"]
-    'of sgdm alone'
+    'momentum of sgdm'
     """
     block = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
     result: dict[str, str] = {}
@@ -163,31 +161,31 @@ def describe(thing: Any) -> dict[str, str]:
 def option(
     kind: Any, panel: str | None = None, help: str = "", *flags: str, check: Check | None = None, **more: Any
 ) -> Option:
-    """An option that commands may share, with a ``check`` of what was given. One without ``help`` is not shown."""
+    """An option that commands may share, with a ``check`` of its value. Without ``help`` it is hidden."""
     if check is not None:
         more["callback"] = lambda value: None if value is None else check(value)
     return kind | None, typer.Option(None, *flags, help=help, rich_help_panel=panel, hidden=not help, **more)
 
 
 def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
-    """An option that takes one of ``names``."""
+    """An option whose value is one of ``names``."""
     return option(str, panel, help, check=check_known(what, names), autocompletion=_beginning(names))
 
 
 def _of_setting(name: str, hint: Any) -> Option:
-    """The option of a setting; help shows those that people use first."""
+    """The option of a setting; help shows the most frequent ones."""
     panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
     panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
-    help = describe(Settings).get(name, "") if panel else ""
-    return option(kind, panel, help[:1].upper() + help[1:], check=partial(check_setting, name))
+    help = re.sub("; None for (.*)", r". Default: \1", describe(Settings).get(name, "") if panel else "")
+    return option(kind, panel, help and f"{help[0].upper()}{help[1:]}.", check=partial(check_setting, name))
 
 
 OF_MODEL = {
-    "model": choice("model", MODELS, MODEL, f"{', '.join(MODELS)} (else sage)."),
-    "hidden": option(int, MODEL, "Width of the layers."),
-    "layers": option(int, MODEL, "Number of layers."),
-    "dropout": option(float, MODEL, "Share of activations that a training step drops."),
+    "model": choice("model", MODELS, MODEL, f"Model: {', '.join(MODELS)}. Default: sage."),
+    "hidden": option(int, MODEL, "Width of the layers, such as 256."),
+    "layers": option(int, MODEL, "Number of layers, such as 4."),
+    "dropout": option(float, MODEL, "Share of activations that a training step drops, such as 0.5."),
     "norm": option(str),
     "residual": option(bool),
     "input_projection": option(bool),
@@ -195,44 +193,47 @@ OF_MODEL = {
     "heads": option(int),
 }
 OPTIONS = {
-    "split": option(str, DATA, "Which split of the graph, where it has several."),
-    "root": option(str, DATA, "Where data sets are kept (else $HANDFUL_HOME, else the user's cache)."),
+    "split": option(str, DATA, "Split of the graph, such as rh, or one to draw, such as stratified:60/20/20."),
+    "root": option(str, DATA, "Folder of data sets. Default: $HANDFUL_HOME, or the user's cache."),
     **OF_MODEL,
-    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Where batches come from: {', '.join(SAMPLERS)} (else rns)."),
-    "parts": option(str, SAMPLER, "m, the number of parts of rns.", check=parse_value),
+    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Source of batches: {', '.join(SAMPLERS)}. Default: rns."),
+    "parts": option(str, SAMPLER, "m, the number of parts of rns, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "One run for each seed, separated by commas.", check=parse_integers),
-    "set": option(list[str], TRAINING, "Any other setting or option of model and sampler: name=value.", "--set", "-s"),
-    "device": option(str, EXECUTION, "cpu, cuda, cuda:1; cuda:0,cuda:1 share the layers (else cpu)."),
-    "memory": option(str, EXECUTION, "What the process may hold, such as 8GiB; files take the rest.", check=_size),
-    "threads": option(int, EXECUTION, "CPU threads for kernels and torch.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Runs at a time (else 1; with ray all that fit); timings are fair with 1.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "local, or ray: the cluster of $RAY_ADDRESS."),
-    "out": option(Path, RECORDS, "Folder for the records (else one under runs/); what is done there is kept."),
+    "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run for each.", check=parse_integers),
+    "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
+    "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
+    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; files hold the rest. Default: none.", check=_size),
+    "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
+    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; times are fair with 1. Default: 1, by ray all.", min=1),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "local, or ray ($RAY_ADDRESS). Default: local."),
+    "out": option(Path, RECORDS, "Folder for the records, such as runs/mine. Default: a new one under runs/."),
 }
-"""The options that commands share; help shows those that people use first, and `handful options` the others."""
+"""The options that commands share. Help shows the most frequent ones, and `handful options` all."""
 OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "device", "threads")
-"""What every command takes that trains."""
+"""The options of every command that trains."""
 
-GRAPH_HELP = "A dataset name (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
+GRAPH_HELP = "Name of a data set (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
 GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=check_graph, autocompletion=_beginning(DATASETS))
 Graph = Annotated[str, GRAPH]
 KNOWN = check_known("sampler", METHODS)
-Samplers = Annotated[str, typer.Option(help="Some, separated by commas.", callback=KNOWN, rich_help_panel=SAMPLER)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.", rich_help_panel=RECORDS)]
-Seed = Annotated[int, typer.Option(help="Of all that is drawn.", min=0)]
+Samplers = Annotated[
+    str,
+    typer.Option(help="Samplers, separated by commas, such as rns,neighbor.", callback=KNOWN, rich_help_panel=SAMPLER),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.", rich_help_panel=RECORDS)]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
 # -- what commands make of them ---------------------------------------------------------------------------------------
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
-"""Shared options that are no part of an experiment."""
+"""Shared options that are not part of an experiment."""
 EVALUATIONS = 20
-"""How often a command that trains several runs evaluates each, unless told."""
+"""The default number of evaluations per run in commands with several runs."""
 
 
 def read_defaults(command: str) -> dict[str, Any]:
-    """The defaults that a command has of its own; ``evaluations`` is how often it evaluates a run, unless told.
+    """The defaults of a command; ``evaluations`` is the default number of evaluations per run.
 
     >>> read_defaults("tune")
     {'evaluations': 20}
@@ -243,7 +244,7 @@ def read_defaults(command: str) -> dict[str, Any]:
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
-    """The defaults of `train` and `plan`: RNS as recommended, unless a sampler, a first hop or λ is named."""
+    """The defaults of `train` and `plan`: RNS as recommended, unless the user gives a sampler, a first hop or λ."""
     usual = read_defaults("train")
     if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
@@ -251,7 +252,7 @@ def train_defaults(given: Given) -> dict[str, Any]:
 
 
 def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
-    """The experiment of a command with one sampler: its ``own`` parts, what was ``given``, what is ``usual``."""
+    """The experiment of a command with one sampler: ``own`` arguments, ``given`` options, ``usual`` defaults."""
     from handful.samplers import sampler_class
 
     name = given.get("sampler", "rns")
@@ -274,10 +275,10 @@ def make_comparison(
 def sort_options(
     given: Given, samplers: Sequence[str], usual: Mapping[str, Any], known: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """What was given by name and by ``--set``: parts and fields of the experiment, and the options of each sampler.
+    """Split the options given by name and by ``--set``: arguments of the experiment, and options of each sampler.
 
-    ``usual`` stands where nothing is given, as far as the model and the sampler have it. Options of the first sampler
-    that are ``known`` need not name it; those of others are written as ``rns.parts``.
+    ``usual`` are defaults, if the model and the sampler have these options. ``known`` options of the first sampler need
+    no prefix; those of others are written as ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
     ({'lr': 0.1}, {'rns': {'parts': 8}, 'saint': {'roots': 9}})
@@ -314,7 +315,7 @@ def sort_options(
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
-    """``asked``; for a file without a split with one to draw, which is said."""
+    """``asked``; with a random split, and a note, if the graph is a file without a split."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
         note(f"{asked.graph} has no split: drawing {drawn.split} by each seed; --split names another")
@@ -322,7 +323,7 @@ def with_split(asked: hf.Experiment) -> hf.Experiment:
 
 
 def choose_folder(out: Path | None, name: str) -> Path:
-    """``out``, or a new folder under ``runs/`` named by the time and by what runs."""
+    """``out``, or a new folder under ``runs/`` with the time and ``name`` in its name."""
     tidy = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name or name).strip("-")
     folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{tidy}"
     records.append(folder)
@@ -330,7 +331,7 @@ def choose_folder(out: Path | None, name: str) -> Path:
 
 
 def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
-    """A finding as an answer; in ``folder``, if there is one, it is kept with its page and what it was made with."""
+    """A finding as an answer. If there is a ``folder``, the finding, its page and the versions are written there."""
     from handful.report.page import write_finding
     from handful.training.record import environment
 
@@ -350,7 +351,7 @@ def command(
 ) -> Callable[[Callable[..., Answer | None]], Callable[..., Answer | None]]:
     """Make a function a command: its own parameters, the options of ``names`` and ``more``, and ``--json``.
 
-    The function gets those of ``names`` and ``more`` that were given as ``given``, and returns its answer.
+    The function gets the given options of ``names`` and ``more`` as ``given``, and returns its answer.
     """
     table = {**{one: OPTIONS[one] for one in names}, **(more or {})}
 
@@ -376,22 +377,22 @@ def command(
         run.__doc__ = function.__doc__
         where = f"handful options {title}" if title in BASES else "handful options"
         epilog = f"`{where}` lists every name that --set takes, with its default." if "set" in table else None
-        of.command(title, epilog=epilog)(run)
+        of.command(title, epilog=epilog, rich_help_panel=GROUPS.get(title))(run)
         return function
 
     return add
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """A shared option as a parameter; its help has the default, if there is a ``usual`` one."""
+    """A shared option as a parameter; its help has the ``usual`` default, if there is one."""
     if option.help and usual is not None:
         option = copy(option)
-        option.help = f"{option.help.rstrip('.')} (else {words(usual)})."
+        option.help = f"{option.help.rstrip('.')}. Default: {words(usual)}."
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=kind)
 
 
 def _place(parameter: Parameter) -> int:
-    """Where help shows a parameter: by its panel; those without one come first."""
+    """The order of parameters in help: by panel; those without a panel come first."""
     (option,) = getattr(parameter.annotation, "__metadata__", (parameter.default,))
     panel = getattr(option, "rich_help_panel", None)
     return PANELS.index(panel) if panel in PANELS else -1

@@ -1,4 +1,4 @@
-"""``handful plan``: memory, disk, traffic and time before anything runs."""
+"""``handful plan``: estimates of memory, disk, traffic and time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def plan(
     given: p.Given,
     graph: p.Graph,
-    processes: Annotated[int, typer.Option(help="How many processes share the work.", min=1)] = 1,
-    timed: Annotated[bool, typer.Option(help="Calibrate seconds on this machine, which takes a few.")] = True,
+    processes: Annotated[int, typer.Option(help="Number of processes that share the work, such as 2.", min=1)] = 1,
+    timed: Annotated[bool, typer.Option(help="Measure times on this machine, which takes a few seconds.")] = True,
 ) -> Answer:
-    """What training would take, from the size of the graph, which is not loaded, and a calibration of a few seconds.
+    """Estimate memory, disk, traffic and time of training, from the size of the graph and a short calibration.
 
-    A graph need not exist: `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011` has the size of
-    ogbn-papers100M.
+    The graph is not loaded, and need not exist. This has the size of ogbn-papers100M:
+    `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
     """
     from handful.budget import as_bytes
     from handful.plan import ARITHMETIC
@@ -36,12 +36,12 @@ def plan(
     result = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)
     lines = [describe_fit(result)]
     if result.shape.edges >= ARITHMETIC:
-        lines.append("A graph of this size was not run here: these figures are arithmetic from a small one.")
+        lines.append("No graph of this size was run here: these figures are extrapolated from a small one.")
     return Answer(result.to_json(), make_tables(result), lines)
 
 
 def make_tables(plan: Plan) -> list[Table]:
-    """The graph, the cost of the m that was asked for, and memory by m."""
+    """The graph, the cost of the requested m, and memory by m."""
     from handful.budget import show_size as size
 
     shape, chosen = plan.shape, plan.chosen
@@ -75,18 +75,18 @@ def make_tables(plan: Plan) -> list[Table]:
 
 
 def describe_fit(plan: Plan) -> str:
-    """Whether the m that was asked for fits, and which does."""
+    """Whether the requested m fits, and the smallest m that fits."""
     from handful.budget import show_size as size
 
     where = f"a budget of {size(plan.memory)}" if plan.memory else f"the {size(plan.available)} that are free"
     words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
-    smallest = "none that was looked at" if plan.smallest is None else plan.smallest
+    smallest = "none of those below" if plan.smallest is None else plan.smallest
     verdict = words.get(plan.fits(plan.chosen), "fits into")
     return f"m = {plan.m} {verdict} {where}; the smallest m that does is {smallest}."
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds for people.
+    """A duration as text.
 
     >>> format_duration(0.0312), format_duration(75), format_duration(9000)
     ('0.031 s', '75 s', '2.5 h')

@@ -15,13 +15,13 @@ from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 
 WORD = 36
-"""Columns for what is being done: what a terminal of 80 leaves."""
+"""Columns for the description, in a terminal of 80 columns."""
 EVERY = 30.0
-"""Seconds between two lines where there is no terminal for a bar."""
+"""Seconds between two lines of progress if there is no terminal for a bar."""
 
 
 class Bar(Progress):
-    """A bar that counts ``unit`` and tells the time gone and left; it vanishes when done.
+    """A bar that counts ``unit`` and shows elapsed and remaining time; it disappears at the end.
 
     Where stderr is no terminal, it is a line every ``every`` seconds.
     """
@@ -50,25 +50,25 @@ class Bar(Progress):
             note(f"{self.last - self.began:.0f} s: {task.completed:.0f}{of} {self.unit}, {task.description}")
 
     def at(self, done: int, total: int | None, word: str) -> None:
-        """So much is done, of so much; what it is."""
+        """Show ``done`` of ``total``, with a description."""
         self.update(self.task, completed=done, total=total, description=word)
 
     def step(self, word: str) -> None:
-        """One more is done."""
+        """Count one more unit."""
         self.update(self.task, advance=1, description=word)
 
     def trial(self, study: str, done: int, of: int) -> None:
-        """How far one of several searches is: the ``Report`` that ``tune_samplers`` calls."""
+        """The progress of one of several searches: the ``Report`` of ``tune_samplers``."""
         self.job(study, done, f"{of} trials")
 
     def job(self, name: str, done: int, word: str) -> None:
-        """How far one of several jobs is: the ``Progress`` that ``run_jobs`` calls."""
+        """The progress of one of several jobs: the ``Progress`` of ``run_jobs``."""
         self.jobs[name] = done
         self.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far; it says once what the labels were taken for."""
+    """A bar over all epochs of all seeds, with the best result so far. At the start it prints how labels are read."""
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")

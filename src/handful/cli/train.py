@@ -17,13 +17,13 @@ from handful.errors import HandfulError
 from handful.settings import GraphOn
 
 OWN = {
-    "processes": p.option(int, p.EXECUTION, "Train in so many processes on this machine (else 1).", min=1),
-    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Where the graph is: device, host or auto."),
-    "no_baselines": p.option(bool, p.EVALUATION, "Train no models without a GNN beside it.", "--no-baselines"),
+    "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
+    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "The graph's place: device, host or auto (default)."),
+    "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
     "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for predictions.", "--refit"),
-    "resume": p.option(bool, p.RECORDS, "Go on with the runs in --out."),
-    "tracker": p.option(list[str], p.RECORDS, "Also tell tensorboard, wandb (offline) or mlflow; repeatable."),
-    "checksums": p.option(bool, p.RECORDS, "Also tell a checksum of all batches, to compare runs by.", "--checksums"),
+    "resume": p.option(bool, p.RECORDS, "Continue the runs in --out."),
+    "tracker": p.option(list[str], p.RECORDS, "Also log to tensorboard, wandb (offline) or mlflow; repeatable."),
+    "checksums": p.option(bool, p.RECORDS, "Also print a checksum of all batches, to compare runs.", "--checksums"),
 }
 
 

@@ -72,7 +72,7 @@ def layer_norm_act(
 
 
 def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: bool = True) -> Tensor:
-    """ReLU, unless it is left out, and dropout of ``x`` ``(N, F)``."""
+    """ReLU, if ``relu`` is true, and dropout of ``x`` ``(N, F)``."""
     _check(x, p)
     p = p if training else 0.0
     if loops("activation", x.device) is None:
@@ -103,7 +103,7 @@ def _plain(norm: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor,
 
 
 def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
-    """``x`` after dropout; the mask is that of the kernels, bit for bit."""
+    """``x`` after dropout, with the mask that the kernels use, bit for bit."""
     if p == 0.0:
         return x
     keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)

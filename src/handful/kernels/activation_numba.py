@@ -62,7 +62,7 @@ def rows_backward(
 
 
 def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-    """ReLU, if asked for, and dropout."""
+    """ReLU, if ``relu`` is true, and dropout."""
     return _map(_act_forward, x, array(x), relu, *_drop(p, seed, x))
 
 
@@ -92,7 +92,7 @@ def _partials(x: Tensor) -> np.ndarray:
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
-    """Seed, threshold and scale as the loops take them."""
+    """Seed, threshold and scale in the types that the loops need."""
     return np.uint64(seed), np.uint32(hashing.threshold(p)), _scale(p, x)
 
 
@@ -101,7 +101,7 @@ def _scale(p: float, x: Tensor) -> Any:
 
 
 def _real(x: Tensor) -> Any:
-    """``wide_dtype`` as numpy has it."""
+    """``wide_dtype`` as a type of numpy."""
     return np.float64 if x.dtype == torch.float64 else np.float32
 
 

@@ -217,7 +217,7 @@ def rows_backward(
 
 
 def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-    """ReLU, if asked for, and dropout."""
+    """ReLU, if ``relu`` is true, and dropout."""
     return _map(_act_forward, x, x, seed_of(seed, x), RELU=relu, **_drop(p))
 
 
@@ -254,13 +254,13 @@ def _part(x: Tensor) -> dict[str, Any]:
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """A tile of whole rows: the wider, the fewer."""
+    """A tile of whole rows. It has fewer rows if they are wider."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 
 
 def _drop(p: float) -> dict[str, Any]:
-    """Threshold and scale of dropout as the kernels take them."""
+    """Threshold and scale of dropout, as arguments of the kernels."""
     return {"LEAST": hashing.threshold(p), "SCALE": hashing.scale(p)}
 
 

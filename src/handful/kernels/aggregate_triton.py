@@ -2,8 +2,8 @@
 
 A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split: its
 further chunks are summed by programs of their own, and the row's program adds their sums in order, so that the result
-does not depend on which ran first. How many such tails there are is bounded by the number of edges: nothing is asked
-of the device.
+does not depend on which program runs first. The number of edges bounds the number of tails, so the host does not wait
+for the device.
 """
 
 from __future__ import annotations

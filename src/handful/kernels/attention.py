@@ -3,7 +3,7 @@
     out[v] = Σ_u α_vu · x[u],   α_vu = softmax_u(leaky_relu(a_src[u] + a_dst[v])),   u over v and the sources of v
 
 Every target attends to itself exactly once, whether or not the adjacency has its self-loop. Edge weights are not used,
-not even those of ``normalized`` adjacencies (LADIES): attention weighs the edges itself.
+not even those of ``normalized`` adjacencies (LADIES): attention computes the weights of edges.
 
 The memory kept for the backward pass is O(N·heads + N·F): each row's largest score and its sum, and the part of the
 output that came over edges with a positive score. The gradient of ``a_dst`` follows from that part alone, because
@@ -80,7 +80,7 @@ def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float
 
 
 class Scores(NamedTuple):
-    """What the loops take the scores from, and the rows that they weigh: the arguments of ``attention``."""
+    """The arguments of ``attention``: the parts of the scores, and the rows to weight."""
 
     x: Tensor
     a_src: Tensor

@@ -47,13 +47,13 @@ def backward_sources(
 
 
 def _arrays(given: Scores) -> tuple[Any, ...]:
-    """``given`` as the loops take it: the scores in the type of sums."""
+    """``given`` as arrays, with the scores in the type of the sums."""
     a_src, a_dst = (scores.to(wide_dtype(given.x)) for scores in (given.a_src, given.a_dst))
     return array(given.x), array(a_src), array(a_dst), _scalar(given.slope, a_src), given.first
 
 
 def _scalar(value: float, like: Tensor) -> Any:
-    """``value`` in the type of ``like``, so that a loop does not fall into float64."""
+    """``value`` in the type of ``like``, so that a loop does not compute in float64."""
     return array(like).dtype.type(value)
 
 

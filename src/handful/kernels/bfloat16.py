@@ -1,7 +1,7 @@
-"""Short numbers for numba, which has no such types: the bits are passed as integers, and sums are kept in float32.
+"""16-bit floats for numba, which lacks these types: kernels get the bits as integers, and sum in float32.
 
-bfloat16 is passed as uint16, and float16, which is only read, as int16. ``widen`` and ``narrow`` do nothing to other
-types, so that one kernel serves float32, float64 and bfloat16.
+bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` leave other types
+as they are, so one kernel works for float32, float64 and bfloat16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 def widen(value: Any) -> Any:
-    """The number that ``value`` stands for; inside kernels only."""
+    """The number whose bits are ``value``; inside kernels only."""
     raise NotImplementedError
 
 
@@ -61,7 +61,7 @@ def _narrow(value: Any, like: Any) -> Any:
 
 
 def array(tensor: Tensor) -> np.ndarray:
-    """The memory of a CPU tensor as a kernel takes it."""
+    """The memory of a CPU tensor, as an array for a kernel."""
     return _memory(tensor.contiguous())
 
 
@@ -84,5 +84,5 @@ def _memory(tensor: Tensor) -> np.ndarray:
 
 
 def wide_dtype(tensor: Tensor) -> torch.dtype:
-    """What sums over ``tensor`` are kept in: float32 for bfloat16 and float16, its own type otherwise."""
+    """The type of sums over ``tensor``: float32 for bfloat16 and float16, its own type otherwise."""
     return torch.float32 if tensor.dtype in (torch.bfloat16, torch.float16) else tensor.dtype

@@ -1,4 +1,4 @@
-"""Drawing a graph and its features from a block model; every number is a hash of (key, counter).
+"""A graph and its features, drawn from a block model; every number is a hash of (key, counter).
 
 A *place* is a position in ``member``, which lists the nodes class by class. Every place has some pairs: pairs
 ``first[p]`` to ``first[p + 1]`` belong to place p.

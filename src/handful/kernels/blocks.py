@@ -67,7 +67,7 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
     Args:
         indptr, indices: of a checked CSR, rows × sources.
         weight: ``(edges,)``, or empty.
-        num_sources: how many there are.
+        num_sources: the number of sources.
         shift: source u is in block ``u >> shift``.
     """
     starts = np.zeros(((num_sources - 1) >> shift) + 2, np.int64)
@@ -131,7 +131,7 @@ def _softmax_rows(lo: int, hi: int, indptr: Any, indices: Any, a_src: Any, score
 
 
 class RowScores(NamedTuple):
-    """What the attention of rows is computed from: the arguments of ``softmax_rows``, and what it finds."""
+    """The arguments of ``softmax_rows``, and its results."""
 
     a_dst: Array
     slope: Any
@@ -173,7 +173,7 @@ def _attend(lo: int, hi: int, rows: Any, columns: Any, begin: int, scores: Any, 
 def attend_block(
     edges: BlockedEdges, block: int, begin: int, scores: RowScores, a_src: Array, x: Array, out: Array
 ) -> None:
-    """Add to each row the rows of its sources in one block, weighed by attention; its own is left out.
+    """Add to each row the rows of its sources in one block, weighted by attention; without its own row.
 
     Args:
         edges: those of ``by_blocks``.

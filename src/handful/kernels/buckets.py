@@ -20,7 +20,7 @@ Array = np.ndarray
 def _count(
     lo: int, hi: int, rows: Any, columns: Any, bound: int, base: int, shift: int, buckets: int, both: bool
 ) -> Any:
-    """How many records of edges lo to hi each bucket gets; at the end, 1 plus the place of the first bad edge, or 0."""
+    """The number of records in each bucket, for edges lo to hi; then 1 plus the place of the first bad edge, or 0."""
     counts = np.zeros(buckets + 1, np.int64)
     for i in range(lo, hi):
         v, u = rows[i], columns[i]
@@ -54,9 +54,9 @@ def in_buckets(
     """Records of edges, bucket after bucket, in each of them in the order of the edges.
 
     Args:
-        rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; those are checked here.
+        rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; this function checks them.
         bound: the number of nodes.
-        base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller sees to it that it is one.
+        base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller ensures that it exists.
         both: whether an edge makes two records, one of them its reverse.
 
     Returns:
@@ -89,7 +89,7 @@ def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
 def imbalance(rows: Array, columns: Array, key: int) -> int:
     """The sum of a hash of all edges minus that of their reverses, modulo 2⁶⁴.
 
-    It adds up over blocks. Of all edges of a graph it is 0 if every edge is there as often as its reverse; if not, it
+    The sums of blocks add up to that of all edges. It is 0 if every edge occurs as often as its reverse. Otherwise it
     is 0 for one key in 2⁶⁴.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
@@ -98,7 +98,7 @@ def imbalance(rows: Array, columns: Array, key: int) -> int:
 
 @kernel
 def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> None:
-    """Sort rows lo to hi and bring what is to be kept of each to its front; ``kept`` gets their number."""
+    """Sort rows lo to hi, and move the sources to keep to the front of each; ``kept`` gets their number."""
     for v in range(lo, hi):
         row = indices[indptr[v] : indptr[v + 1]]
         row.sort()
@@ -112,7 +112,7 @@ def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bo
 
 @kernel
 def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
-    """Move the front of every row to the end of what was kept before it; how many there are."""
+    """Move the kept front of every row next to that of the row before; returns how many sources are kept."""
     end = 0
     for v in range(kept.shape[0]):
         for i in range(indptr[v], indptr[v] + kept[v]):
@@ -128,7 +128,7 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
         records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
         base, rows: see above.
         loops: whether a row keeps itself as a source.
-        repeated: whether a source that is there several times is kept so often, and not once.
+        repeated: whether to keep repeated sources; if not, each is kept once.
     """
     indices = np.empty(len(records), records.dtype)
     indptr = counting_sort(records[:, 0], records[:, 1], base, rows, indices)

@@ -1,4 +1,4 @@
-"""Building and checking compressed sparse rows. Rows are targets, columns are sources, sorted within a row."""
+"""Compressed sparse rows (CSR). Rows are targets, columns are sources, sorted within a row."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def coo_to_csr(
 def counting_sort(
     keys: np.ndarray, values: np.ndarray, base: int, num_keys: int, out: np.ndarray, order: np.ndarray = _NONE
 ) -> np.ndarray:
-    """Put ``values`` into ``out`` in the order of their keys, equals as they come; where each key's values begin.
+    """Write ``values`` to ``out`` in the order of their keys, a stable sort. Returns where each key's values begin.
 
     Args:
         keys: from ``base`` to ``base + num_keys - 1``; checked by the caller.
-        values: as many.
+        values: one for each key.
         base, num_keys: see above.
         out: gets the values.
-        order: int64, gets the place that each had; nothing if it is empty.
+        order: int64, gets the place that each value had; ignored if it is empty.
     """
     indptr = np.zeros(num_keys + 1, np.int64)
     _count(keys, base, indptr)
@@ -112,7 +112,7 @@ def transpose(
 
 
 def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``transpose`` in plain torch, for any device, always with the places; nothing is asked of the device."""
+    """``transpose`` in plain torch, for any device, always with the places; the host does not wait for the device."""
     by_source, order = torch.sort(indices, stable=True)
     columns = torch.arange(num_cols + 1, device=indices.device, dtype=indices.dtype)
     rows = torch.searchsorted(indptr, order, right=True, out_int32=indices.dtype == torch.int32) - 1
@@ -142,7 +142,7 @@ def _merge_rows(
 def merge(
     a_indptr: np.ndarray, a_indices: np.ndarray, b_indptr: np.ndarray, b_indices: np.ndarray, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All edges of two CSRs with sorted rows, those of both twice; each one's place in the two, a before b."""
+    """All edges of two CSRs with sorted rows, common edges twice; and the place of each edge in a followed by b."""
     indptr = a_indptr + b_indptr
     out = np.empty(int(indptr[-1]), a_indices.dtype)
     order = np.empty(len(out) if with_order else 0, np.int64)

@@ -1,4 +1,4 @@
-"""Which twin of a kernel runs where.
+"""Which implementation of a kernel runs on which device.
 
 | device | loops | file |
 |---|---|---|
@@ -6,8 +6,8 @@
 | ``cuda`` (ROCm calls its devices so too), where Triton imports | Triton | ``NAME_triton.py`` |
 | any other: ``mps``, ``xpu``, … | plain torch | ``NAME.py`` itself |
 
-``NAME.py`` holds what users call, its derivatives, and the twin in plain torch, which is also what is differentiated
-twice. The two files of loops have the same functions. Tests hold all three to each other.
+``NAME.py`` has the public functions, their derivatives, and an implementation in plain torch, which also serves second
+derivatives. The two files of loops have the same functions. Tests compare all three.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _forced: Backend | None = None
 
 
 def backend(device: torch.device) -> Backend:
-    """What runs the loops on ``device``."""
+    """The implementation that runs on ``device``."""
     if _forced is not None:
         return _forced
     if device.type == "cpu":
@@ -73,7 +73,7 @@ def has_triton() -> bool:
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """Inside, all kernels run by ``which``, whatever the device: for tests, and for the audit of the GPU's way.
+    """Inside, all kernels run by ``which`` on any device: for tests, and to audit the code for GPUs.
 
     Triton runs on the CPU only in its interpreter: TRITON_INTERPRET=1 must be set before its kernels are imported.
     """

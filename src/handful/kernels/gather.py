@@ -1,4 +1,4 @@
-"""Some rows of a matrix, such as the features of a batch; and rows put to their places."""
+"""Gather rows of a matrix, such as the features of a batch; and scatter rows to their places."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 
 def gather(x: Tensor, rows: Tensor) -> Tensor:
-    """``x[rows]``, in memory that earlier batches have left.
+    """``x[rows]``, in memory that earlier batches have released.
 
-    The loop of the CPU is torch's. A row that is not there is refused before the kernel runs; on a GPU the check is
-    queued before it and stops the program there, so that the host does not wait for it.
+    On the CPU, torch gathers. A row outside ``x`` raises an error before the kernel runs. On a GPU the check is queued
+    before the kernel, so the host does not wait for it.
 
     Args:
         x: ``(N, …)``.

@@ -71,7 +71,7 @@ def mix64_torch(z: Tensor) -> Tensor:
 
 
 def shift(z: Tensor, by: int, bits: int = 64) -> Tensor:
-    """Logical shift to the right of signed numbers, whose own would copy the sign bit."""
+    """Logical right shift of signed numbers; torch's own shift copies the sign bit."""
     return (z >> by).bitwise_and_((1 << (bits - by)) - 1)
 
 
@@ -103,7 +103,7 @@ def _unmix64(z: int) -> int:
 
 def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
     """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device."""
-    # Unsigned numbers in int32 compare rightly once the highest bit of both is turned over.
+    # Unsigned numbers in int32 compare correctly if the highest bit of both is flipped.
     return bits_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
 
 
@@ -113,13 +113,13 @@ def threshold(p: float) -> int:
 
 
 def scale(p: float) -> float:
-    """What a kept element is multiplied by; nothing is kept where p is 1."""
+    """The factor of a kept element; 0 if p is 1, since nothing is kept then."""
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 
 @kernel
 def mix(key: int, counter: int) -> Any:
-    """64 random bits for this key and counter; they serve as a key in turn."""
+    """64 random bits for this key and counter; they may be a key themselves."""
     return mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
 
 

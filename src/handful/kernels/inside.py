@@ -11,7 +11,7 @@ from handful.kernels.subgraph import AHEAD, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""Up to how many parts the places of edges wait and not their ends, which take twice the memory."""
+"""With at most this many parts, places of edges are kept. With more, their ends, which take twice the memory."""
 
 
 class Inside(NamedTuple):

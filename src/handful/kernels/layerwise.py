@@ -165,13 +165,13 @@ def layer_torch(graph: Csr, previous: Tensor, batch: int, budget: int, key: int)
 
 
 def layer(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
-    """Draw the sources of ``previous`` by the fastest way on their device.
+    """Draw the sources of ``previous`` by the fastest implementation on their device.
 
     Args:
-        graph: whose edges.
+        graph: the CSR to draw from.
         previous: int64, distinct ids; the first ``batch`` of them are always sources too.
         budget: how many nodes to draw.
-        key: names the draw.
+        key: of the random numbers.
     """
     draw = layer_numba if previous.device.type == "cpu" else layer_torch
     return draw(graph, previous, batch, budget, key)

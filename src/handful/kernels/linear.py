@@ -39,7 +39,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def as_asked(x: Tensor) -> Tensor:
-    """``x`` in bfloat16 if autocast requests it on its device, else ``x`` itself."""
+    """``x`` in bfloat16 if autocast requests it on the device of ``x``, else ``x`` itself."""
     device = x.device.type
     asked = torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.bfloat16
     return x.to(torch.bfloat16) if asked else x

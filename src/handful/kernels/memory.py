@@ -1,4 +1,4 @@
-"""Memory that is used again: the pages of a freed activation are kept for the next one.
+"""Memory reuse: the pages of a freed activation are kept for the next one.
 
 The system clears every page of a new block. For a layer's activations this takes a quarter of the time of the product
 that fills them. ``empty`` returns blocks that earlier tensors no longer use. All blocks, in use and kept, are together
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Smaller blocks, in bytes, are left to the allocator: there are many, and clearing them is quick."""
+"""The allocator handles blocks below this many bytes: there are many, and clearing them is quick."""
 ALIGNMENT = 64
 
 
@@ -113,7 +113,7 @@ def release() -> None:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """``tensor`` on ``device``. To a GPU it goes from pinned memory, and nobody waits until it is there.
+    """``tensor`` on ``device``. It goes to a GPU from pinned memory, and the host does not wait for the copy.
 
     The copy belongs to the current stream. torch keeps the pinned memory until it is done.
     """
@@ -123,9 +123,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
-    """``sent``, where tensors that begin at the same place of memory, as the layers of a trimmed sample do, go as one.
+    """A function like ``sent`` that sends tensors with the same start in memory once, as layers of a trimmed sample.
 
-    To be called with all of them while they live, the longest first.
+    Call it with all of them while they live, the longest first.
 
     >>> both, send = torch.arange(5), sender(torch.device("meta"))
     >>> long, short = send(both), send(both[:2])

@@ -1,9 +1,8 @@
 """Neighbour sampling: a few edges of each node, hop by hop.
 
-``sample`` is that of a checked graph. PyG's operators are put together from its steps: rows, times, picks, new numbers.
-There a node is a 64-bit key: its id, and above ``TREE`` bits the tree that it belongs to where trees are kept apart.
-Nothing is taken on trust: every row pointer, id, time and weight is checked when it is read, so that the cost of
-checking is that of the sample and not that of the graph.
+``sample`` is for a checked graph. PyG's operators combine its steps: rows, times, picks, new numbers. There a node is a
+64-bit key. The lower ``TREE`` bits are its id. The others are its tree, if trees are disjoint. Every row pointer, id,
+time and weight is checked when it is read. So the cost of the checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ TREE = 40
 """How many bits of a key are the node's id."""
 NODE = (1 << TREE) - 1
 _FEW = 4_000
-"""Below so many rows or edges one thread is quicker than two."""
+"""Below this many rows or edges, one thread is faster than two."""
 _SCAN = 48
-"""Up to how many picks they are compared with each other; beyond, the row is gone through."""
+"""With at most this many picks, each is compared with the others. With more, one pass over the row selects them."""
 
 
 class Known:
-    """The nodes met so far, numbered in the order of meeting. Nodes that are there from the start may repeat.
+    """The nodes seen so far, numbered in the order in which they appear. The first nodes may repeat.
 
     >>> known = Known(np.array([7, 7, 3]))
     >>> known.meet(np.array([3, 9, 7])).tolist(), known.keys[: known.count].tolist()
@@ -83,7 +82,7 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 @kernel
 def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
-    """Look up the number of each key, and ``add`` those that have none; how many have one then."""
+    """Look up the number of each key, and ``add`` unknown keys; returns how many keys are known."""
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
         if add and table[at] < 0:
@@ -281,10 +280,10 @@ def pick(
 
     Args:
         start, stop: of the rows.
-        count: how many edges to take of each row, as far as it has so many.
+        count: how many edges to take of each row, at most all.
         replace: draw independently, so that an edge may be taken again, and ``count`` of every row that has an edge.
         weight: of every edge, for probabilities proportional to it; all alike when ``None``.
-        key: what the draws are made from, with the name of the row.
+        key: of the random numbers, together with the name of the row.
         names: int64, of every row; its place when ``None``.
 
     Raises:
@@ -341,7 +340,7 @@ def heads(
 
 
 def _over(function: Any, count: int, threads: int, *args: Any) -> int:
-    """Call ``function(lo, hi, *args)`` over all rows on so many threads; the first row that it finds fault with."""
+    """Call ``function(lo, hi, *args)`` over all rows on ``threads`` threads; returns the first bad row, or -1."""
     result = run(function, even_ranges(count, threads if count > _FEW else 1), *args)
     return next((bad for bad in result if bad >= 0), -1)
 

@@ -84,7 +84,7 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
 
 
 def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
-    """Distances for all nodes, then one sort by them: nothing depends on how many nodes a hop has found."""
+    """The distances of all nodes, then one sort by them, so the host need not know the size of a hop."""
     distance = torch.full((len(indptr) - 1,), FAR, dtype=torch.int32, device=indptr.device)
     distance.index_fill_(0, targets, 0)
     ops = loops("subgraph", indptr.device)

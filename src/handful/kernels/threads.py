@@ -40,10 +40,10 @@ _announced = False
 
 
 def _renew() -> None:
-    """In a forked child: a pool and a lock of its own, since the threads of the parent's do not exist there.
+    """In a forked child: a new pool and a new lock, since the parent's threads do not exist there.
 
-    Neither do those of torch, for which OpenMP would wait for ever: there torch goes on with one, as it does in the
-    workers of its ``DataLoader``.
+    The threads of torch do not exist there either, and OpenMP would wait for them for ever. So torch uses one thread,
+    as in the workers of its ``DataLoader``.
     """
     global _lock, _pool
     _lock, _pool = Lock(), None
@@ -76,7 +76,7 @@ def _outnumber_cores() -> None:
 
 
 if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
-    with suppress(OSError, StopIteration, AttributeError):  # another system, or another OpenMP: it stays as it is
+    with suppress(OSError, StopIteration, AttributeError):  # another system, or another OpenMP: change nothing
         _outnumber_cores()
 
 
@@ -106,7 +106,7 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` once for this machine, keep the machine code on disk, and say so when it takes time.
+    """Compile ``function`` once for this machine, cache the machine code on disk, and print a note on first use.
 
     Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual. Of
     several processes that need it at once, such as the ranks of a run, one compiles, and the others wait for that.
@@ -131,7 +131,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _held(path: str) -> Iterator[None]:
-    """Hold the lock of a file, if that can be had in time: without it the same is done twice, and nothing else."""
+    """Hold the lock of a file, or continue after a timeout. Without the lock, two processes compile the same kernel."""
     lock = FileLock(path, timeout=LONGEST_COMPILATION)
     with suppress(Timeout, OSError):
         lock.acquire()
@@ -161,9 +161,9 @@ def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
 def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: Any) -> list[Any]:
     """Call ``function(*piece, *args)`` for every piece, the first here and the others on the pool; results in order.
 
-    A piece is a range ``lo, hi``, and after it what this call alone is given.
+    A piece is a range ``lo, hi``, followed by arguments for this call alone.
 
-    On a thread of the pool all are called here: threads that wait for the pool that they are of could wait for ever.
+    A thread of the pool runs all pieces itself: a thread that waits for its own pool could wait for ever.
     """
     if len(pieces) <= 1 or hasattr(_here, "in_pool"):
         return [function(*piece, *args) for piece in pieces]

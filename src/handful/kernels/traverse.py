@@ -1,4 +1,4 @@
-"""Walking a graph: distances from a node."""
+"""Graph traversal: distances from a node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> i
 
 
 class Sweep(NamedTuple):
-    """What breadth-first searches from several sources found; one value per source."""
+    """The results of breadth-first searches, one value per source."""
 
     reached: np.ndarray
     """How many nodes can be reached, including the source."""
@@ -39,7 +39,7 @@ class Sweep(NamedTuple):
     eccentricity: np.ndarray
     """The largest distance."""
     farthest: np.ndarray
-    """A node at that distance: of several, the one with the smallest id."""
+    """A node at that distance, the one with the smallest id."""
 
 
 @kernel

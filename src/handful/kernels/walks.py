@@ -10,12 +10,12 @@ from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 _TRIES = 32
-"""After so many refused draws the weights of all edges are computed."""
+"""After this many rejected draws, the weights of all edges are computed."""
 
 
 @kernel
 def _weight(t: int, x: int, indptr: Any, indices: Any, back: float, out: float) -> float:
-    """Of going on to ``x`` after coming from ``t``: 1/p back, 1 to a neighbour of ``t``, 1/q to any other node."""
+    """The weight of a step to ``x`` after ``t``: 1/p back to ``t``, 1 to a neighbour of ``t``, 1/q to other nodes."""
     if x == t:
         return back
     for e in range(indptr[t], indptr[t + 1]):
@@ -26,7 +26,7 @@ def _weight(t: int, x: int, indptr: Any, indices: Any, back: float, out: float) 
 
 @kernel
 def _step(t: int, v: int, indptr: Any, indices: Any, back: float, out: float, key: int) -> int:
-    """The node after ``v`` of a walk that came from ``t``: by refusal, which is quick where the weights are alike."""
+    """The next node of a walk from ``t`` to ``v``, by rejection sampling, which is fast if the weights are similar."""
     start, degree = indptr[v], indptr[v + 1] - indptr[v]
     most = max(back, 1.0, out)
     for k in range(_TRIES):

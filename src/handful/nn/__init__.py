@@ -1,4 +1,4 @@
-"""The backbones, one file each, and their register by name."""
+"""The models, one file each, and a register of them by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def model_defaults(name: str) -> dict[str, Any]:
 
 
 def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a model: those ``given``, and its defaults for the others. No model is made.
+    """All options of a model: those ``given``, and defaults for the others. It makes no model.
 
     Raises:
         HandfulError: the model does not exist, has no such option (the nearest names are given), or cannot take a
@@ -51,7 +51,7 @@ def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_model(name: str, in_features: int, out_features: int, **options: Any) -> Network:
-    """A model by name; an option that it does not have is an error with the nearest names.
+    """Make a model by name. An unknown option raises an error with the nearest names.
 
     >>> make_model("sage", in_features=8, out_features=3, hidden=16, layers=2).depth
     2

@@ -1,4 +1,4 @@
-"""What the message-passing backbones share: a stack of layers on ``Batch.layers``, with projections around it."""
+"""The common base of message-passing models: a stack of layers on ``Batch.layers``, with projections around it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Stack(Network):
     """embed → layer 0 → layer 1 → … → head."""
 
     embeds = True
-    """Whether ``embed`` does more in evaluation mode than to give the features the type of the parameters."""
+    """Whether ``embed`` does more in evaluation mode than a change of type."""
     last_gives_logits = False
-    """Whether it is the last layer, and not the head, that gives the logits."""
+    """Whether the last layer gives the logits, and not the head."""
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
-        """The features as the first layer takes them."""
+        """The input of the first layer, from the features."""
 
     @abstractmethod
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
@@ -63,14 +63,14 @@ class Stack(Network):
         return self.hop is not None and x.shape[1] > self.in_features
 
     def first_layer(self, x: Tensor) -> Tensor:
-        """Layer 0 of rows [own ‖ aggregated]; what comes after them is of further hops."""
+        """Layer 0 of rows [own ‖ aggregated]; further columns belong to further hops."""
         rows = x[:, : 2 * self.in_features]
         return self.layer(0, KnownHop.of(rows, next(self.parameters()).dtype), rows)
 
     def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """What comes out of the first ``layers`` layers, by chunks."""
+        """The output of the first ``layers`` layers, by chunks."""
         h = x
-        # What multiplies by blocks, or knows the first hop, gives its rows their type itself.
+        # A product by blocks, or a known first hop, converts the rows itself.
         if (adj.in_memory and not self.knows_hop(x)) or self.embeds:
             h = chunks.map_rows(partial(self.run_layer, 0, self.embed), x)
         for i, block in enumerate(self.blocks()[:layers]):
@@ -80,7 +80,7 @@ class Stack(Network):
         return h
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        """``layer``, by chunks of targets. Override where a chunk would repeat what can be done once for all."""
+        """``layer``, by chunks of targets. Override it to compute something once for all chunks."""
         return chunks.map_targets(partial(self.layer, i, h=h), adj)
 
 
@@ -113,7 +113,7 @@ class Conv(nn.Module, ABC):
     """A graph convolution from all sources of an adjacency to its targets, plus an optional linear skip."""
 
     widens = False
-    """Whether it takes float16 features as they are, and computes in the type of its parameters."""
+    """Whether it accepts float16 features without a conversion, and computes in the type of its parameters."""
 
     @abstractmethod
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
@@ -141,7 +141,7 @@ class Backbone(Stack):
         input_dropout: the share of features that a training step drops.
         two_logits: a binary task, for which ``out_features`` is 1, gets two logits and the cross-entropy of a softmax.
         input_projection, output_projection: see above.
-        options: those of the backbone alone.
+        options: the options of the subclass.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Backbone(Stack):
         return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None), adj.offset)
 
     def act(self, i: int, h: Tensor, first: int = 0) -> Tensor:
-        """What follows convolution ``i``: norm, ReLU and dropout, but for the one that gives the logits.
+        """Norm, ReLU and dropout after convolution ``i``; nothing after the one that gives the logits.
 
         ``first`` is the node of the first row.
         """
@@ -238,13 +238,13 @@ class Backbone(Stack):
 
 
 def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
-    """Whether to compute A(XW), and not (AX)W: the cheaper, a gathered number costing as much as eight of a product.
+    """Whether A(XW) is cheaper than (AX)W. A gathered number costs as much as eight multiplications.
 
-    Where X has a gradient, the former may cost a tenth more, since it keeps no AX for the backward pass. Where X has
-    none, the latter spares the backward pass its aggregation.
+    If X has a gradient, A(XW) may cost a tenth more, since it keeps no AX for the backward pass. If X has none, (AX)W
+    needs no aggregation in the backward pass.
     """
     if not adj.in_memory:
-        return False  # X is read by blocks: X W would be made again for every chunk of targets
+        return False  # X is read by blocks: every chunk of targets would compute X W again
     in_features = x.shape[1]
     before = adj.num_sources * in_features * out_features + 8 * adj.num_edges * out_features
     after = adj.num_targets * in_features * out_features + 8 * adj.num_edges * in_features
@@ -252,5 +252,5 @@ def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
 
 
 def parameter_count(model: nn.Module) -> int:
-    """The number of trained numbers."""
+    """The number of trainable parameters."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)

@@ -76,7 +76,7 @@ class GAT(Backbone):
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
         conv: Any = self.convs[i]
         skip: Any = self.skips[i] if len(self.skips) else None
-        dtype = conv.linear.weight.dtype  # every chunk needs the values and scores of all its neighbours
+        dtype = conv.linear.weight.dtype  # a chunk needs the values and scores of all its neighbours
         z = chunks.map_rows(lambda rows: conv.values(rows.to(dtype)), h)
         a_source = chunks.map_rows(conv.scores, z)
         return chunks.map_targets(lambda some: self.act(i, conv.attend(some, h, z, a_source, skip)), adj)

@@ -13,7 +13,7 @@ from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
 class GCNConv(Conv):
-    """H' = D^(-1/2) (A + I) D^(-1/2) H W + b, degrees being those of the sampled graph."""
+    """H' = D^(-1/2) (A + I) D^(-1/2) H W + b, with the degrees of the sampled graph."""
 
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()

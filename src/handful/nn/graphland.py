@@ -78,12 +78,12 @@ class GraphLandSAGE(Stack):
         return self.outer_input(F.gelu(self.drop(0, 0, inner)))  # type: ignore[no-any-return]
 
     def layer(self, i: int, adj: Adjacency, h: Tensor, normed: Tensor | None = None) -> Tensor:
-        """``normed`` is LN h, where it is known already."""
+        """``normed`` is LN h, if it is known."""
         z = self.norms[i](h) if normed is None else normed
         return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        normed = chunks.map_rows(self.norms[i], h)  # every chunk needs it of all its neighbours
+        normed = chunks.map_rows(self.norms[i], h)  # every chunk needs the norms of all its neighbours
         return chunks.map_targets(partial(self.layer, i, h=h, normed=normed), adj)
 
     def head(self, h: Tensor) -> Tensor:

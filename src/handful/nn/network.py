@@ -1,8 +1,8 @@
-"""What every model of handful is: it runs on a batch, infers in chunks of rows, and shows its layers one by one.
+"""The base of all models: it runs on a batch, infers in chunks of rows, and lists its layers.
 
-A layer runs where its parameters are, so a model that does not fit is spread over devices by moving its parameters. Its
-activations may be computed twice, not kept. Neither changes a result: dropout is a function of ``step_seed``, so that a
-layer that is run again does exactly what it did before.
+A layer runs on the device of its parameters. So a model that does not fit on one device can be spread over several.
+Activations may be recomputed in the backward pass. Neither changes a result: dropout is a function of ``step_seed``, so
+a second run of a layer gives the same output.
 """
 
 from __future__ import annotations
@@ -40,21 +40,20 @@ class Network(nn.Module, ABC):
     Args:
         in_features: the number of features.
         out_features: the number of logits.
-        options: all other arguments of the model, as ``make_model`` takes them: they are kept, so that a saved model
-            can be made again.
+        options: all other arguments, as for ``make_model``. They are kept, so that a saved model can be made again.
     """
 
     takes_batch = True
-    """Tells the training loop to call this module with a ``Batch``, not with ``(x, edge_index)``."""
+    """The training loop calls this module with a ``Batch``, not with ``(x, edge_index)``."""
     sums_neighbors = True
-    """Whether its layers see other nodes by weighted sums over edges alone, whatever the weights are."""
+    """Whether its layers see other nodes only through weighted sums over edges, with any weights."""
     sees_all = False
     """Whether its layers see all nodes of a batch, so that they must share one subgraph."""
     checkpoint_activations = False
-    """Whether training keeps only what enters a layer, and runs the layer again in the backward pass."""
+    """Whether training keeps only the input of a layer, and runs the layer again in the backward pass."""
 
     units: tuple[float, float] | None = None
-    """Of a model that predicts a number: the mean and spread of those it was trained on, in which its output counts."""
+    """For regression: mean and standard deviation of the training labels. The output is in this unit."""
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
@@ -84,8 +83,8 @@ class Network(nn.Module, ABC):
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
-        """How layer 0 of a model with these options aggregates the features; ``None`` where it does something else with
-        them first, or nothing that is linear."""
+        """How layer 0 of a model with these options aggregates the features. ``None`` if it transforms them first, or
+        if the aggregation is not linear."""
         return None
 
     @property
@@ -122,10 +121,10 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """What enters the layer that gives the logits, in evaluation mode and as ``infer`` computes it."""
+        """The input of the layer that gives the logits, in evaluation mode, computed as in ``infer``."""
 
     def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
-        """``layer(*args)`` where layer ``i`` lives, and again in the backward pass if activations are not kept."""
+        """``layer(*args)`` on the device of layer ``i``; again in the backward pass if activations are not kept."""
         block = self.blocks()[i]
         device = device_of(block)
         args = tuple(moved(value, device) for value in args)
@@ -142,7 +141,7 @@ class Network(nn.Module, ABC):
 
     @contextmanager
     def second_run(self, block: Sequence[nn.Module], seed: int) -> Iterator[None]:
-        """Inside, dropout is that of ``seed``, and running statistics, which have seen this batch, learn nothing."""
+        """Inside, dropout uses ``seed``, and running statistics do not change: they include this batch already."""
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
         self.step_seed = seed
@@ -177,10 +176,10 @@ def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Chunks:
-    """How inference goes through the rows of a graph: so many at a time, and what it makes of them in memory.
+    """Inference by chunks of rows, with the results in memory.
 
     Args:
-        rows: how many at a time.
+        rows: the number of rows in a chunk.
     """
 
     def __init__(self, rows: int) -> None:
@@ -195,10 +194,10 @@ class Chunks:
         return self.of_rows(adj.num_targets)
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
-        """The rows that ``make(lo, hi)`` gives for every chunk, as one tensor.
+        """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
 
-        What is made of it before the next call may be used by that call alone: a subclass may keep on disk how far it
-        came, and go on from there without the tensors of earlier calls.
+        Only the next call may use values that were computed from it: a subclass may record its progress on disk, and
+        resume there without the tensors of earlier calls.
         """
         out: Tensor | None = None
         for lo, hi in pairwise(cuts):
@@ -213,7 +212,7 @@ class Chunks:
         """``function(*of)``, which acts on each row alone, by chunks of rows."""
 
         def make(lo: int, hi: int) -> Tensor:
-            # All rows are not cut: the backward pass of a slice would copy the gradient.
+            # All rows need no slice: its backward pass would copy the gradient.
             return function(*(x if hi - lo == len(x) else x[lo:hi] for x in of))
 
         return self.collect(make, self.of_rows(len(of[0])))
@@ -226,7 +225,7 @@ class Chunks:
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 _copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDictionary()
-"""The adjacencies that are on other devices too: the layers there share one copy and what it caches."""
+"""Copies of adjacencies on other devices: the layers there share one copy and its caches."""
 
 
 def usable_device(name: str | torch.device) -> torch.device:
@@ -242,7 +241,7 @@ def usable_device(name: str | torch.device) -> torch.device:
 
 
 def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activations: bool = False) -> nn.Module:
-    """Put contiguous groups of the model's layers on ``devices``, in order, and say whether activations are kept."""
+    """Put contiguous groups of the model's layers on ``devices``, in order, and set activation checkpointing."""
     if not isinstance(model, Network):
         if len(devices) > 1 or checkpoint_activations:
             raise HandfulError(
@@ -261,14 +260,14 @@ def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activa
 
 
 def device_of(block: Sequence[nn.Module]) -> torch.device:
-    """Where the parameters of a layer are."""
+    """The device of a layer's parameters."""
     return next(chain(*(module.parameters() for module in block))).device
 
 
 def moved(value: Any, device: torch.device) -> Any:
     """A tensor or an adjacency on ``device``; anything else as it is."""
     if isinstance(value, Tensor):
-        return value if value.is_meta else value.to(device)  # what is on meta is spent: see ``Chunks.collect``
+        return value if value.is_meta else value.to(device)  # a meta tensor is no longer needed: see ``Chunks.collect``
     if isinstance(value, Adjacency) and value.device != device:
         copies = _copies.setdefault(value, {})
         if device not in copies:

@@ -33,7 +33,7 @@ class SAGEConv(Conv):
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
         first, fused = multiply_first(adj, h, self.neighbor.out_features), self.fused(adj)
-        halves = h.dtype == torch.float16 and adj.in_memory  # products of blocks give rows that type themselves
+        halves = h.dtype == torch.float16 and adj.in_memory  # products by blocks convert the rows themselves
         if halves and (first or not fused or self.own.weight.dtype != torch.float32):
             h = h.to(self.own.weight.dtype)
         neighbor, own, bias = self.weights(skip)
@@ -46,7 +46,7 @@ class SAGEConv(Conv):
         return convolution(h, neighbor, own, bias, adj, first)
 
     def fused(self, adj: Adjacency) -> bool:
-        """Whether the CPU's own way is taken."""
+        """Whether the fused implementation for the CPU runs."""
         return backend(adj.device) == "numba" and adj.own_rows is None and adj.in_memory and not self.self_loops
 
     def weights(self, skip: nn.Linear | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,14 +56,14 @@ class SAGEConv(Conv):
 
 
 def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool) -> Tensor:
-    """mean(h) Wₙᵀ + h Wₛᵀ + b, multiplied ``first`` or aggregated first."""
+    """mean(h) Wₙᵀ + h Wₛᵀ + b. The product with Wₙ comes before the mean if ``first`` is true."""
     h = h.to(neighbor.dtype) if h.dtype == torch.float16 and adj.in_memory else h
     mine = linear(adj.own(h), own, bias)
     return adj.mean(linear(h, neighbor), onto=mine) if first else add_linear(mine, adj.mean(h), neighbor)
 
 
 class _Convolution(torch.autograd.Function):
-    """The same on the CPU. Each sum is added to the array of its first term, so that no other pass is needed."""
+    """The same on the CPU. Each term is added to the array of the first one, which saves a pass."""
 
     @staticmethod
     def forward(
@@ -95,7 +95,7 @@ class _Convolution(torch.autograd.Function):
         mine = adj.own(h).to(result_dtype(h))
         grad, wn, ws = grads[0].contiguous(), neighbor.to(mine.dtype), own.to(mine.dtype)
         back = partial(spmm, Scaled(*adj.transposed, None, adj.mean_scale))
-        # In an order in which each finds its input still in the cache, and grad_h is left there for the layer below.
+        # In this order each product finds its input in the cache, and leaves grad_h there for the layer below.
         grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, mine), None
         if ctx.first:
             moved = back(grad)

@@ -19,7 +19,7 @@ from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
-"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: all that a row needs to know of the others. They add up over chunks."""
+"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: a row needs nothing else of the other rows. They add up over chunks."""
 
 
 class GlobalAttention(nn.Module):
@@ -84,7 +84,7 @@ class NormDrop(nn.Module):
 
 
 class Branch(nn.Module):
-    """An embedding, a Linear, and layers; each of them, the embedding first, is followed by one of ``acts``."""
+    """A Linear as embedding, then layers. One of ``acts`` follows the embedding and each layer."""
 
     def __init__(self, in_features: int, hidden: int, layers: Sequence[nn.Module], acts: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -115,9 +115,9 @@ class SGFormer(Network):
         gnn_layers: how many layers the GCN has.
         dropout: the share of activations that a training step drops.
         norm: the GCN's, ``bn``, ``ln`` or ``none``; the attention always has LayerNorm.
-        residual: whether layers add what came before them, as above.
-        alpha: α, how much the attention counts against its own input.
-        graph_weight: w, how much the GCN counts.
+        residual: whether layers add their input, as above.
+        alpha: α, the weight of the attention; its input has the weight 1 − α.
+        graph_weight: w, the weight of the GCN; the attention has 1 − w.
         use_graph: whether there is a GCN beside the attention.
         use_weight: whether attention transforms its values.
         use_act: whether a ReLU follows the attention.
@@ -199,7 +199,7 @@ class SGFormer(Network):
         return out + adj.own(first) if self.residual else out
 
     def head(self, *branches: Tensor) -> Tensor:
-        """The logits from what the branches came to."""
+        """The logits from the outputs of the branches."""
         return self.output(self.mix(*branches))  # type: ignore[no-any-return]
 
     def mix(self, attended: Tensor, convolved: Tensor | None = None) -> Tensor:

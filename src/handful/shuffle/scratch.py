@@ -1,5 +1,5 @@
-"""``Scratch``: arrays that wait for the turn of their part, in memory while they may, else in files without a name; and
-``Budget``: room for what comes next, made by sending what waits in memory to files."""
+"""``Scratch``: arrays that wait for the step of their part, in memory or in unnamed files. ``Budget``: a memory limit,
+which moves waiting arrays to files when memory is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handful.errors import HandfulError
 from handful.kernels.memory import release
 
 SLACK = 16
-"""One part in so many of a budget is left for what is not counted: the allocator's gaps, small tensors, Python."""
+"""One part in this many of a budget is reserved for uncounted memory: gaps of the allocator, small tensors, Python."""
 
 
 class Written(NamedTuple):
@@ -35,11 +35,11 @@ class Written(NamedTuple):
 
 
 class Scratch:
-    """For each name and part an array that comes in pieces: ``append`` them, then ``take`` them in order, once.
+    """For each name and part, an array in pieces: ``append`` the pieces, then ``take`` them once, in order.
 
-    Pieces are held in memory until ``spill`` is asked to make room: then those of the last parts, which have the
-    longest to wait, go to a file. There is one for each name; it has no entry in its folder, so that nothing is left
-    when the process ends in whatever way, and its room is given back when the last piece was taken.
+    Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which wait longest, go to a
+    file. There is one file for each name. It has no entry in its folder, so nothing remains if the process is killed.
+    Its space is released after the last piece is taken.
 
     Args:
         folder: where the files are; the system's folder for temporary files (``$TMPDIR``) when ``None``.
@@ -72,12 +72,12 @@ class Scratch:
         self._files.clear()
 
     def append(self, name: str, part: int, piece: np.ndarray) -> None:
-        """One more piece of the array ``name`` of ``part``; it must own its memory, and may not be changed any more."""
+        """Add a piece to the array ``name`` of ``part``. It must own its memory. Do not change it afterwards."""
         self._pieces.setdefault(part, {}).setdefault(name, []).append(piece)
         self.held += piece.nbytes
 
     def take(self, name: str, part: int) -> Iterator[np.ndarray]:
-        """The pieces of an array in their order; each is forgotten when the next one is asked for."""
+        """The pieces of an array in order; each is released when the next one is requested."""
         pieces = self._pieces.get(part, {}).pop(name, [])
         pieces.reverse()
         while pieces:
@@ -90,7 +90,7 @@ class Scratch:
                 yield piece
 
     def expect(self, part: int) -> None:
-        """Let the system begin to read what waits in files for ``part``: a hint, where there is such a thing."""
+        """Ask the system to read the files of ``part`` ahead, if it supports that."""
         if not hasattr(os, "posix_fadvise"):  # Linux has it
             return
         for name, pieces in self._pieces.get(part, {}).items():
@@ -99,11 +99,11 @@ class Scratch:
                     os.posix_fadvise(self._files[name].fileno(), piece.offset, piece.size, os.POSIX_FADV_WILLNEED)
 
     def rows(self, name: str, part: int) -> int:
-        """How many rows all pieces of an array have."""
+        """The number of rows in all pieces of an array."""
         return sum(piece.shape[0] for piece in self._pieces[part][name])
 
     def joined(self, name: str, part: int) -> np.ndarray:
-        """All pieces of an array as one, in the smallest type that fits them; there must be one at least."""
+        """All pieces of an array as one, in the smallest common type; there must be at least one piece."""
         pieces = self._pieces[part][name]
         if len(pieces) == 1:
             return next(self.take(name, part))
@@ -115,10 +115,10 @@ class Scratch:
         return out
 
     def spill(self, size: int) -> None:
-        """Move at least ``size`` bytes from memory to files, or all there is.
+        """Move at least ``size`` bytes from memory to files, or everything.
 
         Raises:
-            HandfulError: there is no room for the files.
+            HandfulError: the disk is full.
         """
         for part in sorted(self._pieces, reverse=True):
             for name, pieces in self._pieces[part].items():
@@ -160,34 +160,34 @@ class Scratch:
         return out.reshape(piece.shape)
 
     def _done(self, name: str) -> None:
-        """One piece less waits in the file of ``name``; an empty file is given back."""
+        """Count a piece of the file of ``name`` as done, and close the file after the last one."""
         self._waiting[name] -= 1
         if self._waiting[name] == 0:
             self._files.pop(name).close()
 
 
 class Budget:
-    """So many bytes of anonymous memory for the whole process: libraries, model and activations included.
+    """A limit on the anonymous memory of the whole process, including libraries, model and activations.
 
-    What is held is asked of the system again and again, so that nothing is left out of the account.
+    The system reports the memory in use at every call, so everything counts.
 
     Args:
-        memory: the bytes.
-        parts: m, for the words of the error.
+        memory: the limit in bytes.
+        parts: m, for the error message.
     """
 
     def __init__(self, memory: int, parts: int) -> None:
         self.memory, self.parts = memory, parts
 
     def free(self) -> int:
-        """How much more may be taken."""
+        """The bytes that may still be allocated."""
         return self.memory - self.memory // SLACK - anonymous()
 
     def make_room(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Move what waits in memory to files until ``needed`` more bytes fit into the budget.
+        """Move waiting arrays to files until ``needed`` more bytes fit into the budget.
 
         Raises:
-            HandfulError: they do not fit even so.
+            HandfulError: they do not fit even then.
         """
         if needed <= self.free():
             return
@@ -195,25 +195,25 @@ class Budget:
         while needed > (free := self.free()):
             if scratch.held == 0:
                 raise self.too_small(needed, free, what)
-            scratch.spill(needed - free)  # of which the allocator may keep some, in the gaps between other arrays
+            scratch.spill(needed - free)  # the allocator may keep some of it in gaps between other arrays
             release()
 
     def holds(self, needed: int, scratch: Scratch) -> bool:
-        """Whether ``needed`` more bytes fit when all that waits in memory has gone to files."""
+        """Whether ``needed`` more bytes fit after all waiting arrays are moved to files."""
         release()
         return needed <= self.free() + scratch.held
 
     def require(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Refuse what the budget does not hold.
+        """Check that ``needed`` more bytes fit.
 
         Raises:
-            HandfulError: it does not.
+            HandfulError: they do not fit.
         """
         if not self.holds(needed, scratch):
             raise self.too_small(needed, self.free() + scratch.held, what)
 
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
-        """The error that says what would do; what a part needs falls about as its nodes do."""
+        """The error, with a budget and an m that are enough: a part's memory is about proportional to its nodes."""
         held = self.memory - self.memory // SLACK - free
         enough = (held + needed) * SLACK / (SLACK - 1)
         unit = 2**30 if enough >= 2**30 else 2**20

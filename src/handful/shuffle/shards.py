@@ -1,4 +1,4 @@
-"""A graph in shards: every rank has the rows of its share of the nodes, and opens nothing else.
+"""A graph in shards: every rank opens the rows of its own nodes, and nothing else.
 
 A shard is a folder of ``.npy`` files under a JSON header with checksums, as a saved graph is. It has the rows of
 consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header
@@ -29,15 +29,15 @@ from handful.storage import FIELDS, HEADER, Folder, is_saved, open_arrays, read_
 
 FORMAT, VERSION = "handful-shard", 1
 ROWS = ("x", "y", *MASKS)
-"""What has a row for each node of the shard."""
+"""The arrays with a row for each node of the shard."""
 ARRAYS = ("indptr", "indices", "edge_weight", *ROWS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShardedGraph(Graph):
-    """The graph as one of its ranks has it: topology and features of its own nodes, labels and masks of all nodes.
+    """The graph on one rank: topology and features of its own nodes, labels and masks of all nodes.
 
-    What needs the edges or the features of other ranks is refused here; ``handful.shuffle.over_ranks`` trains and
+    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` trains and
     infers on it.
     """
 
@@ -107,17 +107,17 @@ def is_sharded(path: str | Path) -> bool:
 
 
 def shard(graph: Graph, path: str | Path, shards: int) -> Path:
-    """Write ``graph`` to the folder ``path`` in so many shards, ``shard-0`` …; it appears complete or not at all.
+    """Write ``graph`` to the folder ``path`` in shards, ``shard-0`` …; the folder appears complete or not at all.
 
-    Every shard has consecutive nodes, and about as many bytes as the others. A rank needs its own shard alone.
+    Every shard has consecutive nodes. Shards have about the same number of bytes. A rank needs only its own shard.
 
     Args:
         graph: with features, labels and a split.
         path: a new folder.
-        shards: how many ranks will train on it.
+        shards: the number of ranks that will train on it.
 
     Raises:
-        GraphError: there are fewer nodes than shards, or something that training needs is missing.
+        GraphError: there are fewer nodes than shards, or features, labels or a split are missing.
         DatasetError: something is at ``path`` already.
 
     >>> import handful as hf
@@ -157,7 +157,7 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
 
 
 def even_cuts(graph: Graph, shards: int) -> list[int]:
-    """The first node of every shard, and N: shards of about as many bytes, and one node at least."""
+    """The first node of every shard, and N. Shards have about the same number of bytes, and at least one node."""
     n = graph.num_nodes
     if not 1 <= shards <= n:
         raise GraphError(f"{graph.name} has {n} nodes, and cannot be cut into {shards} shards: use 1 to {n}")
@@ -188,7 +188,7 @@ def _rows(graph: Graph, lo: int, hi: int) -> dict[str, Tensor]:
 
 
 def open_shards(path: str | Path) -> ShardedGraph:
-    """The graph of the folder ``path``, of which this rank opens its own shard; all ranks must come here.
+    """The graph in the folder ``path``. Each rank opens its own shard; all ranks must call this together.
 
     Raises:
         DatasetError: the shard is missing, cut short or changed, or there are not as many ranks as shards.
@@ -239,7 +239,7 @@ def _header(path: Path) -> dict[str, Any]:
 
 
 def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
-    """The arrays of a shard, memory-mapped. Those that do not fit together are refused: kernels check no index."""
+    """The arrays of a shard, memory-mapped, after a check that they fit together: kernels check no index."""
     arrays, confirm = open_arrays(folder, header["arrays"])
     own = {name: torch.as_tensor(array) for name, array in arrays.items()}
     cuts, k, indptr, indices, y = header["cuts"], header["shard"], own["indptr"], own["indices"], own["y"]

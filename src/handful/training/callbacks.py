@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Override what you need. ``loop`` has the model, graph, sampler, optimiser, settings and counters.
+    """Override the hooks that you need. ``loop`` has the model, graph, sampler, optimiser, settings and counters.
 
     Any hook may call ``loop.stop()``: the run then ends after its current epoch.
 
@@ -30,32 +30,32 @@ class Callback:
     """
 
     def on_start(self, loop: Loop) -> None:
-        """Before the first epoch; after a resume, before the first epoch that is still to do."""
+        """Before the first epoch of this process, also after a resume."""
 
     def on_progress(self, loop: Loop, what: str, share: float) -> None:
-        """How much of ``what`` is done, where an epoch is long: with a budget of memory."""
+        """The share of ``what`` that is done, in long epochs with a memory budget."""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` drew the step's dropout."""
+        """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` is that of the dropout."""
 
     def on_step(self, loop: Loop) -> None:
         """After the optimiser moved the weights."""
 
     def on_epoch(self, loop: Loop) -> None:
-        """After the last step of an epoch, which ``loop.epoch`` has counted already."""
+        """After the last step of an epoch; ``loop.epoch`` includes it."""
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        """After an evaluation; ``line`` is what ``metrics.jsonl`` gets."""
+        """After an evaluation; ``line`` goes to ``metrics.jsonl``."""
 
     def on_end(self, loop: Loop) -> None:
         """After the last epoch, before the best weights are loaded."""
 
 
 class Checksums(Callback):
-    """One checksum for all batches of a run that made a step, in ``found`` by seed: the same however many ranks, shards
-    and threads there are.
+    """One checksum of all batches of a run that made a step, in ``found`` by seed. It does not depend on the number of
+    ranks, shards and threads.
 
-    A run that goes on has that of its own epochs alone. All ranks need this callback.
+    After a resume it covers only the new epochs. All ranks need this callback.
 
     >>> import handful as hf
     >>> graph, checksums = hf.load("synthetic?nodes=100&degree=4"), Checksums()
@@ -74,11 +74,11 @@ class Checksums(Callback):
         self.epoch, self.found[loop.seed] = 0, ""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """One more batch; which one of the epoch it is, its seed tells."""
+        """Add a batch; its seed identifies it in the epoch."""
         self.epoch += zlib.crc32(f"{seed} {batch_checksum(batch)}".encode())
 
     def on_epoch(self, loop: Loop) -> None:
-        """Add up what all ranks have: sums below 2⁵³, which are exact in whatever order."""
+        """Add the sums of all ranks: they are below 2⁵³, so they are exact in any order."""
         (total,) = ranks.add_up(self.epoch)
         self.epoch = 0
         self.found[loop.seed] = f"{zlib.crc32(f'{self.found[loop.seed]} {int(total)}'.encode()):08x}"
@@ -98,7 +98,7 @@ class Progress(Callback):
         self.bar.show(loop.epoch, self.said)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        """Say how good it is."""
+        """Show the loss and the best metric."""
         best = f"{loop.metric.label('best val')} {loop.metric.text(loop.best_val)} at {loop.best_epoch}"
         self.said = f"loss {loop.loss:.3f} · {best}"
         self.bar.show(loop.epoch, self.said)

@@ -1,4 +1,4 @@
-"""Checkpoints: all that the next epoch depends on, in one file, or told by rank 0 to the others."""
+"""Checkpoints: the state that the next epoch depends on, in one file, or broadcast from rank 0."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COUNTERS += ("best_val", "best_test", "best_epoch")
 
 
 def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
-    """Everything that the next epoch depends on, in one file."""
+    """Write the state that the next epoch depends on to one file."""
     with folder.written(f"the checkpoint of epoch {loop.epoch}"):
         save_tensors(folder.checkpoint, *snapshot(loop))
 
 
 def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
-    """Put ``loop`` where ``save_checkpoint`` left it."""
+    """Set ``loop`` to the state that ``save_checkpoint`` wrote."""
     try:
         restore(loop, *load_tensors(folder.checkpoint))
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -35,7 +35,7 @@ def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
 
 
 def snapshot(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything that the next epoch depends on: tensors by name, and plain values."""
+    """The state that the next epoch depends on: tensors by name, and plain values."""
     optimizer, kept = loop.optimizer.state_dict(), loop.scheduler
     moments = {
         f"{index}.{name}": torch.as_tensor(value)
@@ -51,7 +51,7 @@ def snapshot(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def restore(loop: Loop, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Put ``loop`` where ``snapshot`` was taken."""
+    """Set ``loop`` to the state of a ``snapshot``."""
     kinds: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
     for place, tensor in tensors.items():
         kind, name = place.split(".", 1)
@@ -72,7 +72,7 @@ def restore(loop: Loop, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
 
 
 def begin_alike(loop: Loop) -> None:
-    """Let every rank begin where rank 0 is: weights, optimiser, schedule, counters and history."""
+    """Broadcast the state of rank 0 to every rank: weights, optimiser, schedule, counters and history."""
     if ranks.size() == 1:
         return
     tensors, state = snapshot(loop)
@@ -86,7 +86,7 @@ def begin_alike(loop: Loop) -> None:
 
 
 def plain_part(state: Any) -> Any:
-    """What JSON can keep of a scheduler's or optimiser's state, at any depth; ``None`` in the place of all else.
+    """The JSON values in the state of a scheduler or optimiser, at any depth; ``None`` for all other values.
 
     >>> plain_part({"last_epoch": 3, "betas": (0.9, 0.99), "function": print, "inner": [{"milestones": {5: 1}}]})
     {'last_epoch': 3, 'betas': [0.9, 0.99], 'function': None, 'inner': [{'milestones': {}}]}
@@ -99,7 +99,7 @@ def plain_part(state: Any) -> Any:
 
 
 def with_plain_part(state: Any, kept: Any) -> Any:
-    """``state`` with what ``plain_part`` kept of another one in its place.
+    """``state`` with the values that ``plain_part`` kept of another state.
 
     >>> with_plain_part({"last_epoch": 0, "function": print}, {"last_epoch": 3, "function": None})["last_epoch"]
     3

@@ -1,7 +1,7 @@
-"""How many bytes training takes: the one answer for budgets, plans and places, and what was measured of it.
+"""The memory of training, estimated for budgets, plans and devices, and measured.
 
-What a step takes is found out by running a copy of the model on a small batch of the same shape. What was measured is
-the peak of the training itself, not of what came before it in the same process.
+To estimate a step, a copy of the model runs on a small batch of the same shape. The measured peak is that of the
+training itself, without earlier work of the same process.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from handful.kernels.memory import release
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
-"""The most nodes, and nodes times features, of a trial: so many that what goes by the parameters is little."""
+"""The maximum number of nodes, and of nodes times features, in a trial: enough to make the parameters negligible."""
 MARGIN = 4 / 3
 """``handful.kernels.memory`` may keep an eighth more than is in use at once; kernels have temporaries of their own."""
 KEPT_BY_EVALUATION = 3
-"""How many numbers exact evaluation holds for every node and unit of width: what enters a layer, what leaves it, and
-what a chunk needs between them."""
+"""The number of values that exact evaluation holds per node and unit of width: the input of a layer, its output, and
+the temporaries of a chunk."""
 _CLEAR = Path("/proc/self/clear_refs")
 DEALT = 64
-"""How many bytes for every node the parts of an epoch take on a device, beside their edges."""
+"""The bytes per node of the parts of an epoch on a device, without their edges."""
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all tensors that are made inside and still live, and the most there were at once.
+    """Counts the bytes of all live tensors that are made inside, and their maximum.
 
     Args:
-        made: tensors that were there before, and do not count.
+        made: earlier tensors, which do not count.
 
     >>> with LiveBytes() as counted:
     ...     first = torch.ones(1000)
@@ -84,7 +84,7 @@ class StepCost:
     """The bytes of a training step and of its batch, as a straight line in the size of its sample."""
 
     fixed: float
-    """What the optimiser keeps and makes."""
+    """The memory of the optimiser."""
     per_unit: float
     """For every node, computed row and edge."""
     per_node: int
@@ -97,7 +97,7 @@ class StepCost:
         return int(self.fixed + scale * (self.per_unit * units(sample) + self.batch(sample)))
 
     def batch(self, sample: Sample) -> int:
-        """What its batch takes, with the transposes of its layers, which the backward pass makes."""
+        """The memory of its batch, with the transposes of its layers, which the backward pass makes."""
         longest = max(layer.num_edges for layer in sample.layers)
         turned = (24 * one.num_sources + self.per_edge * one.num_edges for one in sample.layers if not one.symmetric)
         return sample.num_nodes * self.per_node + self.per_edge * longest + sum(turned)
@@ -114,9 +114,9 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 def step_cost(
     model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0, width: int | None = None
 ) -> StepCost:
-    """The cost of steps on samples such as ``sample``, from a forward and backward pass of a copy of the model on a
-    batch with layers of the same proportions: as large as the sample times ``scale``, or as a trial may be. Its rows
-    have ``width`` numbers, or as many as features.
+    """The cost of steps on samples such as ``sample``. A copy of the model runs forward and backward on a batch with
+    layers of the same proportions. The batch is as large as the sample times ``scale``, or as a trial may be. Its rows
+    have ``width`` numbers, by default the number of features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -142,7 +142,7 @@ def batch_cost(graph: Graph) -> StepCost:
 
 
 def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -> int:
-    """About how many bytes training takes on a device that holds the graph too.
+    """An estimate of the bytes of training on a device that also holds the graph.
 
         graph + parts of an epoch + max(a step, an evaluation)
 
@@ -166,13 +166,13 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -
 
 
 def graph_bytes(graph: Graph) -> int:
-    """What the arrays of a graph take."""
+    """The bytes of the arrays of a graph."""
     arrays = (getattr(graph, name) for name in ("indptr", "indices", "edge_weight", "x", "y", *MASKS))
     return sum(array.nbytes for array in arrays if array is not None)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
-    """All that a batch is made of."""
+    """All tensors of a batch."""
     result: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
@@ -218,7 +218,7 @@ def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = 
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start measuring anew. Where the system cannot (outside Linux), the peak is that of the whole process."""
+    """Reset the measured peak. Outside Linux this is not possible, and the peak is that of the whole process."""
     with contextlib.suppress(OSError):
         _CLEAR.write_text("5")
     if device.type == "cuda":
@@ -226,7 +226,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def resting_ram() -> int:
-    """The resident size with nothing kept that is not in use, in bytes; the peak is measured from here on."""
+    """The resident size after unused memory is released, in bytes; it also resets the peak."""
     gc.collect()
     release()
     reset_peak_memory(torch.device("cpu"))
@@ -249,7 +249,7 @@ def peak_ram() -> int:
 
 
 def free_gpu(device: torch.device) -> int | None:
-    """The bytes that torch may still take on this device; ``None`` without a GPU."""
+    """The bytes that torch may still allocate on this device; ``None`` without a GPU."""
     if device.type != "cuda":
         return None
     held, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)

@@ -1,4 +1,4 @@
-"""``fit``: one run of training, in memory or in a folder that survives a kill."""
+"""``fit``: one training run, in memory or with a folder that survives a kill."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Devices = str | torch.device | Sequence[str | torch.device]
 SEED = 42
-"""The seed of a run, where nobody gives one."""
+"""The default seed."""
 
 
 def fit(
@@ -78,40 +78,39 @@ def fit(
     record: Mapping[str, Any] | None = None,
     **fields: Unpack[PlainFields],
 ) -> Run:
-    """Train ``model`` on ``graph`` with the batches of ``sampler``; the model is left with its best weights.
+    """Train ``model`` on ``graph`` with the batches of ``sampler``. Afterwards the model has its best weights.
 
     Args:
-        model: one of handful's backbones, any module with ``forward(x, edge_index)``, which may take ``edge_weight`` or
-            ``edge_attr`` too, or the name of a backbone, which is then made for the graph and is ``run.model``.
-        graph: with features, labels and a split; a ``Graph``, or a ``Data`` of PyG that ``from_pyg`` takes.
-        sampler: where batches come from.
-        settings: how to train; ``fields`` win over it.
-        options: of a model that is given by name, such as ``{"hidden": 64}``.
-        seed: of everything that is drawn during training, and of the initial weights of a model that is given by name:
-            two such runs are the same. A module comes with its own: call ``torch.manual_seed`` before it is made.
-        device: where to train. Several devices, or names separated by commas, share the model's layers in order.
-        graph_on: where the graph is meanwhile: on the (first) ``device``; or on the ``host``, where the CPU makes
-            batches ahead of the device, sends them to it and evaluates; ``auto`` for the device if it has the memory.
-            The batches are the same.
-        optimizer: a name, or a class of ``torch.optim`` or function that is called with (parameters, lr=…,
+        model: a model of handful, any module with ``forward(x, edge_index)``, which may also take ``edge_weight`` or
+            ``edge_attr``; or the name of a model, which ``fit`` makes for the graph and returns as ``run.model``.
+        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split.
+        sampler: the source of batches.
+        settings: how to train; ``fields`` override it.
+        options: the options of a model by name, such as ``{"hidden": 64}``.
+        seed: the seed of all random numbers in training, and of the initial weights of a model by name. A module has
+            its weights already: call ``torch.manual_seed`` before you make it.
+        device: the device for training. Several devices, or names separated by commas, share the layers in order.
+        graph_on: the place of the graph: on the (first) ``device``; or on the ``host``, where the CPU makes batches
+            ahead of the device and evaluates; ``auto`` for the device if it has enough memory. Batches are the same.
+        optimizer: a name, or a class of ``torch.optim``, or a function with arguments (parameters, lr=…,
             weight_decay=…).
-        scheduler: a name, or a function from the optimiser to a torch scheduler, which is stepped after every epoch
+        scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch
             (after every evaluation, with the validation metric, if it is a ``ReduceLROnPlateau``).
         loss: a function of outputs ``(t, outputs)`` and labels that gives every node's loss ``(t,)``. If ``None``,
-            cross-entropy for classes, squared error for numbers, the mean binary cross-entropy for several labels a
-            node. Numbers are standardised by the training nodes before they reach it.
+            cross-entropy for classes, squared error for numbers, the mean binary cross-entropy for several labels per
+            node. It gets numbers that are standardised by the training nodes.
         class_weight: a name, or a weight for every class.
-        metric: a name, or one of your own: a function of (prediction, y) or a metric of ``torchmetrics``; see
+        metric: a name, or your own metric: a function of (prediction, y) or a metric of ``torchmetrics``; see
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: show a bar, in a terminal or a notebook.
-        memory: the anonymous memory that the process may hold, such as ``"8GiB"``: batches are then made by one shuffle
-            an epoch, with scratch files where memory does not suffice. They are the same, and so is the result. For a
-            saved graph on the CPU, whose arrays are memory-mapped, and the samplers ``rns`` and ``cluster``.
-        out: the run folder; nothing is written without one. Of several ranks, the first alone writes it.
-        resume: go on with the run in ``out`` (or begin it). It ends bit for bit like a run that was never broken off.
-            A run that differs in anything is refused.
-        record: what ``config.json`` says of the run in place of what can be seen here; ``Experiment.run`` gives it.
+        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. Then one shuffle per epoch makes
+            the batches, with scratch files if memory does not suffice. Batches and result are the same. It needs a
+            saved graph on the CPU, whose arrays are memory-mapped, and the sampler ``rns`` or ``cluster``.
+        out: the run folder; without one, nothing is written. With several ranks, only the first one writes.
+        resume: continue the run in ``out``, or start it. The result is bit for bit that of an uninterrupted run. A run
+            with another configuration raises an error.
+        record: the configuration for ``config.json``; ``Experiment.run`` passes it.
         fields: the fields of ``Settings`` by name.
 
     >>> import handful as hf
@@ -152,7 +151,7 @@ def fit(
 
 
 def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[str, Any], resume: bool) -> Run | None:
-    """Hold the folder until ``stack`` ends, and put ``loop`` where its checkpoint is; the run, if it has ended."""
+    """Lock the folder until ``stack`` ends, and restore the checkpoint to ``loop``. Returns the run if it has ended."""
     stack.enter_context(folder.opened(config, resume))
     write_encoding(folder, loop.graph)
     if folder.result.exists():
@@ -164,7 +163,7 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 
 def _check_alike(config: dict[str, Any]) -> None:
-    """Refuse ranks that would train something else than rank 0, such as another graph under the same name."""
+    """Raise an error if a rank differs from rank 0, such as another graph under the same name."""
     here = plain(config)
     first = ranks.broadcast(here)
     with ranks.agreed():
@@ -173,7 +172,7 @@ def _check_alike(config: dict[str, Any]) -> None:
 
 
 def _share_run(run: Run | None, loop: Loop) -> Run:
-    """The run that rank 0 has kept, on every rank; the model has its weights."""
+    """Broadcast the run and the weights of rank 0 to every rank."""
     if ranks.size() == 1:
         assert run is not None
         return run
@@ -184,7 +183,7 @@ def _share_run(run: Run | None, loop: Loop) -> Run:
 
 
 def as_graph(graph: Graph | Data) -> Graph:
-    """``graph``, or that of a PyG ``Data``."""
+    """``graph``, or the graph of a PyG ``Data``."""
     if isinstance(graph, Graph):
         return graph
     if not hasattr(graph, "to_dict"):
@@ -193,7 +192,7 @@ def as_graph(graph: Graph | Data) -> Graph:
 
 
 def with_task(graph: Graph, settings: Settings) -> Graph:
-    """``graph`` with the task, the metric and the positive class that ``settings`` name."""
+    """``graph`` with the task, the metric and the positive class of ``settings``."""
     wanted = {name: getattr(settings, name) for name in ("task", "metric", "positive")}
     asked = {name: value for name, value in wanted.items() if value not in (None, getattr(graph, name))}
     return graph.replace(**asked) if asked else graph
@@ -222,9 +221,9 @@ def begin(
     memory: int | str | None = None,
     **own: Any,
 ) -> Loop:
-    """A run that has not trained yet: model and graph on their devices, optimiser and scheduler made.
+    """A run before its first epoch: model and graph on their devices, with optimiser and scheduler.
 
-    ``own`` are the optimizer, scheduler, loss, class_weight and metric that a user gives ``fit`` in place of a name.
+    ``own`` are the user's objects for optimizer, scheduler, loss, class_weight and metric.
     """
     require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
     require_kind("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)")
@@ -251,7 +250,7 @@ def begin(
 
 
 def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings) -> tuple[Graph, Sampler]:
-    """The graph with its task, and the sampler as it trains ``model``.
+    """The graph with its task, and the sampler adapted to ``model``.
 
     Raises:
         HandfulError: the model, the settings or the sampler do not fit the labels or the shards of the graph.
@@ -288,7 +287,7 @@ def place(
     memory: int | str | None,
     loss: Loss,
 ) -> tuple[Graph, Execution]:
-    """The graph where it stays while ``model`` trains on ``devices``, and how the run is executed."""
+    """The graph on its device during training, and the execution of the run."""
     if len(devices) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
     exact = resolve_first_hop(model, graph, sampler, settings, memory)
@@ -357,7 +356,7 @@ def device_names(device: Devices) -> list[str | torch.device]:
 
 
 def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:
-    """All that decides how the run goes; a run is resumed only with the same."""
+    """The configuration of the run; a resume needs the same."""
     seen = {
         "graph": loop.graph.name,
         **describe(loop.model),
@@ -369,7 +368,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
     objects: dict[str, Any] = {
         name: name_of(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
     }
-    # A function may make anything: what it made tells.
+    # A function may make anything, so the record has its result.
     if "optimizer" in own:
         objects["made optimizer"] = {"class": name_of(loop.optimizer), **plain_part(loop.optimizer.defaults)}
     if "scheduler" in own and loop.scheduler is not None:
@@ -378,7 +377,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
 
 
 def _read_ended(loop: Loop, folder: RunFolder) -> Run:
-    """A run that has ended: what it came to, with the best weights in the model."""
+    """The result of a run that has ended, with the best weights in the model."""
     run = folder.run()
     if not folder.model.exists() and folder.checkpoint.exists():
         restore_checkpoint(loop, folder)
@@ -389,7 +388,7 @@ def _read_ended(loop: Loop, folder: RunFolder) -> Run:
 
 
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
-    """What the run came to, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
+    """The result of the run, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
     same = ("best_epoch", "steps", "skipped", "seconds", "train_seconds", "prepare_seconds", "seed", "diverged")
     peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(

@@ -1,9 +1,9 @@
-"""The batches of one step, here and on other ranks: the mean of their gradients, and what BatchNorm learns from them.
+"""The batches of one step, on all ranks: the mean of their gradients, and the running statistics of BatchNorm.
 
-BatchNorm normalises every batch by its own statistics, wherever it is computed. Its *running* statistics take the
-batches in their order, r ← (1 − μ)·r + μ·s, as one process does: while ranks train, each finds what a batch adds to
-statistics of 0, which is μ·s, and at the end of a step all of them add what all found. So neither gradients nor
-statistics depend on the number of ranks, but for rounding.
+BatchNorm normalises every batch by its own statistics. Its *running* statistics see the batches in order,
+r ← (1 − μ)·r + μ·s, as in one process. While ranks train, each one starts a batch with r = 0, which leaves μ·s. At the
+end of a step all ranks add the results of all. So neither gradients nor statistics depend on the number of ranks, up to
+rounding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from handful.errors import HandfulError
 
 
 class Group:
-    """What a step sums over its batches. One for an epoch: ``close`` at its end gives BatchNorm its statistics back."""
+    """The sums of a step over its batches. Make one per epoch; ``close`` restores the statistics of BatchNorm."""
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -30,16 +30,16 @@ class Group:
             self.statistics = Statistics(model)
 
     def add(self, place: int) -> None:
-        """Count the batch at this place of the step, whose backward pass has just ended."""
+        """Count the batch at this place of the step, after its backward pass."""
         self.count += 1
         if not self.alone:
             self.statistics.take(place)
 
     def mean(self, places: int) -> int:
-        """Let gradients be their mean over the batches of the step; how many these are.
+        """Replace gradients by their mean over the batches of the step. Returns the number of batches.
 
         Args:
-            places: how many batches the step has, those that are left out among them.
+            places: the number of batches in the step, including skipped ones.
         """
         count, self.count = self.count, 0
         if not self.alone:
@@ -65,7 +65,7 @@ class Group:
         self.statistics.learn(sums[len(has) :].view_as(learnt))
         by_kind: dict[Any, list[nn.Parameter]] = defaultdict(list)
         for parameter, times in zip(self.parameters, reached, strict=True):
-            if times:  # a parameter that no batch has reached keeps no gradient: a zero would let it decay
+            if times:  # a parameter without a gradient keeps none: a zero gradient would let it decay
                 by_kind[parameter.device, parameter.dtype].append(parameter)
         for alike in by_kind.values():
             flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
@@ -97,13 +97,13 @@ class Statistics:
             buffer.zero_()
 
     def take(self, place: int) -> None:
-        """Keep what the batch at ``place`` has added."""
+        """Keep the contribution of the batch at ``place``."""
         values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
         self.found[place] = torch.cat([torch.ones(1, dtype=torch.float64), *values])
         self._clear()
 
     def collect(self, places: int) -> Tensor:
-        """``(places, 1 + width)``: a one and what this rank found at each place; zeros where it computed nothing."""
+        """``(places, 1 + width)``: a one and this rank's contribution at each place; zeros for other ranks' places."""
         learnt = torch.zeros(places, 1 + sum(self.sizes), dtype=torch.float64)
         for place, result in self.found.items():
             learnt[place] = result
@@ -111,7 +111,7 @@ class Statistics:
         return learnt
 
     def learn(self, learnt: Tensor) -> None:
-        """Add what all ranks have found: the sum of what each has collected."""
+        """Add the contributions of all ranks."""
         momenta = [float(norm.momentum or 0.0) for norm in self.norms for _ in range(2)]
         for row in learnt[learnt[:, 0] > 0]:
             self.batches += 1
@@ -119,10 +119,10 @@ class Statistics:
                 kept.mul_(1 - momentum).add_(added.view_as(kept))
 
     def close(self) -> None:
-        """Put the statistics into the model.
+        """Write the statistics to the model.
 
         Raises:
-            HandfulError: the model has other buffers, and they have changed: how ranks would share them is not known.
+            HandfulError: other buffers of the model have changed, and ranks cannot share them.
         """
         for buffer, kept in zip(self.buffers, self.kept, strict=True):
             buffer.copy_(kept)

@@ -40,7 +40,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class SharedChunks(Chunks):
-    """Chunks of which every rank makes those of its share of the rows, and gets all others."""
+    """Chunks for several ranks: each computes its share of the rows, and receives the others."""
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         count = cuts[-1]
@@ -58,7 +58,7 @@ class SharedChunks(Chunks):
 
 @torch.no_grad()
 def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS, **how: Any) -> Tensor:
-    """``outputs_of`` in float32; of a model that was trained on numbers, its predictions in their unit."""
+    """``outputs_of`` in float32; for regression, predictions in the unit of the labels."""
     return in_units(model, outputs_of(model, graph, chunk, **how).float())
 
 
@@ -73,29 +73,28 @@ def outputs_of(
     scratch: Path | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """The logits of every node, exactly as a full-graph forward pass in evaluation mode gives them.
+    """The logits of every node, exactly as in a full-graph forward pass in evaluation mode.
 
-    A model of handful's own holds a few layers' activations of the graph and the temporaries of ``chunk`` rows; a PyG
-    module, whose layers cannot be seen, runs on the whole graph at once. ``sampler`` is that of the training: LADIES
-    trains by another operator than the graph's own, and its models are to be evaluated by it. A PyG module that was
-    trained with normalised GraphSAINT is given the weights of the mean.
+    A model of handful needs memory for a few layers of activations and the temporaries of ``chunk`` rows. A PyG module
+    runs on the whole graph at once. ``sampler`` is the one of the training: LADIES trains with its own operator, and
+    evaluation must use it too. A PyG module that was trained with normalised GraphSAINT gets the weights of the mean.
 
-    Of a graph in shards every rank infers the logits of its own nodes, and all must come here.
+    For a graph in shards, every rank infers the logits of its own nodes, and all ranks must call this together.
 
     Args:
-        model: one of handful's own, or a PyG module.
+        model: a model of handful, or a PyG module.
         graph: with features.
-        chunk: how many rows are computed at a time.
-        sampler: that of the training.
-        shared: every rank computes its share of the rows of a model of handful's own, and has all; all must come here.
-        memory: the anonymous memory that this process may hold, such as ``"4GiB"``. What the layers put out is then
-            kept in files, and read by blocks; the result is that of ``None``, to rounding, and is mapped from a file.
-        scratch: the folder for those files: what a job of the same weights and graph has left there is gone on with,
-            and all is kept for ``handful.training.streamed.forget``. A temporary one when ``None``.
-        progress: called with the number of a pass over the nodes, how many rows are done, and how many there are.
+        chunk: the number of rows in a chunk.
+        sampler: the sampler of the training.
+        shared: ranks share the rows of a model of handful, and each gets all results; all must call this together.
+        memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. Outputs of layers then go to
+            files, and are read by blocks. The result is the same up to rounding, and is mapped from a file.
+        scratch: the folder for those files. A job with the same weights and graph continues there. The files stay until
+            ``handful.training.streamed.forget``. A temporary folder when ``None``.
+        progress: called with the number of a pass over the nodes, the rows that are done, and all rows.
 
     Raises:
-        HandfulError: it cannot be done within ``memory``, or there is no room for the files.
+        HandfulError: ``memory`` is too small, or the disk is full.
     """
     if memory is not None:
         if not isinstance(model, Network):
@@ -130,7 +129,7 @@ def embed(
     chunk: int = CHUNK_ROWS,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
 ) -> Tensor:
-    """float32 ``(N, width)``: what enters the layer that gives the logits, exactly, for every node; on the CPU.
+    """float32 ``(N, width)``: the exact input of the layer that gives the logits, for every node; on the CPU.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=8")

@@ -1,4 +1,4 @@
-"""The training loop, to be read from top to bottom."""
+"""The training loop. Read it from top to bottom."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from handful.training.record import RunFolder
 
 @dataclass
 class Loop:
-    """The state of a run: what callbacks see, and what a checkpoint keeps.
+    """The state of a run. Callbacks see it, and a checkpoint saves it.
 
-    ``epoch`` counts the epochs that are done. ``begin`` of ``handful.training.fit`` makes one.
+    ``epoch`` counts the completed epochs. ``begin`` of ``handful.training.fit`` makes a loop.
     """
 
     model: nn.Module
@@ -55,7 +55,7 @@ class Loop:
     metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
     execution: Execution = field(default_factory=InMemory)
-    """Where batches and outputs come from: how to run, not what."""
+    """The source of batches and outputs. It does not change the result."""
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
@@ -89,18 +89,18 @@ class Loop:
 
     @property
     def devices(self) -> set[torch.device]:
-        """Where the graph and the layers of the model are."""
+        """The devices of the graph and of the model's layers."""
         return {self.graph.device, *(parameter.device for parameter in self.model.parameters())}
 
 
 def train(loop: Loop, folder: RunFolder | None = None) -> None:
-    """Train until the last epoch, or until someone stops the loop; checkpoints and evaluations go to ``folder``.
+    """Train until the last epoch, or until ``loop.stop()``; checkpoints and evaluations go to ``folder``.
 
     With a folder, SIGINT and SIGTERM wait for the end of the epoch, and a checkpoint is written first.
 
     Raises:
-        DivergedError: weights, loss or logits are not finite, and no evaluated epoch came before. If one did, the run
-            ends with it, and ``loop.diverged`` says when.
+        DivergedError: weights, loss or logits are not finite, and no epoch was evaluated before. Otherwise the run ends
+            with the best evaluated epoch, and ``loop.diverged`` is the epoch of the divergence.
     """
     for device in loop.devices:
         reset_peak_memory(device)
@@ -120,7 +120,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
                 loop.diverged = loop.epoch
                 loop.stop()
                 if leading:
-                    print(f"handful: {error}; epoch {loop.best_epoch}, the best, stands", file=sys.stderr, flush=True)
+                    print(f"handful: {error}; the result is epoch {loop.best_epoch}", file=sys.stderr, flush=True)
                 break
             if line is not None:
                 keep_line(loop, line, folder)
@@ -130,7 +130,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
                 if folder is not None:
                     save_checkpoint(loop, folder)
                     what = f"{Signals(int(received)).name} after epoch {loop.epoch} of {loop.settings.epochs}"
-                    where = f"a checkpoint is in {folder.path}; resume goes on"
+                    where = f"a checkpoint is in {folder.path}; resume continues it"
                     print(f"handful: {what}: {where}", file=sys.stderr, flush=True)
                 signals.deliver(int(received))
     if not loop.best_weights:  # stopped before its first epoch
@@ -139,7 +139,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
 
 
 def keep_line(loop: Loop, line: dict[str, Any], folder: RunFolder | None) -> None:
-    """Write an evaluation, and a checkpoint where one is due; then tell the callbacks."""
+    """Write an evaluation, and a checkpoint if it is due; then call the callbacks."""
     if folder is not None:
         folder.append(line)
         if time.monotonic() - loop.saved_at >= loop.settings.checkpoint_seconds:
@@ -149,7 +149,7 @@ def keep_line(loop: Loop, line: dict[str, Any], folder: RunFolder | None) -> Non
 
 
 def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
-    """One epoch and, where it is due, its evaluation: the line that ``metrics.jsonl`` gets."""
+    """One epoch and, if due, its evaluation: the line for ``metrics.jsonl``."""
     began = time.perf_counter()
     train_epoch(loop)
     loop.train_seconds += time.perf_counter() - began
@@ -163,7 +163,7 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 def train_epoch(loop: Loop) -> None:
     """One epoch: a forward and backward pass for every batch, and a step along the mean of each ``parts_per_step``.
 
-    Of the batches of a step every rank computes its own (``ranks.owner``); the step is the same on all of them.
+    Every rank computes its own batches of a step (``ranks.owner``). The step is the same on all ranks.
     """
     model, how = loop.model, loop.settings
     model.train()
@@ -177,7 +177,7 @@ def train_epoch(loop: Loop) -> None:
             else:
                 total, batches = total + learn(loop, batch, index), batches + 1
                 group.add(places)
-        del batch  # before the next one is made: a budget may not hold both
+        del batch  # before the next one: a budget may not hold both
         index, places = index + 1, places + 1
         if places == how.step_length:
             _step(loop, group, places)
@@ -201,7 +201,7 @@ def train_epoch(loop: Loop) -> None:
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
-    """Forward and backward pass on batch ``index`` of the epoch; its loss."""
+    """Forward and backward pass on batch ``index`` of the epoch; returns its loss."""
     seed = derive_seed(loop.seed, loop.epoch, index)
     seed_step(loop.model, seed)
     loss = loop.loss_on(loop.model, batch)
@@ -253,13 +253,13 @@ def evaluate(loop: Loop) -> tuple[float, float]:
 
 
 def divergence(loop: Loop, how: str) -> DivergedError:
-    """The error of a run that has gone astray, and what to do."""
+    """The error of a diverged run, with advice."""
     return DivergedError(f"{how} in epoch {loop.epoch}: use a smaller lr, or another norm")
 
 
 def note(loop: Loop, val: float, test: float) -> dict[str, Any]:
-    """Keep an evaluation: the history, the best so far, and whether patience has run out."""
-    # Without validation nodes (NaN) the last epoch stands.
+    """Record an evaluation: the history, the best epoch, and early stopping."""
+    # Without validation nodes (NaN), the last epoch is the best.
     if math.isnan(val) or loop.metric.better(val, than=loop.best_val):
         loop.best_val, loop.best_test, loop.best_epoch, loop.stale = val, test, loop.epoch, 0
         loop.best_weights = {k: v.detach().clone() for k, v in loop.model.state_dict().items()}

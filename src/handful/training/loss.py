@@ -16,13 +16,13 @@ NodeLosses = Callable[[Tensor, Tensor], Tensor]
 
 
 def node_losses(logits: Tensor, y: Tensor) -> Tensor:
-    """ℓ(f(w, X, E)[v], y_v) for every node: cross-entropy, binary where there is one logit per node.
+    """ℓ(f(w, X, E)[v], y_v) for every node: cross-entropy; binary cross-entropy for one logit per node.
 
     >>> node_losses(torch.zeros(2, 1), torch.tensor([0, 1])).round(decimals=3).tolist()
     [0.6930000185966492, 0.6930000185966492]
     """
     if y.is_floating_point():
-        what = "numbers" if y.ndim == 1 else "several labels a node"
+        what = "numbers" if y.ndim == 1 else "several labels per node"
         raise HandfulError(f"the labels of this graph are {what}, and cross-entropy needs classes: give another graph")
     logits = logits.float() if logits.itemsize < 4 else logits
     if logits.shape[1] == 1:
@@ -31,7 +31,7 @@ def node_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def label_losses(logits: Tensor, y: Tensor) -> Tensor:
-    """Several labels a node: the mean binary cross-entropy of those that are known (not NaN), for every node.
+    """Several labels per node: the mean binary cross-entropy of the known labels (not NaN), for every node.
 
     >>> label_losses(torch.zeros(1, 3), torch.tensor([[0.0, 1.0, torch.nan]])).round(decimals=3).tolist()
     [0.6930000185966492]
@@ -53,8 +53,8 @@ def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def units_of(graph: Graph) -> tuple[float, float] | None:
-    """Mean and standard deviation of the training nodes' numbers: the unit in which a model predicts. ``None`` for
-    labels that are not numbers.
+    """Mean and standard deviation of the training labels of a regression: the unit of the model's output. ``None`` for
+    other tasks.
 
     >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
     >>> units_of(graph)
@@ -69,9 +69,9 @@ def units_of(graph: Graph) -> tuple[float, float] | None:
 
 
 def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
-    """The loss of every node for the labels of ``graph``, or one's ``own``; a number is first put into its units.
+    """The loss of every node for the labels of ``graph``, or the user's ``own``; numbers are standardised first.
 
-    The model's outputs are held against what the labels need: too few would give a wrong loss, or a raw error.
+    It checks the number of outputs: too few would give a wrong loss or an unclear error.
     """
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
     units, needed, kind = units_of(graph), graph.num_outputs, graph.kind
@@ -102,14 +102,14 @@ def node_loss(
     class_weight: Tensor | None = None,
     losses: NodeLosses = node_losses,
 ) -> Tensor:
-    """The batch loss L̂^B(w): the mean over its targets, or Σ weight_v · ℓ_v where the sampler weighs them.
+    """The batch loss L̂^B(w): the mean over its targets, or Σ weight_v · ℓ_v if the sampler gives weights.
 
     With class weights c, ℓ_v counts c_{y_v} times, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
 
     Args:
         logits: ``(t, outputs)``.
         y: ``(t,)`` or ``(t, labels)``.
-        weight: ``(t,)``, the sampler's.
+        weight: ``(t,)``, the weights of the sampler.
         class_weight: ``(classes,)``.
         losses: the loss of every node.
     """

@@ -1,4 +1,4 @@
-"""What a run is judged by: metrics by name, against scikit-learn in the tests, and metrics of one's own."""
+"""Metrics by name, tested against scikit-learn, and metrics of the user."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def predict_classes(logits: Tensor) -> Tensor:
 
 
 def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
-    """What the outputs of a model say: for two classes the probability of the second, ``(n,)``; for more that of each,
-    ``(n, classes)``; for several labels that of each, ``(n, labels)``; for a number the number, ``(n,)``.
+    """Probabilities from the outputs of a model: of the second of two classes, ``(n,)``; of each class,
+    ``(n, classes)``; of each of several labels, ``(n, labels)``. For a regression, the numbers, ``(n,)``.
 
     >>> probabilities(torch.zeros(1, 1), "binary"), probabilities(torch.zeros(1, 2), "multiclass")
     (tensor([0.5000]), tensor([[0.5000, 0.5000]]))
@@ -53,7 +53,7 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
 
 
 def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
-    """int64 ``(classes, classes)``: how many nodes of class ``[i]`` are taken for class ``[j]``.
+    """int64 ``(classes, classes)``: the number of nodes of class ``[i]`` that are predicted as class ``[j]``.
 
     >>> confusion(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), 2)
     tensor([[1, 1],
@@ -63,7 +63,7 @@ def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
 
 
 def class_scores(table: Tensor) -> dict[str, Tensor]:
-    """``precision``, ``recall`` and ``f1`` = 2·TP / (2·TP + FP + FN) of every class; NaN for a class that is nowhere.
+    """``precision``, ``recall`` and ``f1`` = 2·TP / (2·TP + FP + FN) of every class; NaN for an absent class.
 
     >>> class_scores(torch.tensor([[1, 1], [0, 1]]))["recall"]
     tensor([0.5000, 1.0000], dtype=torch.float64)
@@ -87,13 +87,13 @@ def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
 
 
 def f1(logits: Tensor, y: Tensor) -> float:
-    """2·TP / (2·TP + FP + FN) of the positive class; 0 where there is none and none was taken for it."""
+    """2·TP / (2·TP + FP + FN) of the positive class; 0 if it is neither present nor predicted."""
     scores = _scored(logits, y)["f1"]
     return float(scores[1].nan_to_num(0.0)) if len(scores) > 1 else 0.0
 
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
-    """The mean F1 of the classes that nodes have or are taken for; of several labels, the mean F1 of all labels."""
+    """The mean F1 of the classes that are present or predicted; for several labels, the mean F1 of all labels."""
     if not y.is_floating_point():
         return float(_scored(outputs, y)["f1"].nanmean())
     return _over_labels(f1, outputs, y)
@@ -187,12 +187,12 @@ class Metric:
     """A function of outputs ``(n, outputs)`` and labels, and whether more of it is better.
 
     Args:
-        function: called with what a model puts out: logits, of two classes those of the positive one; or a number in
-            the unit of the labels.
+        function: its input is the output of a model: logits, with the positive of two classes last; or a number in the
+            unit of the labels.
         higher_is_better: whether more of it is better.
         name: for records and tables.
-        percent: whether it is a fraction, which people read in percent.
-        of_probabilities: whether it is called with ``probabilities`` instead, as metrics of one's own are.
+        percent: whether it is a fraction, shown in percent.
+        of_probabilities: whether its input is ``probabilities`` instead, as for metrics of the user.
 
     >>> METRICS["accuracy"].better(0.7, than=0.6), METRICS["mae"].better(0.7, than=0.6)
     (True, False)
@@ -205,23 +205,23 @@ class Metric:
     of_probabilities: bool = False
 
     def __call__(self, outputs: Tensor, y: Tensor) -> float:
-        """The metric of these nodes; NaN where there are none."""
+        """The metric of these nodes; NaN if there are none."""
         return float(self.function(outputs, y)) if len(y) else float("nan")
 
     def of(self, outputs: Tensor, graph: Graph, nodes: Tensor) -> float:
-        """The metric of some ``nodes`` of ``graph``, ids or bool ``(N,)``, by the outputs of a model for them alone."""
+        """The metric of ``nodes`` of ``graph``, ids or bool ``(N,)``, from the outputs for these nodes."""
         assert graph.y is not None
         chosen, y = turned(outputs, graph.y[nodes], graph)
         return self(probabilities(chosen, graph.kind) if self.of_probabilities else chosen, y)
 
     def better(self, value: float, than: float) -> bool:
-        """Whether ``value`` is better than another; anything is better than NaN, and NaN is no better than a number."""
+        """Whether ``value`` is better than another. Any value is better than NaN; NaN is not better than a number."""
         if than != than:
             return True
         return value > than if self.higher_is_better else value < than
 
     def text(self, value: float | Mapping[str, float | None]) -> str:
-        """A value, or mean and 95% CI, as people read it: a fraction in percent, anything else by itself.
+        """A value, or mean and 95% CI, as text: a fraction in percent, other values unchanged.
 
         >>> METRICS["accuracy"].text({"mean": 0.7251, "ci95": 0.0019}), METRICS["mae"].text(12.3456)
         ('72.51 ± 0.19', '12.35')
@@ -242,7 +242,7 @@ class Metric:
         return self.text(value) + (" %" if self.percent else "")
 
     def signed(self, difference: float) -> str:
-        """By how much one value is above another, as people read it.
+        """A difference with its sign, as text.
 
         >>> METRICS["accuracy"].signed(0.01), METRICS["mae"].signed(-0.5)
         ('+1.00', '-0.5')
@@ -250,7 +250,7 @@ class Metric:
         return f"{self.scale * difference:+.2f}" if self.percent else number(difference, "+")
 
     def apart(self, difference: float) -> str:
-        """How far two values are from each other.
+        """An absolute difference with its unit, as text.
 
         >>> METRICS["accuracy"].apart(-0.026), METRICS["mae"].apart(0.5)
         ('2.60 points', '0.5 of MAE')
@@ -259,17 +259,17 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """What differences are in, after a number."""
+        """The unit of differences, after a number."""
         return "points" if self.percent else f"of {spaced(self.name)}"
 
     @property
     def differences(self) -> str:
-        """What differences are in, at the beginning of a sentence."""
+        """The unit of differences, at the start of a sentence."""
         return "Points" if self.percent else f"Changes of {spaced(self.name)}"
 
     @property
     def scale(self) -> float:
-        """What people read the metric times."""
+        """The factor between the metric and its text: 100 for percent."""
         return 100.0 if self.percent else 1.0
 
     def label(self, what: str = "") -> str:
@@ -282,7 +282,7 @@ class Metric:
 
 
 def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-    """Outputs and labels in which the positive one of two classes is class 1, as metrics have it."""
+    """Outputs and labels with the positive of two classes as class 1, as metrics expect."""
     if graph.kind != "binary" or graph.positive != 0:
         return outputs, y
     return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
@@ -291,11 +291,11 @@ def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
 _SHARES = (accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc)
 METRICS = {function.__name__: Metric(function, name=function.__name__) for function in _SHARES}
 METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (r2, mae, rmse)}
-"""By name; which of them a graph can be judged by is told by ``handful.graph.METRICS_OF``."""
+"""All metrics by name; ``handful.graph.METRICS_OF`` lists those for each kind of labels."""
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
-    """The metric of a record: one of ``METRICS``, or the name of one's own, which can be compared and not computed."""
+    """The metric of a record: one of ``METRICS``, or a metric of the user, whose values can only be compared."""
 
     def unknown(outputs: Tensor, y: Tensor) -> float:
         raise HandfulError(f"metric '{name}' is not one of handful's: give fit the function again")
@@ -304,10 +304,10 @@ def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
 
 
 def own_metric(given: Any) -> Metric:
-    """A metric of one's own: a ``Metric``, one of ``torchmetrics``, or a function of (prediction, y).
+    """A metric of the user: a ``Metric``, one of ``torchmetrics``, or a function of (prediction, y).
 
-    ``prediction`` is what ``probabilities`` gives, of two classes the probability of the positive one, and ``y`` is 1
-    for it. ``higher_is_better`` is an attribute of the function; true where it has none.
+    ``prediction`` is the result of ``probabilities``; for two classes, the probability of the positive one, for which
+    ``y`` is 1. The attribute ``higher_is_better`` of the function is true by default.
 
     >>> def brier(p, y):
     ...     return (p - y).square().mean()

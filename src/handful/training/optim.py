@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules, by name or as the user makes them."""
+"""Optimisers and learning-rate schedules, by name or by a function of the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
 
 
 def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    """Weights, which decay, and biases and norms, which do not: those of fewer than two dimensions.
+    """Two groups: weights, which decay; and biases and norms, with fewer than two dimensions, which do not.
 
     >>> [len(group["params"]) for group in split_by_decay(nn.Linear(2, 3).parameters())]
     [1, 1]
@@ -34,7 +34,7 @@ def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
 def make_optimizer(
     settings: Settings, parameters: Iterable[nn.Parameter], make: MakeOptimizer | None = None
 ) -> optim.Optimizer:
-    """The optimiser that ``settings`` name, or what ``make`` gives for their ``lr`` and ``weight_decay``.
+    """The optimiser of ``settings``, or the result of ``make`` for their ``lr`` and ``weight_decay``.
 
     >>> make_optimizer(Settings(optimizer="sgdm", lr=0.1), nn.Linear(2, 1).parameters()).defaults["momentum"]
     0.9
@@ -52,7 +52,7 @@ def make_optimizer(
 
 
 def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options: Any) -> T:
-    """What a function of the user's own makes; the error where it cannot be called so, or makes something else."""
+    """The result of a function of the user; an error if it cannot be called, or returns something else."""
     try:
         made = make(*args, **options)
     except TypeError as error:
@@ -64,7 +64,7 @@ def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options
 
 @cache
 def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
-    """``kind`` without its guards for ``torch.compile``: the first that is called imports all of it, for seconds."""
+    """``kind`` without its guards for ``torch.compile``: their first call imports the compiler, which takes seconds."""
     guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     plain = {name: unwrap(getattr(kind, name)) for name in guarded}
     step = torch.no_grad()(unwrap(kind.step))
@@ -74,7 +74,7 @@ def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
 def make_scheduler(
     settings: Settings, optimizer: optim.Optimizer, make: MakeScheduler | None = None
 ) -> LRScheduler | None:
-    """The schedule that ``settings`` name, or what ``make`` gives; it is stepped after every epoch.
+    """The schedule of ``settings``, or the result of ``make``; it steps after every epoch.
 
     A learning rate η becomes η·(1 + cos(π·e/E))/2 (``cosine``) or η·(1 − e/E) (``linear``) after e of E epochs.
     """
@@ -88,7 +88,7 @@ def make_scheduler(
 
 
 def name_of(thing: Any) -> str:
-    """The name of a class, function or object that a user gave, for records and messages.
+    """The name of a user's class, function or object, for records and messages.
 
     >>> name_of(partial(optim.SGD, momentum=0.5))
     'torch.optim.sgd.SGD(momentum=0.5)'

@@ -1,8 +1,8 @@
-"""Exact inference within a budget of memory: what layers put out is kept in files, and read by blocks in order.
+"""Exact inference within a memory budget: the outputs of layers are in files, and are read by blocks in order.
 
-The targets of a layer go by chunks that fit. The rows of a chunk's sources are read block by block in ascending order,
-and each block adds to the sums of all targets of the chunk (``Blocked``). What comes out is written to a file before
-the next chunk begins, so that a job that was killed goes on where it was (``OnDisk``).
+The targets of a layer are split into chunks that fit. The rows of a chunk's sources are read block by block in
+ascending order, and each block adds to the sums of all targets of the chunk (``Blocked``). The output of a chunk is
+written to a file before the next chunk starts, so a killed job can continue (``OnDisk``).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
-"""Called with the number of a pass over the nodes, how many rows of it are done, and how many there are."""
+"""Called with the number of a pass over the nodes, the rows that are done, and all rows."""
 STATE = "state.json"
 RECORD_SECONDS = 5.0
-"""The least time between two records of how far a pass is."""
+"""Minimum time between two records of the progress, in seconds."""
 SLOPE = 0.2
-"""Of the leaky ReLU of attention."""
+"""The slope of the leaky ReLU of attention."""
 FEWEST_ROWS = 256
-"""How many rows of the widest layer a budget must have room for, beside a block of as many sources."""
+"""A budget must hold this many rows of the widest layer, and a block of as many sources."""
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -51,12 +51,12 @@ FEWEST_ROWS = 256
 
 @dataclass(frozen=True, eq=False)
 class Blocked(Adjacency):
-    """An adjacency whose products read the rows of the sources by blocks: they may be of a memory-mapped file.
+    """An adjacency whose products read the rows of the sources by blocks, which may be in a memory-mapped file.
 
-    A sum adds the sources in ascending order, one after another: it is that of ``Adjacency`` to rounding.
+    A sum adds the sources in ascending order, one after another. It equals that of ``Adjacency`` up to rounding.
 
     Args:
-        dtype: of the model's parameters; what products give, whatever the type of the file.
+        dtype: the type of the model's parameters and of the products, for any type of the file.
         shift: a block has 2^shift sources.
         whole: the square that these rows were cut from; ``None`` for the square itself.
     """
@@ -113,10 +113,10 @@ class Blocked(Adjacency):
         return by_blocks(*arrays, self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Every block in which a source of these edges is: its number, its first source, and its rows of ``x``.
+        """Every block with a source of these edges: its number, its first source, and its rows of ``x``.
 
-        The next block is read while one is added. The two take turns in the same memory, all of which is taken here:
-        what is taken and freed on many threads is not given back to the system.
+        The next block is read while one is added. The two alternate in memory that is allocated once here: memory that
+        many threads allocate and free does not return to the system.
         """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()
@@ -130,7 +130,7 @@ class Blocked(Adjacency):
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
-    """``out``, with the numbers of ``x`` in its own type; by numpy, since torch would start threads on every thread.
+    """Copy ``x`` to ``out``, in the type of ``out``; by numpy, since torch would start threads on every thread.
 
     >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
     array([[1.5]], dtype=float32)
@@ -150,17 +150,17 @@ def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
 
 
 class OnDisk(Chunks):
-    """Chunks of rows that fit into ``room`` bytes, and what is made of them in files of a folder.
+    """Chunks of rows that fit into ``room`` bytes, with the results in files of a folder.
 
-    A folder that such an object has left half-way is gone on with: ``state.json`` says how far each pass was.
+    An unfinished job in the folder is continued: ``state.json`` records the progress of each pass.
 
     Args:
-        folder: for this job alone; whoever made it removes it.
-        room: how many bytes of memory may be used.
-        width: of the widest layer, in numbers of four bytes.
-        edge_bytes: what an edge of a chunk takes.
-        safe: whether what was written is to outlive the machine, and not only the process.
-        progress: told of every chunk.
+        folder: a folder for this job alone; the caller removes it.
+        room: the memory that may be used, in bytes.
+        width: the width of the widest layer, in numbers of four bytes.
+        edge_bytes: the memory of an edge of a chunk.
+        safe: whether files must survive a crash of the machine, and not only of the process.
+        progress: called after every chunk.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class OnDisk(Chunks):
                 state = unseal(json.loads(read_bytes(path)))
                 self._passes, room = state["passes"], min(room, state["room"])  # the chunks that were begun with
         self.room = room
-        # Of a chunk: its sums, its own rows, and a few outputs; two blocks of sources beside it.
+        # A chunk has its sums, its own rows, and a few outputs; beside it are two blocks of sources.
         self.row_bytes = 4 * 6 * width + 64
         super().__init__(max(1, room // 2 // self.row_bytes))
         self.shift = max(0, min(20, (room // 4 // (2 * 4 * width)).bit_length() - 1))
@@ -246,7 +246,7 @@ class OnDisk(Chunks):
                     raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
                 one["done"] = hi
                 del rows
-                release()  # chunks differ in size, so what the C library keeps of one does not serve the next
+                release()  # chunks differ in size, so the C library cannot reuse the memory of one for the next
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
                     self._record(file)
@@ -272,7 +272,7 @@ class OnDisk(Chunks):
         return tensor
 
     def _drop_spent(self, which: int) -> None:
-        """Remove the files that nobody reads, nor will: a later pass is complete."""
+        """Remove the files that no later pass needs."""
         for old in [old for old in self._spent if old < which - 1]:
             self._path(old).unlink(missing_ok=True)
             self._spent.discard(old)
@@ -313,7 +313,7 @@ def infer_within(
 
 
 def job_name(model: Network, graph: Graph) -> str:
-    """A name that belongs to these weights and this graph: what was computed under it is of them."""
+    """A name for these weights and this graph, so that files under it belong to them."""
     assert graph.x is not None
     weights = [p.detach() for _, p in sorted(model.state_dict().items())]
     names = {"model": type(model).__name__, "options": model.options, "graph": graph.checksum}
@@ -322,7 +322,7 @@ def job_name(model: Network, graph: Graph) -> str:
 
 
 def forget(scratch: Path) -> None:
-    """Remove what jobs have left in ``scratch``, and the folder if nothing else is in it."""
+    """Remove the files of jobs in ``scratch``, and the folder if it is empty then."""
     for folder in [state.parent for state in scratch.glob(f"*/{STATE}")]:
         for path in [*folder.glob("pass-*.bin"), *folder.glob("lock*"), folder / STATE]:
             path.unlink(missing_ok=True)

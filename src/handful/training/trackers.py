@@ -1,7 +1,7 @@
-"""Experiment trackers as callbacks: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported when it is used.
+"""Experiment trackers as callbacks: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported on first use.
 
-A run of a seed is a run of the tracker, and a resume goes on with it. Nothing leaves the machine unless the tracker's
-own variables say so (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
+Each seed is a run of the tracker, and a resume continues it. Nothing leaves the machine unless the tracker's own
+variables say so (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from handful.training.loop import Loop
 
 TOLD = ("loss", "val", "test", "seconds", "train_seconds", "steps")
-"""What an evaluation tells a tracker; the epoch is its step."""
+"""The values of an evaluation that go to a tracker; the epoch is the step."""
 
 
 class Tracker(Callback):
-    """What trackers have in common: a run for each seed, its configuration, and the numbers of every evaluation.
+    """The base of all trackers: a run for each seed, its configuration, and the values of every evaluation.
 
     Args:
-        folder: where the tracker keeps what it is told.
+        folder: the folder for the files of the tracker.
     """
 
     extra: str
@@ -50,35 +50,35 @@ class Tracker(Callback):
         self.open(f"seed-{loop.seed}", config, loop.epoch)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        """Tell what is known of this epoch."""
+        """Log the values of this epoch."""
         self.log({name: line[name] for name in TOLD if line[name] is not None}, line["epoch"])
 
     def on_end(self, loop: Loop) -> None:
-        """Tell the best, and close the run."""
+        """Log the best values, and close the run."""
         self.log({"best_val": loop.best_val, "best_test": loop.best_test}, loop.epoch)
         self.close()
 
     def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
-        """Begin a run, or go on with one after ``epoch``."""
+        """Start a run, or continue one after ``epoch``."""
 
     def kept_id(self, name: str, epoch: int) -> str | None:
-        """The tracker's id of the run that goes on after ``epoch``; ``None`` for one that begins."""
+        """The tracker's id of a run that continues after ``epoch``; ``None`` for a new run."""
         file = self.folder / f"{name}.id"
         return file.read_text(encoding="utf-8") if epoch > 0 and file.exists() else None
 
     def keep_id(self, name: str, run_id: str) -> None:
-        """Keep the tracker's id of a run, for a later process that goes on with it."""
+        """Save the tracker's id of a run, for a later process that continues it."""
         write_text(self.folder / f"{name}.id", run_id)
 
     def log(self, values: dict[str, float], epoch: int) -> None:
-        """Keep numbers of an epoch."""
+        """Log values of an epoch."""
 
     def close(self) -> None:
         """End the run."""
 
 
 class TensorBoard(Tracker):
-    """Event files; look with ``tensorboard --logdir FOLDER``."""
+    """Event files; open them with ``tensorboard --logdir FOLDER``."""
 
     extra, module = "tensorboard", "torch.utils.tensorboard"
 
@@ -95,7 +95,7 @@ class TensorBoard(Tracker):
 
 
 class WandB(Tracker):
-    """Weights & Biases, offline unless ``WANDB_MODE`` says otherwise; ``wandb sync`` sends what was kept."""
+    """Weights & Biases, offline unless ``WANDB_MODE`` says otherwise; ``wandb sync`` uploads the files."""
 
     extra, module = "wandb", "wandb"
 
@@ -108,7 +108,7 @@ class WandB(Tracker):
         self.keep_id(name, self.run.id)
 
     def log(self, values: dict[str, float], epoch: int) -> None:
-        # The step is the epoch: what a resumed run tells a second time is not kept twice.
+        # The step is the epoch, so values that a resumed run logs again are not duplicated.
         self.run.log({**values, "epoch": epoch}, step=epoch)
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ TRACKERS: dict[str, type[Tracker]] = {kind.extra: kind for kind in (TensorBoard,
 
 
 def make_tracker(name: str, folder: str | Path) -> Tracker:
-    """A tracker by the name of its extra, which keeps its files in ``folder``."""
+    """A tracker by the name of its extra, with its files in ``folder``."""
     if name not in TRACKERS:
         raise HandfulError(unknown("tracker", name, TRACKERS))
     return TRACKERS[name](folder)
