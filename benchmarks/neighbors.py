@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from benchmarks.loader import synthetic_data, whole_epoch
 from handful.bench.harness import measure_by_turns, seconds_of
+from handful.bench.loader import synthetic_data, whole_epoch
 from handful.kernels.neighbors import sample
 from handful.pyg import NeighborLoader
 

@@ -20,9 +20,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks import size
-from benchmarks.loader import bench_loader, csr_epoch
 from handful.bench.epoch import bench_epoch
 from handful.bench.harness import measure_by_turns
+from handful.bench.loader import bench_loader, csr_epoch
 from handful.datasets.synthetic import BlockModel, generate
 from handful.experiment import Experiment
 from handful.kernels.threads import get_threads

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from cli.run import handful
@@ -10,6 +13,7 @@ from handful.bench.epoch import MEANINGLESS
 pytest.importorskip("torch_geometric")
 
 EPOCH = ("--graph", "synthetic?nodes=200&degree=6&features=8&classes=3", "--hidden", 8, "--layers", 2, "--rounds", 1)
+LOADER = ("--nodes", 2000, "--edges", 20_000, "--rounds", 1)
 
 
 @pytest.mark.slow
@@ -37,7 +41,52 @@ def test_gpu() -> None:
     assert MEANINGLESS in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["loader", "memory", "ranks", "samplers", "scale"])
+@pytest.mark.slow
+def test_loader() -> None:
+    result = handful("bench", "loader", *LOADER, "--json")
+    assert result.code == 0, result.stderr
+    summary = result.json
+    assert summary["nodes"] == 2000
+    assert 18_000 < summary["edges"] <= 20_000
+    seconds, ratio = summary["seconds"], summary["ratio"]
+    assert {"pyg_m10", "handful_m10", "pyg_m50", "handful_m50", "handful_m2"} <= set(seconds)
+    assert all(value > 0 for value in seconds.values())
+    assert ratio["m10"] == pytest.approx(seconds["pyg_m10"] / seconds["handful_m10"])
+    assert ratio["m50"] == pytest.approx(seconds["pyg_m50"] / seconds["handful_m50"])
+    assert ratio["handful_m50_over_m2"] == pytest.approx(seconds["handful_m50"] / seconds["handful_m2"])
+    assert summary["pyg_extrapolated"] == ["pyg_m50"]
+    assert summary["peak_extra_memory_over_csr"] == summary["peak_extra_memory_over_csr_of"]["handful_m10"]
+    people = handful("bench", "loader", *LOADER, "--parts", "3")
+    assert people.code == 0, people.stderr
+    assert "PyG" in people.stdout
+
+
+@pytest.mark.slow
+def test_memory() -> None:
+    graph = "synthetic?nodes=500&degree=5&features=8&classes=3"
+    small = ("--graph", graph, "--parts", 2, "--hidden", 8, "--layers", 2)
+    result = handful("bench", "memory", *small, "--ways", "pyg_rns", "--pyg-steps", 1, "--json")
+    assert result.code == 0, result.stderr
+    shape = result.json["shape"]
+    assert (shape["graph"], shape["model"], shape["hidden"], shape["layers"]) == (graph, "sage", 8, 2)
+    assert (shape["parts"], shape["norm"], shape["dropout"], shape["pyg_steps"]) == (2, "ln", 0.3, 1)
+    assert list(result.json["ways"]) == ["pyg_rns"]
+    for way in result.json["ways"].values():
+        assert set(way) == {"seconds", "graph_rss_bytes", "above_graph_bytes"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="no RssAnon")
+def test_scale(tmp_path: Path) -> None:
+    graph, model = ("--nodes", 300, "--features", 4, "--degree", 6, "--train", 0.2), ("--hidden", 8, "--layers", 2)
+    result = handful("bench", "scale", *graph, *model, "--parts", 2, "--rounds", 1, "--out", tmp_path, "--json")
+    assert result.code == 0, result.stderr
+    (row,) = result.json["graphs"]
+    assert row["nodes"] == 300
+    assert row["name"].startswith("synthetic?nodes=300&degree=6")
+
+
+@pytest.mark.parametrize("name", ["ranks", "samplers"])
 def test_what_is_a_script_says_how_to_run_it(name: str) -> None:
     result = handful("bench", name, "--rounds", 3)
     assert result.code == 2
@@ -47,7 +96,12 @@ def test_what_is_a_script_says_how_to_run_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("command", "options", "message"),
     [
+        ("loader", (*LOADER, "--parts", "0"), "parts must lie between 1 and the number of nodes, 2000"),
+        ("loader", (*LOADER, "--parts", "3000"), "parts must lie between"),
+        ("loader", (*LOADER, "--parts", "ten"), "--parts takes whole numbers"),
+        ("loader", (*LOADER, "--edges", 1_000_000), "degree must be between"),
         ("epoch", (*EPOCH, "--graph", "debain"), "did you mean debian"),
+        ("memory", ("--ways", "handful"), "there is no way 'handful'"),
     ],
 )
 def test_a_mistake_is_one_line(command: str, options: tuple[object, ...], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,11 +46,74 @@ def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.S
     return Answer(result, lines=[f"{table.title}\n", markdown(table), *gpu_notes(result)])
 
 
-@bench.command("loader", hidden=True, context_settings=ANYTHING)
-@bench.command("memory", hidden=True, context_settings=ANYTHING)
+@p.command("threads", of=bench)
+def loader(
+    given: p.Given,
+    nodes: Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)] = 2_450_000,
+    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=2)] = 123_000_000,
+    parts: Annotated[str, typer.Option(help="Numbers of parts, separated by commas.")] = "10,50",
+    rounds: Rounds = 3,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    from handful.bench.loader import bench_loader, describe_growth, loader_table
+
+    with console.status("starting…") as status:
+        result = bench_loader(nodes, edges, [*p.parse_integers(parts, "--parts")], rounds, seed, status.update)
+    return Answer(result, [loader_table(result)], [describe_growth(result)])
+
+
+@p.command(*SHAPE, "threads", of=bench)
+def memory(
+    given: p.Given,
+    graph: GraphOption = None,
+    ways: Annotated[str | None, typer.Option(help="Some of the ways to train, separated by commas (else all).")] = None,
+    pyg_steps: Annotated[int, typer.Option(help="Parts that PyG trains on, for the time of all; 0: all.", min=0)] = 0,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process.
+
+    Else of GraphSAGE with 5 layers, LayerNorm and dropout 0.3, with 10 parts of a made-up graph of 12M edges.
+    """
+    from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
+
+    usual = {"parts": 10, "layers": 5, "norm": "ln", "dropout": 0.3}
+    asked = p.make_experiment(graph or GRAPH, given, usual, seeds=(seed,))
+    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
+    with console.status("starting…") as status:
+        result = bench_memory(asked, chosen, pyg_steps, status.update)
+    return Answer(result, [memory_table(result)])
+
+
+@p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
+def scale(
+    given: p.Given,
+    nodes: Annotated[str, typer.Option(help="Nodes of the graphs, separated by commas.")] = "500000,4000000,20000000",
+    degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
+    features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
+    train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
+    rounds: Rounds = 3,
+    folder: Annotated[Path | None, typer.Option("--out", help="Where the graphs are put for the while.")] = None,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.
+
+    Else of GraphSAGE 3×256 with LayerNorm, with 32 parts, within 2GiB.
+    """
+    from handful.bench.scale import bench_scale, scale_tables
+    from handful.budget import as_bytes
+
+    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
+    usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
+    sizes = p.parse_integers(nodes, "--nodes")
+    asked = [p.make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
+    with console.status("starting…") as status:
+        result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
+    return Answer(result, scale_tables(result))
+
+
 @bench.command("ranks", hidden=True, context_settings=ANYTHING)
 @bench.command("samplers", hidden=True, context_settings=ANYTHING)
-@bench.command("scale", hidden=True, context_settings=ANYTHING)
 def name_script(here: typer.Context) -> None:
     """A bench that is a script of the repository keeps its name, and says how it is run."""
     name = here.info_name

@@ -1,12 +1,9 @@
-"""Epochs within a budget of memory against the same epochs without one, and how their cost grows with the graph:
-``python -m benchmarks.scale``."""
+"""Epochs within a budget of memory against the same epochs without one, and how their cost grows with the graph."""
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,18 +14,15 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from benchmarks.alone import SMALL, in_own_process
 from handful.batch import Batch
-from handful.bench.harness import Say, measure_by_turns, seconds_of
-from handful.budget import anonymous, as_bytes, free_memory, show_size
+from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of
+from handful.budget import anonymous, free_memory, show_size
 from handful.datasets import load, write
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Table, text_table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads, set_threads
-from handful.report.tables import markdown
-from handful.samplers import RandomNodes
 from handful.training.callbacks import Callback
 from handful.training.cost import graph_bytes
 from handful.training.execution import InMemory, WithinBudget
@@ -184,32 +178,3 @@ def scale_tables(result: dict[str, Any]) -> list[Table]:
         phases.append([row[0], *(f"{budget[phase]:.2f}" for phase in PHASES)])
     title = f"Epochs within {show_size(result['memory'])} and without a budget, {result['threads']} threads"
     return [text_table(title, head, rows), text_table("Seconds within the budget", ["nodes", *PHASES], phases)]
-
-
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--nodes", default="500000,4000000,20000000", help="of each graph (%(default)s)")
-    parser.add_argument("--degree", type=float, default=20.0, help="their mean degree, about (%(default)s)")
-    parser.add_argument("--features", type=int, default=64, help="of a node, in float16 (%(default)s)")
-    parser.add_argument("--train", type=float, default=0.01, help="the share of training nodes (%(default)s)")
-    parser.add_argument("--hidden", type=int, default=256, help="width of GraphSAGE's layers (%(default)s)")
-    parser.add_argument("--layers", type=int, default=3, help="their number (%(default)s)")
-    parser.add_argument("--parts", type=int, default=32, help="m (%(default)s)")
-    parser.add_argument("--first-hop", default="sampled", help="sampled or exact (%(default)s)")
-    parser.add_argument("--memory", default="2GiB", help="the budget (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each way is measured (%(default)s)")
-    parser.add_argument("--out", type=Path, help="where the graphs are put for the while")
-    asked = parser.parse_args(arguments)
-    made = f"degree={asked.degree}&classes=16&features={asked.features}&half=true&train={asked.train}"
-    made += f"&val={asked.train / 10}&seed=42"
-    shape = {"hidden": asked.hidden, "layers": asked.layers, "norm": "ln"}
-    how = {"options": shape, "sampler": RandomNodes(asked.parts), "first_hop": asked.first_hop, "seeds": (42,)}
-    what = [Experiment(f"synthetic?nodes={int(size)}&{made}", **how) for size in asked.nodes.split(",")]
-    say = partial(print, file=sys.stderr)
-    result = bench_scale(what, as_bytes(asked.memory), asked.rounds, asked.out, say)
-    for table in scale_tables(result):
-        print(table.title, markdown(table), sep="\n\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,10 @@
 """An epoch of random-node batches, PyG's loader and ours by turns in one process.
 
-What is timed is nodes and edges alone: there are no features, and the loaders yield a ``Data`` with ``edge_index``:
-``python -m benchmarks.loader``.
+What is timed is nodes and edges alone: there are no features, and the loaders yield a ``Data`` with ``edge_index``.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable, Iterable
@@ -20,7 +18,6 @@ from handful.datasets.synthetic import BlockModel, generate
 from handful.errors import HandfulError
 from handful.finding import Table, text_table
 from handful.graph import Graph
-from handful.report.tables import markdown
 from handful.samplers import RandomNodes
 from handful.training.cost import peak_ram, resting_ram
 
@@ -139,24 +136,3 @@ def describe_growth(result: dict[str, Any]) -> str:
     growth = next(f"{v:.2f} times" for k, v in result["ratio"].items() if k.startswith("handful_m"))
     text = f"Median of {result['rounds']}. Our epoch with the most parts takes {growth} that with {FEW}."
     return text + (" * a few batches timed, the rest taken to last as long." if result["pyg_extrapolated"] else "")
-
-
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=2_450_000, help="nodes of the made-up graph (%(default)s)")
-    parser.add_argument("--edges", type=int, default=123_000_000, help="its directed edges, about (%(default)s)")
-    parser.add_argument("--parts", default="10,50", help="numbers of parts, separated by commas (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (%(default)s)")
-    asked = parser.parse_args(arguments)
-    say = partial(print, file=sys.stderr)
-    try:
-        parts = [int(part) for part in asked.parts.split(",")]
-        result = bench_loader(asked.nodes, asked.edges, parts, asked.rounds, 42, say)
-    except (HandfulError, ValueError) as error:
-        parser.error(str(error))
-    table = loader_table(result)
-    print(table.title, markdown(table), describe_growth(result), sep="\n\n")
-
-
-if __name__ == "__main__":
-    main()
