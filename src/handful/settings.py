@@ -115,11 +115,11 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
     raise HandfulError(f"{name} must be whole numbers, one for each hop, got {value!r:.60}")
 
 
-def check_fields(record: Any, without: tuple[str, ...] = ()) -> None:
-    """Convert the fields of a frozen dataclass to their declared types, or raise an error; except those ``without``."""
+def check_fields(record: Any) -> None:
+    """Convert the fields of a frozen dataclass to their declared types, or raise an error."""
     hints = get_type_hints(type(record), include_extras=True)
-    for name in (f.name for f in fields(record) if f.name not in without):
-        object.__setattr__(record, name, check_value(name, getattr(record, name), hints[name]))
+    for one in fields(record):
+        object.__setattr__(record, one.name, check_value(one.name, getattr(record, one.name), hints[one.name]))
 
 
 @dataclass(frozen=True)

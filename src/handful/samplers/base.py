@@ -204,9 +204,9 @@ def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
         yield from run(draw, [(step,) for step in range(lo, min(lo + threads, steps))])
 
 
-def check_options(sampler: Sampler, without: tuple[str, ...] = ()) -> None:
-    """Give the options of a sampler, but for some, the plain types that they are declared with, or refuse them."""
+def check_options(sampler: Sampler) -> None:
+    """Give the options of a sampler the plain types that they are declared with, or refuse them."""
     try:
-        check_fields(sampler, without)
+        check_fields(sampler)
     except HandfulError as error:
         raise SamplerError(f"sampler '{sampler.name}': {error}") from None
