@@ -105,3 +105,16 @@ def test_numbers_are_learned(graph: hf.Graph) -> None:
     assert np.corrcoef(regressor.predict(graph)[known], number[known])[0, 1] > 0.8
     with pytest.raises(hf.HandfulError, match="has no numbers to predict"):
         regressor.score(graph)
+
+
+def test_balanced_weights_change_the_decision_and_not_the_probabilities() -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.15).astype(int)
+    x = (y[:, None] + rng.normal(size=(600, 2))).astype(np.float32)
+    how = {"hidden": 16, "layers": 1, "epochs": 60, "lr": 0.01}
+    plain = hf.NodeClassifier(**how).fit(x, y)
+    weighed = hf.NodeClassifier(**how, settings={"class_weight": "balanced"}).fit(x, y)
+    assert weighed.predict_proba(x)[:, 1].mean() == pytest.approx(y.mean(), abs=0.05)
+    assert weighed.predict(x).mean() > 1.5 * plain.predict(x).mean()
+    share = weighed.class_weight_[0] / sum(weighed.class_weight_)
+    assert np.array_equal(weighed.predict(x), weighed.predict_proba(x)[:, 1] >= np.float32(share))

@@ -211,3 +211,16 @@ def test_a_refit_learns_from_all_labels(tmp_path: Path) -> None:
     after = hf.open_run(tmp_path / "run").predict_proba()
     assert np.allclose(after, expected, atol=1e-5)
     assert not np.allclose(after, before, atol=1e-3)
+
+
+def test_a_run_of_an_experiment_decides_by_the_weights_of_its_loss(tmp_path: Path) -> None:
+    named = "synthetic?nodes=300&degree=6&features=8&classes=2"
+    hf.Experiment(named, hidden=8, layers=2, epochs=5, lr=0.01, seeds=(1,), class_weight="balanced").run(tmp_path)
+    opened, graph = hf.open_run(tmp_path), hf.load(named)
+    counts = np.bincount(graph.y[graph.train_mask], minlength=2)
+    weights = counts.sum() / (2 * counts)
+    assert opened.decision["class_weight"] == pytest.approx(weights.tolist())
+    weighed = torch.sigmoid(hf.infer(opened.model, graph)).squeeze(1).numpy()
+    odds = weighed / (1 - weighed) * weights[0] / weights[1]
+    assert np.allclose(opened.predict_proba()[:, 1], odds / (1 + odds), atol=1e-5)
+    assert np.array_equal(opened.predict().astype(int), weighed >= 0.5)

@@ -17,10 +17,12 @@ from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph
-from handful.predict import predict
+from handful.predict import Prediction, predict
 from handful.samplers import Sampler
+from handful.training.assessment import plain_threshold
 from handful.training.fit import SEED
 from handful.training.inference import embed
+from handful.training.loss import balanced_weights
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
@@ -65,7 +67,9 @@ class _NodeEstimator:
         self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
-        self.kind_ = graph.kind
+        self.kind_, self.positive_ = graph.kind, int(graph.positive or 0)
+        balanced = experiment.settings.class_weight == "balanced"
+        self.class_weight_ = balanced_weights(graph).tolist() if balanced else None
         self.n_iter_ = max(run.epochs for run in self.runs_)
         return self
 
@@ -96,11 +100,15 @@ class _NodeEstimator:
             )
         return graph
 
-    def _mean(self, X: Any) -> np.ndarray:
-        """The mean over the seeds of probabilities, or of numbers."""
+    def _mean(self, X: Any) -> Prediction:
+        """The mean over the seeds of probabilities, without the class weights of the loss, or of numbers."""
         graph = self._to_predict(X)
-        nodes = np.arange(graph.num_nodes)
-        return predict(self.models_, graph, nodes, kind=self.kind_, sampler=self.sampler_).values
+        how: dict[str, Any] = {"kind": self.kind_, "positive": self.positive_}
+        if self.class_weight_ is not None:
+            how["class_weight"] = self.class_weight_
+            if self.kind_ == "binary":
+                how["threshold"] = plain_threshold(0.5, self.class_weight_, self.positive_)
+        return predict(self.models_, graph, np.arange(graph.num_nodes), sampler=self.sampler_, **how)
 
     def _labels(self, graph: Graph) -> np.ndarray:
         """The labels that ``graph`` has, as ``predict`` gives them."""
@@ -200,12 +208,11 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
-        return self._mean(X)[:, : len(self.classes_)]
+        return self._mean(X).values[:, : len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
-        """``(N,)``: the most probable class of every node."""
-        best = self.predict_proba(X).argmax(1)
-        return np.asarray(self.classes_[best])
+        """``(N,)``: the most probable class of every node, by the class weights of the loss where it has some."""
+        return np.asarray(self.classes_[self._mean(X).best])
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:
@@ -237,7 +244,7 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
 
     def predict(self, X: Any) -> np.ndarray:
         """float32 ``(N,)``: the mean over the seeds of the number of every node."""
-        return np.asarray(self._mean(X)[:, 0])
+        return np.asarray(self._mean(X).values[:, 0])
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None or graph.kind != "regression":

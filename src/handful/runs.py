@@ -25,6 +25,7 @@ from handful.nn.network import Network
 from handful.predict import Prediction, choose_nodes, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
+from handful.training.assessment import plain_threshold
 from handful.training.fit import with_task
 from handful.training.inference import embed
 from handful.training.metrics import metric_of_record
@@ -93,7 +94,8 @@ class OpenedRun:
     def decision(self) -> dict[str, Any]:
         """How the average of the seeds decides: ``threshold`` of two classes, and ``class_weight`` of the loss.
 
-        It is what the training found for the average, where it was assessed; else the mean threshold of the seeds.
+        It is what the training found for the average, where it was assessed; else the mean threshold of the seeds, and
+        the weights of their loss.
         """
         if (self.path / DECISION).exists():
             result = read_json(self.path / DECISION)
@@ -102,7 +104,12 @@ class OpenedRun:
                 raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
             return result
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
-        return {"threshold": fmean(thresholds) if thresholds else 0.5, "class_weight": None}
+        limit, asked = fmean(thresholds) if thresholds else 0.5, self.experiment
+        balanced = asked is not None and asked.settings.class_weight == "balanced"
+        weights = self.encoding.get("balanced") if balanced else None
+        if weights is not None and self.encoding["kind"] == "binary":
+            limit = plain_threshold(limit, weights, int(self.encoding["positive"]))
+        return {"threshold": limit, "class_weight": weights}
 
     @cached_property
     def encoding(self) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def explain(
         graph = opened.load(say=note)
         picked = None if nodes is None else choose_nodes(graph, nodes)
         result = explain_run(opened, graph, picked, lambda what: status.update(f"measuring: {what}"))
-    return p.make_answer(result, to or run / "explain")
+    return p.make_answer(result, to or run / "explain")._replace(tables=[*result.tables, *result.below])
 
 
 @p.command()

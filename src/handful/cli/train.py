@@ -36,6 +36,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     fits into --memory.
     """
     from handful import ranks
+    from handful.datasets.registry import is_name
     from handful.training.record import refuse_run
     from handful.training.trackers import make_tracker
 
@@ -45,7 +46,10 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         raise HandfulError("--resume needs --out, the folder of the runs to go on with")
     if choose:
         given = {name: value for name, value in given.items() if name != "parts"}
-    asked = p.make_experiment(graph, given, p.train_defaults(given))
+    # A run is used from other folders too: a path in its record is a whole one.
+    asked = p.make_experiment(
+        graph if is_name(graph) else str(Path(graph).expanduser().resolve()), given, p.train_defaults(given)
+    )
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
     if "refit" in given and (ranks.launched() > 1 or processes > 1):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from handful.datasets.schema import Schema
 from handful.errors import HandfulError
-from handful.finding import Axis, Chart, Finding, Series, View, text_table
+from handful.finding import Axis, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.predict import all_values
 from handful.random import generator
@@ -72,24 +72,19 @@ def explain(
     title = "Importance of columns: what is lost when their values change places"
     shares = {name: scale * lost[name] for name in order}
     tables = [text_table(title, ["column", label], ([name, f"{shares[name]:.2f}"] for name in order))]
-    charts = [_bars("importance", title, shares, label)]
+    charts, below = [_bars("importance", title, shares, label)], list[Table]()
     for node in [] if nodes is None else nodes.tolist():
         name = str(node if graph.ids is None else graph.ids[node])
         step(f"node {name}")
         told, base, moves = moved_by(opened, graph, node, {one: groups[one] for one in order[:MOST_NEIGHBOURS]})
-        rows = ([what, number(base - change), number(change, "+")] for what, change in moves.items())
-        tables.append(text_table(f"{name}: {told} {number(base)}", ["left out", "then it is", "so it adds"], rows))
-        charts.append(_bars(f"node-{name}", f"{name}: what adds to {told}, {number(base)}", moves, f"adds to {told}"))
+        heading = f"{name}: {told} is {number(base)}"
+        rows = ([what, f"{base - change:.4g}", f"{change:+.3g}"] for what, change in moves.items())
+        below.append(text_table(heading, ["left out", "then it is", "so it adds"], rows))
+        charts.append(_bars(f"node-{name}", heading, moves, f"adds to {told}"))
     most = f"{order[0]} matters most" if lost[order[0]] > 0 else "no column matters by itself"
     payload = {"importance": lost, "nodes": [] if nodes is None else nodes.tolist()}
-    return Finding(
-        "explain",
-        f"Why the run on {graph.name} predicts what it does",
-        f"Of the columns, {most}.",
-        tables,
-        charts,
-        payload,
-    )
+    named = f"Why the run on {graph.name} predicts what it does"
+    return Finding("explain", named, f"Of the columns, {most}.", tables, charts, payload, below=below)
 
 
 def importance(

@@ -123,6 +123,16 @@ def shifts(class_weight: Sequence[float], width: int) -> Tensor:
     return logs[1:2] - logs[:1] if width == 1 else logs
 
 
+def plain_threshold(threshold: float, class_weight: Sequence[float], positive: int) -> float:
+    """Of two classes: what decides on probabilities without class weights as ``threshold`` does on those with them.
+
+    >>> plain_threshold(0.5, [1.0, 4.0], positive=1)
+    0.2
+    """
+    one, other = (1 - threshold) * class_weight[positive], threshold * class_weight[1 - positive]
+    return other / max(one + other, 1e-12)
+
+
 def assess_average(
     outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Sequence[float] | None = None
 ) -> Assessment:
@@ -141,8 +151,7 @@ def assess_average(
     if graph.kind == "binary" and by_f1:
         threshold = best_threshold(plain[graph.val_mask], graph)
     elif graph.kind == "binary":  # decides as one half does on probabilities with the weights
-        one, other = weight[int(graph.positive or 0)], weight[1 - int(graph.positive or 0)]
-        threshold = other / max(one + other, 1e-12)
+        threshold = plain_threshold(0.5, weight, int(graph.positive or 0))
     return assessment(plain + shifts(weight, plain.shape[1]) if class_weight else plain, graph, threshold, class_weight)
 
 

@@ -33,6 +33,7 @@ from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
 from handful.notebook import html_table
+from handful.training.loss import balanced_weights
 from handful.training.metrics import metric_of_record
 from handful.version import __version__
 
@@ -421,7 +422,9 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
 def write_encoding(folder: RunFolder, graph: Graph) -> None:
     """Keep what is needed to encode another graph as this one was, and to name what is predicted for it."""
     names = None if graph.class_names is None else list(graph.class_names)
-    what = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
+    what: dict[str, Any] = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
+    if graph.kind in ("binary", "multiclass"):
+        what["balanced"] = balanced_weights(graph).tolist()
     write_json(folder.encoding, seal({"features": graph.num_features, **what, "schema": graph.schema}))
 
 
