@@ -89,13 +89,28 @@ def test_pyg_fields_come_and_go() -> None:
 
 def test_no_attribute_is_lost_in_silence() -> None:
     data = Data(x=X, y=Y, edge_index=EDGE_INDEX, edge_attr=torch.ones(4, 2), pos=X)
-    with pytest.raises(GraphError, match=r"edge_attr cannot be used.*as edge_weight"):
-        from_pyg(data)
     with pytest.raises(GraphError, match="cannot hold pos of this Data"):
-        from_pyg(data, drop=["edge_attr"])
-    assert from_pyg(data, drop=["edge_attr", "pos"]).num_edges == 4
-    with pytest.raises(GraphError, match="edge_attr cannot be used"):
-        from_mapping({"edge_index": EDGE_INDEX, "edge_attr": torch.ones(4, 2)})
+        from_pyg(data)
+    assert from_pyg(data, drop=["edge_attr", "pos"]).edge_attr is None
+
+
+def test_features_of_edges_go_to_a_graph_and_back() -> None:
+    attr = torch.arange(8.0).view(4, 2)
+    back = to_pyg(from_pyg(Data(x=X, y=Y, edge_index=EDGE_INDEX, edge_attr=attr)))
+    rows = {tuple(ends): row for ends, row in zip(EDGE_INDEX.T.tolist(), attr.tolist(), strict=True)}
+    assert [rows[tuple(ends)] for ends in back.edge_index.T.tolist()] == back.edge_attr.tolist()
+    kinds = from_pyg(Data(x=X, y=Y, edge_index=EDGE_INDEX, edge_type=torch.tensor([1, 0, 2, 1]))).edge_attr
+    assert kinds is not None
+    assert sorted(kinds.tolist()) == [[0.0], [1.0], [1.0], [2.0]]
+    for wrong, why in ((torch.ones(3, 2), "6 values for 4"), (torch.ones(4, 2, 2), "shape"), (attr / 0, "finite")):
+        with pytest.raises(GraphError, match=why):
+            from_mapping({"edge_index": EDGE_INDEX, "edge_attr": wrong})
+    graph = from_pyg(Data(edge_index=torch.tensor([[0, 0, 1], [1, 1, 1]]), edge_attr=torch.tensor([1.0, 2.0, 3.0])))
+    assert graph.coalesce("first").edge_attr.flatten().tolist() == [1.0, 3.0]  # type: ignore[union-attr]
+    assert graph.without_loops().edge_attr.flatten().tolist() == [1.0, 2.0]  # type: ignore[union-attr]
+    for change in (graph.coalesce, graph.to_undirected):
+        with pytest.raises(GraphError, match="edge_attr"):
+            change()
 
 
 def test_what_is_no_data_and_what_it_does_not_have_is_told() -> None:

@@ -27,6 +27,7 @@ def a_graph(**fields: object) -> Graph:
         "val_mask": [1],
         "test_mask": [3],
         "edge_weight": np.arange(6, dtype=np.float32) + 0.5,
+        "edge_attr": np.arange(12, dtype=np.float32).reshape(6, 2),
         "class_names": ("a", "b", "ç"),
         "ids": np.array(["Åse", "b", "", "long name", "d"]),
         "schema": {"id": "name", "columns": [{"name": "age", "center": 1.5}]},

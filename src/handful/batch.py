@@ -100,6 +100,7 @@ class Batch(Sample):
     Args:
         x: ``(n, features)``, the features of ``nodes``.
         y: ``(t,)`` or ``(t, labels)``, the labels of ``targets``.
+        edge_attr: ``(edges, D)``, the features of the edges of the first layer, if the graph has such.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=3")
@@ -110,6 +111,7 @@ class Batch(Sample):
 
     x: Tensor = field(kw_only=True)
     y: Tensor = field(kw_only=True)
+    edge_attr: Tensor | None = field(kw_only=True, default=None)
 
 
 def training_sample(
@@ -144,7 +146,36 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
     assert graph.y is not None
     x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
     y = graph.y[sample.nodes[sample.targets]]
-    return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y)
+    attr = None if graph.edge_attr is None else _edge_attr(graph, sample)
+    return Batch(
+        sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y, edge_attr=attr
+    )
+
+
+def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
+    """The features of the edges of the first layer, which are looked up by their ends.
+
+    Of repeated edges the k-th of a batch is the k-th of the graph: both are in the order of the graph.
+
+    Raises:
+        SamplerError: a batch has some of them, and it is not known which.
+    """
+    assert graph.edge_attr is not None
+    edges = sample.layers[0]
+    if edges.own_rows is not None:
+        return None  # LADIES draws edges for each layer: what takes edge_attr refuses such a batch
+    if sample.nodes is graph.nodes and edges.num_edges == graph.num_edges:
+        return graph.edge_attr
+    wanted = sample.nodes[edges.target_of_edge] * graph.num_nodes + sample.nodes[edges.indices.long()]
+    _, run, times = torch.unique_consecutive(wanted, return_inverse=True, return_counts=True)
+    first, last = (torch.searchsorted(graph.edge_keys, wanted, right=right) for right in (False, True))
+    if not torch.equal(times[run], last - first):
+        raise SamplerError(
+            "this sampler keeps some of several edges between the same nodes, whose edge_attr differ: "
+            "use coalesce('first'), or a sampler that keeps all (rns, cluster, full)"
+        )
+    starts = times.cumsum(0) - times
+    return graph.edge_attr[first + torch.arange(len(wanted), device=first.device) - starts[run]]
 
 
 def batch_checksum(batch: Batch) -> str:
@@ -159,5 +190,5 @@ def batch_checksum(batch: Batch) -> str:
     edges = (
         getattr(layer, name) for layer in batch.layers for name in ("indptr", "indices", "weight", "source_degree")
     )
-    arrays = (batch.nodes, batch.targets, batch.target_weight, *edges, batch.x, batch.y)
+    arrays = (batch.nodes, batch.targets, batch.target_weight, *edges, batch.x, batch.y, batch.edge_attr)
     return fingerprint(*(array for array in arrays if array is not None))

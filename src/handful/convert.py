@@ -31,12 +31,9 @@ SPLIT_KEYS = {
 
 
 FACTS = ("task", "metric", "positive")
-KEYS = ("edge_index", "edge_weight", "adj_t", "x", "y", "num_nodes", "num_classes", "class_names", "ids", *FACTS)
+EDGES = ("edge_index", "edge_weight", "edge_attr", "adj_t")
+KEYS = (*EDGES, "x", "y", "num_nodes", "num_classes", "class_names", "ids", *FACTS)
 """What a graph takes of named arrays, beside the split."""
-NO_EDGE_ATTR = (
-    "edge_attr cannot be used: no model here takes features of edges. Give one number per edge as edge_weight, "
-    "or leave edge_attr out"
-)
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
@@ -86,8 +83,9 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     """A graph from named arrays or tensors.
 
     Args:
-        store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``, ``num_classes``,
-            ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see ``split_fields``).
+        store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``edge_attr``, ``num_nodes``,
+            ``num_classes``, ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see
+            ``split_fields``).
         fold: which column to take of masks that are matrices.
         fields: as for ``Graph``; they replace those of ``store``.
 
@@ -96,11 +94,9 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     """
     if store.get("edge_index") is None:
         raise GraphError(f"there is no edge_index among {', '.join(sorted(map(str, store))) or 'nothing'}")
-    if store.get("edge_attr") is not None:
-        raise GraphError(NO_EDGE_ATTR)
     split = store.get("split_idx")
     result = split_fields(store if split is None else split, fold)
-    result |= {key: store[key] for key in ("x", "y", "edge_weight") if store.get(key) is not None}
+    result |= {key: store[key] for key in ("x", "y", "edge_weight", "edge_attr") if store.get(key) is not None}
     readers = {"num_nodes": _whole, "num_classes": _whole, "class_names": _names, "ids": _ids}
     result |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
     result |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
@@ -150,7 +146,8 @@ def from_pyg(
     drop: Sequence[str] = (),
     **fields: Any,
 ) -> Graph:
-    """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``x``, ``y`` and the split.
+    """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``edge_attr``, ``x``, ``y`` and the
+    split. Without an ``edge_attr``, ``edge_type`` becomes one of width 1.
 
     A ``Graph`` holds nothing else: any other attribute must be named in ``drop``. Lost: the order of the edges.
 
@@ -162,7 +159,7 @@ def from_pyg(
         fields: as for ``Graph``; they replace those of ``data``.
 
     Raises:
-        GraphError: there is an attribute that would be lost, such as ``edge_attr``.
+        GraphError: there is an attribute that would be lost, such as ``pos``.
 
     >>> from torch_geometric.data import Data
     >>> from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 0])))
@@ -176,10 +173,12 @@ def from_pyg(
     if unknown := [name for name in drop if name not in data]:
         raise GraphError(f"drop names {', '.join(unknown)}, and this Data has {', '.join(sorted(data.keys()))}")
     store = {key: value for key, value in data.to_dict().items() if value is not None and key not in drop}
-    if "edge_attr" in store:
-        raise GraphError(f"{NO_EDGE_ATTR}: from_pyg(data, drop=['edge_attr'])")
+    if "edge_type" in store and "edge_attr" not in store:
+        store["edge_attr"] = store.pop("edge_type")
     if lost := unused(store):
         raise GraphError(f"a graph cannot hold {', '.join(lost)} of this Data: use from_pyg(data, drop={lost})")
+    if "edge_index" not in store and "edge_attr" in store:
+        raise GraphError("the order of edge_attr is that of edge_index, and this Data has none")
     if "edge_index" not in store:
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:
@@ -225,7 +224,7 @@ def to_pyg(graph: Graph) -> Data:
         from torch_geometric.data import Data
     except ImportError:
         raise GraphError("PyG is not installed: pip install torch_geometric") from None
-    names = ("x", "y", "edge_weight", *MASKS)
+    names = ("x", "y", "edge_weight", "edge_attr", *MASKS)
     fields: dict[str, Any] = {n: t for n in names if (t := getattr(graph, n)) is not None}
     if graph.ids is not None:
         fields["ids"] = graph.ids.tolist() if graph.ids.dtype.kind == "U" else torch.from_numpy(graph.ids)

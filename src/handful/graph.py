@@ -61,6 +61,7 @@ class Graph:
             are float32 ``(N,)``, NaN where unknown. Several labels a node are float32 ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
         edge_weight: float32 ``(E,)``, none below 0, or ``None`` for an unweighted graph.
+        edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
         undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
         num_classes: the number of classes, or of labels a node; the largest class plus one when ``None``.
         metric: it is reported, and chooses the best epoch; the first of ``METRICS_OF`` for its kind when empty.
@@ -97,6 +98,7 @@ class Graph:
     name: str = "graph"
     task: Task | None = None
     positive: int | str | None = None
+    edge_attr: Tensor | None = None
     checked: bool = field(default=False, repr=False)
     """Set it only if the same arrays were just checked: a transfer, a subset of fields, a verified file."""
 
@@ -249,9 +251,17 @@ class Graph:
             crc = zlib.crc32(np.ascontiguousarray(array).data, crc)
         return f"{crc:08x}-{self.num_nodes}-{self.num_edges}"
 
+    @cached_property
+    def edge_keys(self) -> Tensor:
+        """int64 ``(E,)``, target · N + source of every edge, ascending: where to look an edge up."""
+        edges = self.edge_index
+        return edges[1] * self.num_nodes + edges[0]
+
     def identity(self) -> dict[str, Any]:
         """The identity of the graph in a record: name, metric, sizes, and a fingerprint of every array."""
         arrays = {"features": self.x, "labels": self.y, "weights": self.edge_weight}
+        if self.edge_attr is not None:
+            arrays["edge attributes"] = self.edge_attr
         masks = {name: mask for name in MASKS if (mask := getattr(self, name)) is not None}
         return {
             "graph name": self.name,
@@ -309,7 +319,8 @@ class Graph:
         Args:
             edge_index: integers ``(2, E)``: one row of sources, one of targets.
             num_nodes: N; when ``None``, the length of ``x`` or ``y``, else the largest id plus one.
-            fields: as for ``Graph``; ``edge_weight`` in the order of ``edge_index``. Masks may be node ids.
+            fields: as for ``Graph``; ``edge_weight`` and ``edge_attr`` in the order of ``edge_index``. Masks may be
+                node ids.
 
         Raises:
             GraphError: an end of an edge is not a node, or another argument is wrong.
@@ -335,13 +346,12 @@ class Graph:
         check_edges(edges, num_nodes)
         if edges.dtype != np.int32:
             edges = edges.astype(np.int64, copy=False)
-        weight = fields.pop("edge_weight", None)
-        indptr, indices, order = csr.coo_to_csr(edges[1], edges[0], num_nodes, num_nodes, weight is not None)
-        if weight is not None:
-            weight = _tensor(weight, "edge_weight")
-            if weight.ndim == 0 or len(weight) != edges.shape[1]:
-                raise GraphError(f"edge_weight has {weight.numel()} values for {edges.shape[1]} edges")
-            fields["edge_weight"] = weight[torch.from_numpy(order).to(weight.device)]
+        of_edges = {n: _tensor(fields[n], n) for n in ("edge_weight", "edge_attr") if fields.get(n) is not None}
+        indptr, indices, order = csr.coo_to_csr(edges[1], edges[0], num_nodes, num_nodes, bool(of_edges))
+        for name, values in of_edges.items():
+            if values.ndim == 0 or len(values) != edges.shape[1]:
+                raise GraphError(f"{name} has {values.numel()} values for {edges.shape[1]} edges")
+            fields[name] = values[torch.from_numpy(order).to(values.device)]
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
@@ -383,7 +393,7 @@ class Graph:
         """
         if self.device == torch.device(device):
             return self
-        names = ("indptr", "indices", "x", "y", "edge_weight", *MASKS)
+        names = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", *MASKS)
         moved = replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
         if "has_loops" in self.__dict__:  # known here, so it need not be computed there
             moved.__dict__["has_loops"] = self.has_loops
@@ -443,6 +453,11 @@ class Graph:
         indptr, indices, keep = csr.simplify(old_indptr, old_indices, drop_loops=drop_loops, merge=merge is not None)
         if len(indices) == len(old_indices) and merge != "count":
             return self
+        attr = self.edge_attr
+        if attr is not None:
+            if merge not in (None, "first"):
+                raise GraphError("repeated edges have an edge_attr each: merge them with coalesce('first')")
+            attr = attr.cpu()[torch.from_numpy(keep)]
         weight = torch.ones(len(old_indices)) if merge == "count" else self.edge_weight
         if weight is not None and merge in (None, "first"):
             weight = weight.cpu()[torch.from_numpy(keep)]
@@ -451,12 +466,12 @@ class Graph:
             weight = torch.zeros(len(indices)).index_add_(0, group, weight.cpu())
             if merge == "mean":
                 weight /= torch.bincount(group, minlength=len(indices))
-        return self._with_edges(indptr, indices, weight, undirected=self.undirected)
+        return self._with_edges(indptr, indices, self.undirected, edge_weight=weight, edge_attr=attr)
 
-    def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, weight: Tensor | None, undirected: Any) -> Graph:
+    def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, undirected: Any, **of_edges: Tensor | None) -> Graph:
         """The same nodes with other edges, which need no check."""
         topology = torch.from_numpy(indptr), torch.from_numpy(indices)
-        out = replace(self, indptr=topology[0], indices=topology[1], edge_weight=weight, undirected=undirected)
+        out = replace(self, indptr=topology[0], indices=topology[1], undirected=undirected, **of_edges)  # type: ignore[arg-type]
         return out.to(self.device)
 
     def to_undirected(self) -> Graph:
@@ -470,12 +485,14 @@ class Graph:
         """
         if self.undirected:
             return self
+        if self.edge_attr is not None:
+            raise GraphError("the reverse of an edge has no edge_attr: make the edges undirected before they have one")
         weight = None if self.edge_weight is None else self.edge_weight.cpu()
         t_indptr, t_indices, t_order = csr.transpose(*self.topology, self.num_nodes, weight is not None)
         indptr, indices, order = csr.merge(*self.topology, t_indptr, t_indices, weight is not None)
         if weight is not None:
             weight = torch.cat([weight, weight[torch.from_numpy(t_order)]])[torch.from_numpy(order)]
-        merged = self._with_edges(indptr, indices, weight, undirected=True).coalesce("mean")
+        merged = self._with_edges(indptr, indices, True, edge_weight=weight).coalesce("mean")
         if merged.edge_weight is None:
             return merged
         # The sum of three or more values depends on their order, which may differ between the two directions.
@@ -582,6 +599,8 @@ def validate(graph: Graph) -> dict[str, Any]:
         out["x"] = _check_features(_tensor(graph.x, "x"), n)
     if graph.edge_weight is not None:
         out["edge_weight"] = _check_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
+    if graph.edge_attr is not None:
+        out["edge_attr"] = _check_edge_attr(_tensor(graph.edge_attr, "edge_attr"), len(indices))
     out |= _check_labels(graph, n)
     out |= _check_masks(graph, n, out["y"])
     out |= _check_metric(graph, out)
@@ -634,7 +653,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
         raise GraphError(f"edge {at} has source {int(indices[at])}: node ids run from 0 to {n - 1}")
     dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
     indices = indices.to(dtype).contiguous()
-    return indptr, _sort_rows(indptr, indices, graph.edge_weight is not None)
+    return indptr, _sort_rows(indptr, indices, graph.edge_weight is not None or graph.edge_attr is not None)
 
 
 def _sort_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
@@ -644,7 +663,9 @@ def _sort_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
     if np.isin(falls, host_ptr).all():
         return indices
     if weighted:
-        raise GraphError("the sources of a row must ascend in a weighted CSR: build it with Graph.from_edge_index")
+        raise GraphError(
+            "the sources of a row must ascend where edges have values: build it with Graph.from_edge_index"
+        )
     n = len(host_ptr) - 1
     return torch.from_numpy(csr.transpose(*csr.transpose(host_ptr, host, n)[:2], n)[1]).to(indices.device)
 
@@ -670,6 +691,16 @@ def _check_weight(weight: Tensor, edges: int) -> Tensor:
     if (at := _first(~((weight >= 0) & weight.isfinite()))) is not None:
         raise GraphError(f"edge_weight[{at}] is {float(weight[at]):g}: a weight is a finite number, 0 or more")
     return weight
+
+
+def _check_edge_attr(attr: Tensor, edges: int) -> Tensor:
+    attr = attr.view(-1, 1) if attr.ndim == 1 else attr
+    if attr.ndim != 2 or len(attr) != edges:
+        raise GraphError(f"edge_attr must have shape ({edges}, D), one row per edge, got {tuple(attr.shape)}")
+    attr = attr.to(torch.float32).contiguous()
+    if (at := _first(~attr.isfinite().all(1))) is not None:
+        raise GraphError(f"edge_attr[{at}] is not finite: fill or drop such values")
+    return attr
 
 
 def _first(wrong: Tensor) -> int | None:

@@ -38,7 +38,7 @@ VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
 """How often, and how long apart, a reader looks again for a graph that is being replaced."""
-ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "ids", *MASKS)
+ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 from torch_geometric.nn import (
     GAT,
     GCN,
@@ -29,7 +31,7 @@ from graphs import make_graph
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.training.inference import infer
-from handful.training.module import average_edges, logits_of, seed_step, takes_batch
+from handful.training.module import all_edges, average_edges, logits_of, seed_step, takes_batch
 from small import dense_mean, full_batch, small_sage
 
 
@@ -171,7 +173,7 @@ class Pair(Wrapped):
 
 class OfData(Wrapped):
     def forward(self, data: object) -> Tensor:  # type: ignore[override]
-        return data.x  # type: ignore[attr-defined, no-any-return]
+        return self.conv(data.x, data.edge_index)  # type: ignore[attr-defined, no-any-return, operator]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ class OfData(Wrapped):
         (lambda f: Pair(GCNConv(f, 4)), "Pair.forward gives a tuple"),
         (lambda f: GATConv(f, 4), None),
         (lambda f: RGCNConv(f, 4, 2), r"RGCNConv.forward asks for \(x, edge_index, edge_type\)"),
-        (lambda f: OfData(GCNConv(f, 4)), r"OfData.forward asks for \(data\)"),
+        (lambda f: OfData(GCNConv(f, 4)), None),
         (lambda f: LINKX(60, f, 8, 4, 1), "LINKX has weights for each of 60 nodes, and this batch has 30"),
         (lambda f: SGFormer(f, 8, 4), None),
         (lambda f: Polynormer(f, 8, 4, local_layers=1, global_layers=1), None),
@@ -220,6 +222,90 @@ def test_features_of_edges_are_a_matrix() -> None:
     assert edges.weight is not None
     expected = model(batch.x, edges.edge_index, edges.weight[:, None])
     torch.testing.assert_close(logits_of(model, batch), expected)
+
+
+def with_edge_features(width: int = 3, repeated: bool = False) -> hf.Graph:
+    """A graph whose edges have features that name their ends, and their number among repeated edges."""
+    graph = make_graph(60, undirected=False).coalesce()
+    edges = graph.edge_index
+    copies = torch.zeros(edges.shape[1])
+    if repeated:
+        edges, copies = torch.cat([edges, edges[:, ::2]], 1), torch.cat([copies, torch.ones((len(copies) + 1) // 2)])
+    attr = torch.stack([edges[0].float(), edges[1].float(), copies], 1)[:, :width]
+    fields = {n: getattr(graph, n) for n in ("x", "y", "train_mask", "val_mask", "test_mask")}
+    shuffled = torch.randperm(edges.shape[1], generator=torch.Generator().manual_seed(0))
+    return hf.Graph.from_edge_index(edges[:, shuffled], 60, edge_attr=attr[shuffled], **fields)
+
+
+SAMPLERS = [
+    hf.FullGraph(),
+    hf.RandomNodes(3),
+    hf.RandomNodes(3, hubs=4),
+    hf.Clusters(4, per_batch=2),
+    hf.RandomWalks(),
+    hf.Neighbors(),
+]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+def test_every_edge_of_a_batch_has_its_own_features(sampler: hf.Sampler) -> None:
+    graph = with_edge_features()
+    for batch in sampler.epoch(graph, 0, 0):
+        assert batch.edge_attr is not None
+        assert torch.equal(batch.edge_attr[:, :2].T.long(), batch.nodes[all_edges(GCN(1, 1, 1), batch).edge_index])
+
+
+def test_of_repeated_edges_each_has_its_own_features() -> None:
+    graph = with_edge_features(repeated=True)
+    for batch in hf.RandomNodes(3).epoch(graph, 0, 0):
+        assert batch.edge_attr is not None
+        rows = {tuple(row) for row in batch.edge_attr.tolist()}
+        assert len(rows) == len(batch.edge_attr) > 0
+        assert torch.equal(batch.edge_attr[:, :2].T.long(), batch.nodes[batch.layers[0].edge_index])
+    with pytest.raises(hf.SamplerError, match="some of several edges"):
+        list(hf.Neighbors(fanout=(1, 1)).epoch(graph, 0, 0))
+
+
+class Whole(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GATConv(8, 4, edge_dim=3)
+
+    def forward(self, data: Data) -> Tensor:
+        return self.conv(data.x, data.edge_index, data.edge_attr)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("make", [lambda: GATConv(8, 4, edge_dim=3), lambda: GAT(8, 8, 2, 4, edge_dim=3), Whole])
+def test_features_of_edges_reach_training_and_evaluation(make: Callable[[], nn.Module], tmp_path: Path) -> None:
+    graph = with_edge_features()
+    graph = graph.replace(edge_attr=graph.edge_attr / 60)
+    hf.save(graph, tmp_path / "g")
+    model = make()
+    hf.fit(model, hf.open_graph(tmp_path / "g"), hf.RandomNodes(3), epochs=2)
+    x, edges = graph.x, graph.edge_index
+    data = Data(x=x, edge_index=edges, edge_attr=graph.edge_attr)
+    model.eval()
+    expected = model(data) if isinstance(model, Whole) else model(x, edges, edge_attr=graph.edge_attr)
+    torch.testing.assert_close(infer(model, graph), expected)
+
+
+def test_edge_types_are_features_of_width_one() -> None:
+    graph = with_edge_features()
+    kinds = (graph.edge_attr[:, 0] % 2).long()
+    data = hf.to_pyg(graph.replace(edge_attr=None))
+    data.edge_type = kinds
+    graph, model = hf.from_pyg(data), RGCNConv(8, 4, 2)
+    hf.fit(model, graph, hf.RandomNodes(3), epochs=1)
+    torch.testing.assert_close(infer(model, graph), model(data.x, data.edge_index, kinds))
+
+
+@pytest.mark.parametrize(
+    "model", [GCN(8, 8, 2, 4), GAT(8, 8, 2, 4), hf.SAGE(8, 4, hidden=8, layers=2), RGCNConv(8, 4, 2)]
+)
+def test_features_of_edges_are_never_left_out_in_silence(model: nn.Module) -> None:
+    with pytest.raises(HandfulError, match="edge_attr") as error:
+        hf.fit(model, with_edge_features(), hf.RandomNodes(3), epochs=1)
+    assert "\n" not in str(error.value)
 
 
 class Learned(nn.Module):

@@ -235,6 +235,9 @@ def begin(
     if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
         raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
     graph, sampler = resolve(model, graph, sampler, settings)
+    if graph.edge_attr is not None and (isinstance(model, Network) or memory is not None):
+        what = "a memory budget" if memory is not None else f"the model {type(model).__name__}"
+        raise HandfulError(f"edge_attr cannot be used with {what}: leave it out, graph.replace(edge_attr=None)")
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
     devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]

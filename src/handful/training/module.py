@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -27,10 +27,15 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     if takes_batch(model):
         return model(batch)  # type: ignore[no-any-return]
     edges = all_edges(model, batch)
-    given = arguments(model, batch, edges)
+    x, given = batch.x.to(torch.float32), arguments(model, batch, edges)
     edges = edges.square()
     with _as_products(model, edges):
-        out = model(batch.x.to(torch.float32), edges.edge_index, **given)
+        if _takes_data(model):
+            from torch_geometric.data import Data
+
+            out = model(Data(x=x, edge_index=edges.edge_index, **given))
+        else:
+            out = model(x, edges.edge_index, **given)
     if not isinstance(out, Tensor):
         name = type(_plain(model)).__name__
         raise HandfulError(f"{name}.forward gives a {type(out).__name__}: it must give one tensor of outputs")
@@ -98,18 +103,62 @@ def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Ten
                 f"{kind} has weights for each of {nodes} nodes, and this batch has {batch.num_nodes}, numbered anew: "
                 "train it on the full graph"
             )
-    given = edge_weights(model, edges)
-    places = [
-        p for p in inspect.signature(getattr(model, "_orig_mod", model).forward).parameters.values() if p.kind < 2
-    ]
+    given = _edge_features(model, batch)
+    given |= edge_weights(model, edges, given)
+    if _takes_data(model):
+        return given
+    places = [p for p in _parameters(model).values() if p.kind < 2]
     needed = {p.name for p in places[2:] if p.default is p.empty or p.name == "edge_type"} - {*given}
     if needed == {"batch"}:  # of one graph
         return given | {"batch": torch.zeros(batch.num_nodes, dtype=torch.int64, device=edges.device)}
     if needed or len(places) == 1:
         asked = ", ".join(p.name for p in places)
         name = type(_plain(model)).__name__
-        raise HandfulError(f"{name}.forward asks for ({asked}), and fit gives it x, edge_index and edge_weight")
+        raise HandfulError(
+            f"{name}.forward asks for ({asked}), and fit gives it x, edge_index, and the edge_weight and edge_attr of "
+            "the graph"
+        )
     return given
+
+
+def _parameters(model: nn.Module) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(_plain(model).forward).parameters
+
+
+def _takes_data(model: nn.Module) -> bool:
+    """Whether ``forward`` takes one whole ``Data``."""
+    return [p.name for p in _parameters(model).values() if p.default is p.empty] == ["data"]
+
+
+def _edge_features(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    """``edge_attr``, or ``edge_type`` where it is one whole number, as ``model`` takes it.
+
+    Raises:
+        HandfulError: there are features, and the module takes none.
+    """
+    attr = batch.edge_attr
+    if attr is None:
+        return {}
+    names = _names_of_edges(model)
+    if "edge_attr" in names or _takes_data(model):
+        return {"edge_attr": attr}
+    if "edge_type" in names and attr.shape[1] == 1:
+        return {"edge_type": attr[:, 0].long()}
+    raise HandfulError(
+        f"the edges of this graph have edge_attr, and {type(_plain(model)).__name__}.forward takes none: give it that "
+        "argument (GAT: edge_dim), or leave it out, graph.replace(edge_attr=None)"
+    )
+
+
+def _names_of_edges(model: nn.Module) -> list[str]:
+    """The arguments of ``forward`` that are of edges and that its layers use."""
+    called, known = _plain(model), ("edge_weight", "edge_attr", "edge_type")
+    # PyG's ready models take two of them, and say which their layers use.
+    names = [name for name in known if name in _parameters(model) and getattr(called, f"supports_{name}", True)]
+    widths = [layer.edge_dim for layer in called.modules() if hasattr(layer, "edge_dim")]
+    if type(called).__module__.startswith("torch_geometric.") and widths and not any(widths):
+        names = [name for name in names if name != "edge_attr"]  # made without edge_dim, they leave it out
+    return names
 
 
 def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
@@ -130,24 +179,22 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
     return first
 
 
-def edge_weights(model: nn.Module, edges: Adjacency) -> dict[str, Tensor]:
+def edge_weights(model: nn.Module, edges: Adjacency, given: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
     """The edge weights under the name by which ``model`` takes them: ``edge_weight``, else ``edge_attr``.
 
     Weights that are the aggregation itself (of normalised GraphSAINT, of LADIES) are no features of an edge: only
-    ``edge_weight`` takes them. A module that cannot do without is given ones on a graph that has none.
+    ``edge_weight`` takes them. A module that cannot do without is given ones on a graph that has none. What is
+    ``given`` already is no place for them.
 
     Raises:
         HandfulError: there are weights, and the module takes none.
     """
-    called = _plain(model)
-    parameters = inspect.signature(called.forward).parameters
-    # PyG's ready models take both, and say which of the two their layers use.
-    names = [n for n in ("edge_weight", "edge_attr") if n in parameters and getattr(called, f"supports_{n}", True)]
-    widths = [layer.edge_dim for layer in called.modules() if hasattr(layer, "edge_dim")]
-    if type(called).__module__.startswith("torch_geometric.") and widths and not any(widths):
-        names = [name for name in names if name != "edge_attr"]  # made without edge_dim, they leave it out
+    called, parameters = _plain(model), _parameters(model)
+    names = [name for name in _names_of_edges(model) if name != "edge_type" and name not in (given or {})]
+    if _takes_data(model):
+        names = ["edge_weight"]
     if edges.weight is None:
-        needed = [name for name in names if parameters[name].default is inspect.Parameter.empty]
+        needed = [name for name in names if name in parameters and parameters[name].default is inspect.Parameter.empty]
         return {name: _shaped(name, torch.ones(edges.num_edges, device=edges.device)) for name in needed[:1]}
     if edges.normalized and "edge_weight" not in names:
         names = []
