@@ -13,24 +13,18 @@ from handful.bench import epoch as bench
 from handful.bench.epoch import (
     LABELS,
     MEANINGLESS,
-    MEMORY_WAYS,
     PIECES,
     bench_epoch,
-    bench_memory,
     device_for_bench,
     epoch_table,
     floor_epochs,
     floor_of,
     gpu_notes,
     handful_epochs,
-    measure_memory,
-    memory_table,
     profile,
 )
-from handful.bench.harness import SMALL as WARM
 from handful.bench.pyg import pyg_epoch
 from handful.errors import HandfulError
-from handful.kernels.threads import get_threads
 from handful.training import optim
 from handful.training.record import environment
 
@@ -140,53 +134,3 @@ def test_without_a_gpu_triton_is_interpreted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(bench, "has_triton", lambda: False)
     with pytest.raises(HandfulError, match="pip install triton"):
         device_for_bench(None)
-
-
-# -- memory -----------------------------------------------------------------------------------------------------------
-
-SHAPE = Experiment(WARM, hidden=8, layers=2, norm="ln", dropout=0.3, sampler=RandomNodes(4), seeds=(0,))
-
-
-@pytest.mark.parametrize(
-    "way", [way if way == "handful_rns" else pytest.param(way, marks=pytest.mark.slow) for way in MEMORY_WAYS]
-)
-def test_the_memory_of_every_way_is_measured(way: str) -> None:
-    found = measure_memory(way, SHAPE, 1, get_threads())
-    assert found is not None
-    assert found["seconds"] > 0
-    assert found["graph_rss_bytes"] > 0
-    assert found["above_graph_bytes"] >= 0
-
-
-def test_a_part_of_an_epoch_of_pyg_counts_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "seconds_of", lambda work: 3.0)
-    took = [measure_memory(way, SHAPE, steps, get_threads()) for way, steps in (("pyg_rns", 1), ("pyg_rns", 0))]
-    took.append(measure_memory("pyg_full", SHAPE, 1, get_threads()))
-    assert [found and found["seconds"] for found in took] == [12.0, 3.0, 3.0]
-
-
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory")])
-def test_memory_that_ran_out_is_no_failure(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(work: object) -> float:
-        raise error
-
-    monkeypatch.setattr(bench, "seconds_of", fail)
-    assert measure_memory("handful_rns", SHAPE, 0, get_threads()) is None
-
-
-def test_each_way_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = {"handful_rns": {"seconds": 1.0, "graph_rss_bytes": 2**30, "above_graph_bytes": 2**31}, "pyg_full": None}
-    monkeypatch.setattr(bench, "in_own_process", lambda work, way, *rest: answers[way])
-    said: list[str] = []
-    result = bench_memory(SHAPE, list(answers), 0, said.append)
-    assert result["ways"] == answers
-    assert (result["shape"]["graph"], result["shape"]["parts"], result["shape"]["hidden"]) == (WARM, 4, 8)
-    assert len(said) == 2
-    first, second = memory_table(result).rows
-    assert [cell.text for cell in first[1:]] == ["1.00", "2.00", "1.00"]
-    assert second[1].text == "does not fit"
-
-
-def test_an_unknown_way_is_refused_before_anything_runs() -> None:
-    with pytest.raises(HandfulError, match="there is no way 'handfull_rns'"):
-        bench_memory(SHAPE, ["handfull_rns"], 0, print)

@@ -62,20 +62,6 @@ def test_loader() -> None:
 
 
 @pytest.mark.slow
-def test_memory() -> None:
-    graph = "synthetic?nodes=500&degree=5&features=8&classes=3"
-    small = ("--graph", graph, "--parts", 2, "--hidden", 8, "--layers", 2)
-    result = handful("bench", "memory", *small, "--ways", "pyg_rns", "--pyg-steps", 1, "--json")
-    assert result.code == 0, result.stderr
-    shape = result.json["shape"]
-    assert (shape["graph"], shape["model"], shape["hidden"], shape["layers"]) == (graph, "sage", 8, 2)
-    assert (shape["parts"], shape["norm"], shape["dropout"], shape["pyg_steps"]) == (2, "ln", 0.3, 1)
-    assert list(result.json["ways"]) == ["pyg_rns"]
-    for way in result.json["ways"].values():
-        assert set(way) == {"seconds", "graph_rss_bytes", "above_graph_bytes"}
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="no RssAnon")
 def test_scale(tmp_path: Path) -> None:
     graph, model = ("--nodes", 300, "--features", 4, "--degree", 6, "--train", 0.2), ("--hidden", 8, "--layers", 2)
@@ -86,7 +72,7 @@ def test_scale(tmp_path: Path) -> None:
     assert row["name"].startswith("synthetic?nodes=300&degree=6")
 
 
-@pytest.mark.parametrize("name", ["ranks", "samplers"])
+@pytest.mark.parametrize("name", ["memory", "ranks", "samplers"])
 def test_what_is_a_script_says_how_to_run_it(name: str) -> None:
     result = handful("bench", name, "--rounds", 3)
     assert result.code == 2
@@ -101,7 +87,6 @@ def test_what_is_a_script_says_how_to_run_it(name: str) -> None:
         ("loader", (*LOADER, "--parts", "ten"), "--parts takes whole numbers"),
         ("loader", (*LOADER, "--edges", 1_000_000), "degree must be between"),
         ("epoch", (*EPOCH, "--graph", "debain"), "did you mean debian"),
-        ("memory", ("--ways", "handful"), "there is no way 'handful'"),
     ],
 )
 def test_a_mistake_is_one_line(command: str, options: tuple[object, ...], message: str) -> None:

@@ -52,8 +52,6 @@ PROMISED = {
     "bench epoch": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --threads",
     "bench gpu": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --device",
     "bench loader": "--nodes --edges --parts --rounds --seed --threads --json",
-    "bench memory": "--graph --parts --model --hidden --layers --norm --dropout --ways --pyg-steps --seed --threads "
-    "--json",
     "bench scale": "--nodes --degree --features --train --parts --hidden --layers --memory --rounds --out --seed "
     "--threads --json",
 }

@@ -677,7 +677,6 @@ DEAR = {
     ],
     "bench epoch": ["bench", "epoch", "--graph={here}/graph.npz", "--rounds=1", "--hidden=4"],
     "bench loader": ["bench", "loader", "--nodes=100", "--edges=300", "--parts=2", "--rounds=1"],
-    "bench memory": ["bench", "memory", "--graph={here}/graph.npz", "--ways=none-of-these"],
 }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
@@ -21,18 +21,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from handful.bench.harness import SMALL, Say, in_own_process, measure_by_turns, seconds_of
+from handful.bench.harness import Say, measure_by_turns, seconds_of
 from handful.bench.pyg import layer_widths, pyg_epoch
-from handful.datasets import load
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError
 from handful.experiment import VARIANTS, Experiment
 from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.kernels.dispatch import backend, has_triton, use
 from handful.kernels.linear import native_bfloat16
-from handful.kernels.threads import get_threads, set_threads
-from handful.samplers import FullGraph, RandomNodes
-from handful.training.cost import graph_bytes, peak_ram, resting_ram
+from handful.kernels.threads import get_threads
+from handful.samplers import RandomNodes
+from handful.training.cost import graph_bytes
 from handful.training.loop import train_epoch
 from handful.training.record import environment
 
@@ -57,15 +56,6 @@ GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val
 """A tenth of the nodes of ogbn-products, with its degree, features and classes."""
 TOY = "synthetic?nodes=40&degree=4&features=8&classes=3"
 TOY_OPTIONS = {"hidden": 8, "layers": 2}
-MEMORY_WAYS: dict[str, tuple[str, dict[str, Any]]] = {
-    "pyg_full": ("PyG, full graph", {"sampler": FullGraph()}),
-    "pyg_rns": ("PyG, random parts", {}),
-    "handful_full": ("handful, full graph", {"sampler": FullGraph()}),
-    "handful_rns": ("handful, random parts", {}),
-    "handful_rns_untrimmed": ("handful, random parts, untrimmed", {"trim": False}),
-    "handful_rns_bf16": ("handful, random parts, bf16", {"precision": "bf16"}),
-}
-"""Ways to train of which the memory is measured: how people call each, and how it changes the experiment."""
 MEANINGLESS = (
     "These numbers have no meaning: there is no GPU here, and Triton's kernels were run on the CPU by its interpreter, "
     "at toy size."
@@ -267,63 +257,3 @@ def gpu_notes(result: dict[str, Any]) -> list[str]:
     made = ", ".join(f"{name} {value}" for name, value in result["environment"].items())
     held = f"handful's graph is on the device, {result['graph_bytes'] / 2**30:.2f} GiB more; PyG's loader is not"
     return [f"{held}. Kernels: {result['kernels']}. {made}", *([] if result["has_meaning"] else [MEANINGLESS])]
-
-
-# -- the memory of the host -------------------------------------------------------------------------------------------
-
-
-def bench_memory(experiment: Experiment, ways: Sequence[str], pyg_steps: int, say: Say) -> dict[str, Any]:
-    """Seconds and peak memory of an epoch of full-graph and random-part training, each way in a process of its own.
-
-    Args:
-        experiment: graph, model, parts and, as its first seed, the seed.
-        ways: some of ``MEMORY_WAYS``.
-        pyg_steps: how many parts PyG trains on; the rest is taken to last as long. 0 for all.
-        say: called with what is being done.
-    """
-    for way in ways:
-        if way not in MEMORY_WAYS:
-            raise HandfulError(unknown("way", way, MEMORY_WAYS))
-    result = {}
-    for way in ways:
-        say(f"{MEMORY_WAYS[way][0]}…")
-        result[way] = in_own_process(measure_memory, way, experiment, pyg_steps, get_threads())
-    asked = {"graph": experiment.graph, "model": experiment.model, "seed": experiment.seeds[0]}
-    options = {name: experiment.options.get(name) for name in ("hidden", "layers", "norm", "dropout")}
-    how = {**experiment.sampler.options(), "pyg_steps": pyg_steps, "threads": get_threads()}
-    return {"shape": asked | options | how, "ways": result}
-
-
-def measure_memory(way: str, experiment: Experiment, pyg_steps: int, threads: int) -> dict[str, float] | None:
-    """Train one epoch in this process: what it took above the loaded graph; ``None`` if memory ran out."""
-    set_threads(threads)
-    run, pyg = experiment.with_(**MEMORY_WAYS[way][1]), way.startswith("pyg")
-    parts = run.sampler.options().get("parts", 1)
-    steps = min(pyg_steps or parts, parts) if pyg else parts
-
-    def epoch_on(graph: Graph) -> Callable[[], None]:
-        return pyg_epoch(run, graph, most=steps) if pyg else partial(train_epoch, run.begin(graph, run.seeds[0]))
-
-    epoch_on(load(SMALL))()
-    epoch = epoch_on(run.load(run.seeds[0]))
-    before = resting_ram()
-    try:
-        seconds = seconds_of(epoch) * parts / steps
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError) or "allocate memory" in str(error):
-            return None
-        raise
-    return {"seconds": seconds, "graph_rss_bytes": before, "above_graph_bytes": peak_ram() - before}
-
-
-def memory_table(result: dict[str, Any]) -> Table:
-    """The result for people."""
-    rows = []
-    for way, found in result["ways"].items():
-        row = ["does not fit", "", ""]
-        if found is not None:
-            sizes = (found[name] / 2**30 for name in ("above_graph_bytes", "graph_rss_bytes"))
-            row = [f"{found['seconds']:.2f}", *(f"{size:.2f}" for size in sizes)]
-        rows.append([MEMORY_WAYS[way][0], *row])
-    what = "{layers}×{hidden} {model} ({norm}), {parts} parts, {threads} threads, on {graph}".format(**result["shape"])
-    return text_table(f"An epoch of {what}", ["", "seconds", "above the graph, GiB", "the graph, GiB"], rows)

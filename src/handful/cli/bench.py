@@ -63,28 +63,6 @@ def loader(
     return Answer(result, [loader_table(result)], [describe_growth(result)])
 
 
-@p.command(*SHAPE, "threads", of=bench)
-def memory(
-    given: p.Given,
-    graph: GraphOption = None,
-    ways: Annotated[str | None, typer.Option(help="Some of the ways to train, separated by commas (else all).")] = None,
-    pyg_steps: Annotated[int, typer.Option(help="Parts that PyG trains on, for the time of all; 0: all.", min=0)] = 0,
-    seed: p.Seed = 42,
-) -> Answer:
-    """Peak memory of full-graph and random-part epochs, PyG's and ours, each in its own process.
-
-    Else of GraphSAGE with 5 layers, LayerNorm and dropout 0.3, with 10 parts of a made-up graph of 12M edges.
-    """
-    from handful.bench.epoch import GRAPH, MEMORY_WAYS, bench_memory, memory_table
-
-    usual = {"parts": 10, "layers": 5, "norm": "ln", "dropout": 0.3}
-    asked = p.make_experiment(graph or GRAPH, given, usual, seeds=(seed,))
-    chosen = [way.strip() for way in ways.split(",") if way.strip()] if ways else list(MEMORY_WAYS)
-    with console.status("starting…") as status:
-        result = bench_memory(asked, chosen, pyg_steps, status.update)
-    return Answer(result, [memory_table(result)])
-
-
 @p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
 def scale(
     given: p.Given,
@@ -112,6 +90,7 @@ def scale(
     return Answer(result, scale_tables(result))
 
 
+@bench.command("memory", hidden=True, context_settings=ANYTHING)
 @bench.command("ranks", hidden=True, context_settings=ANYTHING)
 @bench.command("samplers", hidden=True, context_settings=ANYTHING)
 def name_script(here: typer.Context) -> None:
