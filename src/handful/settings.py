@@ -138,9 +138,8 @@ class Settings:
         class_weight: ``balanced`` weights the loss of a node by n / (classes · n_c), as scikit-learn does, where n_c of
             the n training nodes have its class; ``none`` gives all nodes the same weight.
         task: ``classification``, ``regression`` or ``multilabel``; ``None`` for the task of the graph.
-        metric: the metric that chooses the best epoch and is reported, one that fits the labels: ``accuracy``,
-            ``balanced_accuracy``, ``f1``, ``macro_f1``, ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``;
-            ``None`` for the metric of the graph.
+        metric: the metric that chooses the best epoch: ``accuracy``, ``balanced_accuracy``, ``f1``, ``macro_f1``,
+            ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``; ``None`` for the metric of the graph.
         positive: for two classes, the positive one, by name or number; ``None`` for that of the graph, by default the
             rarer class.
         threshold: the decision threshold for the positive class: ``half`` for 0.5, or ``f1`` for the threshold with the

@@ -20,7 +20,7 @@ from typing import NoReturn
 import typer
 from rich.text import Text
 
-from handful.cli.app import GROUPS, app, console, records
+from handful.cli.app import app, console, records
 from handful.signals import terminate
 from handful.version import __version__
 
@@ -82,7 +82,6 @@ def import_commands(asked: list[str]) -> None:
     wanted = [FILES.get(name, name) for name in asked]
     for name in [name for name in names if [name] == wanted] or names:
         import_module(f"handful.cli.{name}")
-    app.registered_commands.sort(key=lambda one: [*GROUPS, one.name].index(one.name))
 
 
 def _fail(words: str) -> NoReturn:

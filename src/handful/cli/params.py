@@ -378,6 +378,7 @@ def command(
         where = f"handful options {title}" if title in BASES else "handful options"
         epilog = f"`{where}` lists every name that --set takes, with its default." if "set" in table else None
         of.command(title, epilog=epilog, rich_help_panel=GROUPS.get(title))(run)
+        of.registered_commands.sort(key=lambda one: [*GROUPS, one.name].index(one.name))
         return function
 
     return add
