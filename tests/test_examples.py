@@ -34,6 +34,7 @@ def test_one_import_is_all_that_changes() -> None:
         ("pyg_hetero", "epoch   1  test accuracy 0."),
         ("pyg_links", "epoch   1  loss"),
         ("pyg_node2vec", "epoch   1  loss"),
+        pytest.param("pyg_links_parts", "random parts", marks=pytest.mark.slow),
         pytest.param("pyg_accelerate", "times as fast per epoch", marks=pytest.mark.slow),
         pytest.param("lightning_loader", "val accuracy 0.", marks=pytest.mark.slow),
     ],

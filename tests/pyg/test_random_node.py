@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import RandomNodeLoader as PyGRandomNodeLoader
 
 from handful.errors import GraphError, SamplerError
-from handful.pyg import RandomNodeLoader
+from handful.pyg import LinkRandomNodeLoader, RandomNodeLoader, edge_share
 from pyg_data import any_data, make_data
 
 
@@ -179,3 +180,37 @@ def test_what_cannot_be_cut_is_refused() -> None:
         RandomNodeLoader(data, 2).collate_fn([1, 1])
     with pytest.raises(GraphError, match="sparse matrix"):
         RandomNodeLoader(Data(adj_t=torch.eye(3).to_sparse(), num_nodes=3), 1)
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 2), (5, 2), (6, 3), (5, 4)])
+def test_how_often_an_edge_is_seen_by_enumeration(n: int, m: int) -> None:
+    size = -(-n // m)
+    seen = total = 0
+    for order in itertools.permutations(range(n)):
+        total += 1
+        seen += order.index(0) // size == order.index(1) // size
+    assert edge_share(n, m) == pytest.approx(seen / total)
+
+
+def test_links_are_inside_the_part_and_negatives_are_no_edges() -> None:
+    torch.manual_seed(0)
+    data = Data(x=torch.eye(30), edge_index=torch.unique(torch.randint(30, (2, 200)), dim=1))
+    edges = set(map(tuple, data.edge_index.T.tolist()))
+    seen = 0
+    for batch in LinkRandomNodeLoader(data, num_parts=3, shuffle=True, return_ids=True):
+        pairs = [tuple(pair) for pair in batch.n_id[batch.edge_label_index].T.tolist()]
+        wanted = {(u, v) for u, v in edges if {u, v} <= set(batch.n_id.tolist())}
+        assert {pair for pair, label in zip(pairs, batch.edge_label.tolist(), strict=True) if label} == wanted
+        negatives = [pair for pair, label in zip(pairs, batch.edge_label.tolist(), strict=True) if not label]
+        assert negatives
+        assert all(u != v and (u, v) not in edges for u, v in negatives)
+        seen += len(wanted)
+    assert 0 < seen < len(edges)
+
+
+def test_links_of_several_types_are_refused() -> None:
+    data = HeteroData()
+    data["a"].num_nodes = 4
+    data["a", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    with pytest.raises(GraphError, match="which links"):
+        next(iter(LinkRandomNodeLoader(data, num_parts=1)))

@@ -14,7 +14,7 @@ except ImportError as error:
 from typing import TYPE_CHECKING, Any
 
 from handful.pyg.enabling import disable, enable, enabled
-from handful.pyg.random_node import RandomNodeLoader
+from handful.pyg.random_node import LinkRandomNodeLoader, RandomNodeLoader, edge_share
 from handful.pyg.transforms import AddAggregated
 
 if TYPE_CHECKING:
@@ -38,9 +38,11 @@ __all__ = [
     "GraphSAINTRandomWalkSampler",
     "HGTLoader",
     "LinkNeighborLoader",
+    "LinkRandomNodeLoader",
     "NeighborLoader",
     "RandomNodeLoader",
     "disable",
+    "edge_share",
     "enable",
     "enabled",
 ]

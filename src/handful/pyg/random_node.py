@@ -191,6 +191,42 @@ class RandomNodeLoader(DataLoader[Any]):
         return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
 
+class LinkRandomNodeLoader(RandomNodeLoader):
+    """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label``, all inside its part.
+
+    Positives (1) are the edges of the part. Negatives (0) are as many pairs of different nodes of the part, drawn by
+    torch's generator; of these, pairs that are edges are left out. ``edge_share`` says how often an edge is seen.
+
+    >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
+    >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()
+    tensor(6.)
+    """
+
+    def _batch(self, nodes: Tensor, *cut: Any) -> Any:
+        out, n = super()._batch(nodes, *cut), len(nodes)
+        if not isinstance(out, Data):
+            raise GraphError(
+                "LinkRandomNodeLoader takes a Data: of a HeteroData it is not known which links to predict"
+            )
+        edges = out.edge_index
+        pairs = torch.randint(n, edges.shape, device=edges.device)
+        taken = torch.isin(pairs[0] * n + pairs[1], edges[0] * n + edges[1]) | (pairs[0] == pairs[1])
+        out.edge_label_index = torch.cat([edges, pairs[:, ~taken]], 1)
+        out.edge_label = (torch.arange(out.edge_label_index.shape[1], device=edges.device) < edges.shape[1]).float()
+        return out
+
+
+def edge_share(num_nodes: int, num_parts: int) -> float:
+    """The chance that an epoch with ``shuffle=True`` sees an edge: Σ_k s_k (s_k - 1) / (N (N - 1)), parts of s_k nodes.
+
+    >>> edge_share(4, 2)
+    0.3333333333333333
+    """
+    size = math.ceil(num_nodes / num_parts)
+    sizes = [min(size, num_nodes - start) for start in range(0, num_nodes, size)]
+    return sum(s * (s - 1) for s in sizes) / (num_nodes * (num_nodes - 1))
+
+
 _ONLY = (None, None, None)
 """The edge type of a ``Data``."""
 
