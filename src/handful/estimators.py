@@ -208,11 +208,13 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
-        return self._mean(X).values[:, : len(self.classes_)]
+        values = self._mean(X).values
+        return values[:, : len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
         """``(N,)``: the most probable class of every node, by the class weights of the loss where it has some."""
-        return np.asarray(self.classes_[self._mean(X).best])
+        best = self._mean(X).best
+        return np.asarray(self.classes_[best])
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:

@@ -75,7 +75,6 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"y": np.array([0, 1, 0])}, r"y must have shape \(4,\)"),
     ({"y": np.array([0, -2, 0, 1])}, r"y\[1\] is -2"),
     ({"y": np.array([0, 1.5, 0, 1]), "task": np.array("classification")}, "y must hold whole numbers"),
-    ({"edge_attr": np.ones((4, 2))}, "edge_attr cannot be used"),
     ({"y": np.array([0, 9, 0, 1]), "num_classes": 3}, r"y\[1\] is 9: labels run from 0 to 2"),
     ({"y": np.array([0, 1, -1, 1])}, "node 2 is in val_mask but has no label"),
     ({"val_mask": GOOD["train_mask"]}, "train_mask and val_mask overlap in 2 nodes, the first being 0"),

@@ -240,7 +240,6 @@ def with_edge_features(width: int = 3, repeated: bool = False) -> hf.Graph:
 SAMPLERS = [
     hf.FullGraph(),
     hf.RandomNodes(3),
-    hf.RandomNodes(3, hubs=4),
     hf.Clusters(4, per_batch=2),
     hf.RandomWalks(),
     hf.Neighbors(),

@@ -232,7 +232,9 @@ def _convert(what: str, key: str, text: str, hint: Any) -> Any:
     with suppress(ValueError, OverflowError):
         value = float(text)  # also of a whole number such as 1e6
         value = int(text) if text.isdigit() else int(value) if value.is_integer() else value
+    if hint is bool:
+        value = {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     try:
-        return check_value(f"option {key}", {"true": True, "false": False}.get(text.lower(), value), hint)
+        return check_value(f"option {key}", value, hint)
     except HandfulError as error:
         raise DatasetError(f"{what}: {error}") from None

@@ -61,7 +61,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for one in out if isinstance(out, list | tuple) else (out,):
-            if isinstance(one, Tensor):
+            if isinstance(one, Tensor) and one.layout == torch.strided:  # what a sparse one holds is counted by itself
                 self._count(one.untyped_storage())
         return out
 
