@@ -113,7 +113,7 @@ def keep(name: str, folder: Path) -> None:
     name = name or finding["name"]
     pictures = {}
     for picture in sorted(folder.glob("*.svg")):
-        copy = PICTURES / (name + picture.name.removeprefix(finding["name"]))
+        copy = PICTURES / f"{name}-{picture.name}".replace(f"{name}-{finding['name']}", name)
         if copy.exists():  # a page shows it
             shutil.copyfile(picture, copy)
             pictures[copy.name] = checksum(copy)
