@@ -7,7 +7,7 @@ that as one more neighbour with weight λ:
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
 - **First hop.** With ``first_hop="exact"`` every row takes X_1: h_v = φ₁(X_0, X_1)_v. With ``"sampled"`` the rows that
-  the second layer computes take z_v of the same formula, with h = X_0 and h' = X_1 (``shrink``). X_1 is the exact mean,
+  the second layer computes take z_v of the same formula, with h = X_0 and h' = X_1 (``gather_hops``). X_1 is the exact mean,
   so the expectation of such a row is exact for every λ. The draw adds noise, which regularises.
 - **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
   X_4, … is no better and takes more rows with every layer: docs/survey.md.)
@@ -27,11 +27,11 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency, Hop
 from handful.batch import Sample
-from handful.kernels.gather import gather
+from handful.kernels.stand_in import add_stand_ins
 
 ROUNDING = 1e-5
 """A row lacks nothing if the mass that it lacks is less than this share of its mass in the full graph."""
-LEAST_SHARE = 0.05
+LEAST_SHARE = 0.2
 """A row gets no stand-in where that would have a smaller share in it."""
 
 
@@ -90,56 +90,10 @@ def _layers(real: Adjacency, share: Tensor, rows: Tensor, level: Tensor, sizes: 
     """The layers over the numbered rows: edges among rows of the sample, one from a stand-in to the row that it serves,
     and one from each stand-in to itself."""
     assert real.weight is not None
-    targets, device = sizes[1], real.device
-    place = torch.full((2, real.num_sources), -1, device=device)  # where (level, row) is
-    place[level, rows] = torch.arange(len(rows), device=device)
-    served, own = place[1, rows[:targets]], level[:targets] == 0
-    count = torch.where(own, real.degree[rows[:targets]], 0) + (served >= 0)
-    indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    indices = real.indices.new_empty(int(indptr[-1]))
-    weight = torch.empty(len(indices), device=device)
-    of_edge = real.target_of_edge
-    begin = indptr[place[0, : real.num_targets]] - real.indptr[:-1]
-    at = torch.arange(real.num_edges, device=device) + begin[of_edge]
-    indices[at] = place[0, real.indices.long()].to(indices.dtype)
-    weight[at] = real.weight * (1 - share)[of_edge]
-    last = (served >= 0).nonzero().squeeze(1)
-    at = indptr[last + 1] - 1
-    indices[at] = served[last].to(indices.dtype)
-    weight[at] = torch.where(own[last], share[rows[last]], 1.0)
-    ends = indptr[torch.tensor(sizes[1:], device=device)].tolist()
+    edges = real.indptr, real.indices, real.weight
+    indptr, indices, weight = add_stand_ins(edges, rows, level, sizes[1], share)
+    ends = indptr[torch.tensor(sizes[1:], device=real.device)].tolist()
     return tuple(
         replace(real, indptr=indptr[: t + 1], indices=indices[:e], num_sources=s, weight=weight[:e], offset=0)
         for s, t, e in zip(sizes, sizes[1:], ends, strict=False)
     )
-
-
-def rows_with_hop(x: Tensor, rows: Tensor, level: Tensor, features: int) -> Tensor:
-    """[X_k ‖ X_{k+1}] of every row and its level k, from ``x`` = [X_0 ‖ X_1 ‖ …] with ``features`` columns each.
-
-    >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
-    >>> rows_with_hop(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)
-    tensor([[10., 11.],
-            [11., 12.]])
-    """
-    hops = x.shape[1] // features
-    pairs = x.as_strided((max(0, len(x) * hops - 1), 2 * features), (features, 1))
-    return gather(pairs, rows * hops + level)
-
-
-def shrink(x: Tensor, level: Tensor, layers: Sequence[Adjacency], features: int) -> None:
-    """Give the rows that the second layer computes the sampled first hop, shrunk to the exact one, in place.
-
-    A stand-in's own half is X_1 of the row that it serves, so that the edges of the second layer give z_v of the first.
-
-    Args:
-        x: ``(rows, 2 features)``, [X_k ‖ X_{k+1}] of every row and its level k.
-        level: ``(rows,)``.
-        layers: of the sample with its stand-ins; the first has the edges of the second layer of the model.
-        features: the columns of X.
-    """
-    rows = layers[0].num_targets
-    around, shrunk = x[:rows, features:], layers[0].matmul(x[:, :features]).to(x.dtype)
-    if len(layers) > 1:  # the second layer computes stand-ins, too, which keep theirs
-        shrunk = torch.where(level[:rows, None] == 0, shrunk, around)
-    around.copy_(shrunk)

@@ -236,15 +236,11 @@ def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[B
 
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
     """What cuts a sample to what its loss can see, if ``trimmed`` and ``model`` allow; else what leaves it as it is."""
+    if known is not None:
+        return known.cut
     if not trimmed or not isinstance(model, Network):
         return lambda sample: sample
-    if known is not None and known.mean_field:
-        return known.cut
-    depth, whole = model.depth, model.whole_layers
-    squares = whole if whole else None
-    if known is not None:  # the first layer has no edges
-        depth, squares = max(1, depth - 1), whole - 1 if whole else None
-    return partial(trim, depth=depth, whole=squares)
+    return partial(trim, depth=model.depth, whole=model.whole_layers or None)
 
 
 def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:

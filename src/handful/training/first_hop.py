@@ -27,7 +27,8 @@ from handful.batch import Batch, Sample, make_batch
 from handful.budget import free_memory, show_size
 from handful.errors import HandfulError, SamplerError
 from handful.graph import Graph
-from handful.mean_field import StandIns, rows_with_hop, shrink, stand_in
+from handful.kernels.stand_in import gather_hops
+from handful.mean_field import StandIns, stand_in
 from handful.nn.backbone import Stack
 from handful.samplers.base import Sampler
 from handful.samplers.full import full_adjacency
@@ -94,6 +95,7 @@ class Known:
         mass: ``(N,)``, see ``handful.mean_field.stand_in``; empty without stand-ins.
         exact: whether the first hop is exact also beside stand-ins.
         seconds: that it took to make.
+        whole: how many of the later layers compute all rows of the full graph (BatchNorm); ``None`` if none must.
     """
 
     graph: Graph
@@ -104,6 +106,7 @@ class Known:
     mass: Tensor
     exact: bool = True
     seconds: float = 0.0
+    whole: int | None = None
 
     @property
     def width(self) -> int:
@@ -111,8 +114,9 @@ class Known:
         return 2 * self.features
 
     def cut(self, sample: S) -> S:
-        """``sample``, cut to the receptive field of its loss if it gets stand-ins."""
-        return trim(sample, max(1, self.depth - 1)) if self.mean_field else sample
+        """``sample``, cut to the receptive field of its loss; the full graph as it is without a known hop."""
+        full = sample.num_nodes == self.graph.num_nodes
+        return trim(sample, max(1, self.depth - 1), self.whole if full else None)
 
     def stand_in(self, sample: Sample) -> StandIns:
         """``handful.mean_field.stand_in`` with what is known here."""
@@ -120,32 +124,34 @@ class Known:
 
     def make_batch(self, sample: Sample) -> Batch:
         """The batch of a sample of the graph, whose rows are [own ‖ aggregated]."""
+        sample = self.cut(sample)
         if not self.mean_field:
             return make_batch(self.graph, sample)
         assert self.graph.x is not None
         assert self.graph.y is not None
-        sample = self.cut(sample)
         return self._fill(self.stand_in(sample), self.graph.x, sample.nodes, self.graph.y[sample.nodes[sample.targets]])
 
     def expand(self, batch: Batch) -> Batch:
         """The same of a batch whose rows are those of ``graph``."""
+        batch = self.cut(batch)
         if not self.mean_field:
             return batch
-        batch = self.cut(batch)
         return self._fill(self.stand_in(batch), batch.x, torch.arange(batch.num_nodes, device=batch.x.device), batch.y)
 
     def _fill(self, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
         """The batch of ``result``, whose plain row i has the features ``x[at[i]]``."""
         sample = result.sample
-        x = rows_with_hop(x, at[result.rows], result.level, self.features)
-        if not self.exact:
-            shrink(x, result.level, sample.layers, self.features)
+        first = sample.layers[0]
+        assert first.weight is not None
+        edges = None if self.exact else (first.indptr, first.indices, first.weight)
+        x = gather_hops(x, at[result.rows], result.level, self.features, edges)
         return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def structure(sample: Sample, known: Known | None) -> Sample:
-    """``sample`` with its stand-ins, where there are any."""
-    return sample if known is None or not known.mean_field else known.stand_in(known.cut(sample)).sample
+    """``sample`` cut as a known hop allows, with its stand-ins if there are any."""
+    sample = sample if known is None else known.cut(sample)
+    return sample if known is None or not known.mean_field else known.stand_in(sample).sample
 
 
 @dataclass(frozen=True)
@@ -211,7 +217,8 @@ def know(
     wide.__dict__.update({name: vars(graph)[name] for name in ("has_loops", "checksum") if name in vars(graph)})
     stands_in = settings.mean_field if model.depth > 1 else 0.0  # one layer lacks nothing
     exact = settings.first_hop == "exact" or not stands_in
-    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, exact, perf_counter() - began)
+    whole = model.whole_layers - 1 if model.whole_layers else None
+    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, exact, perf_counter() - began, whole)
 
 
 def _writable(folder: Path) -> Path | None:
