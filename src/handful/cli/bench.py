@@ -14,36 +14,22 @@ from handful.errors import HandfulError
 Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
 ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
-SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
-@p.command(*SHAPE, "threads", of=bench)
+@p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """A training epoch against PyG's and against its matrix products alone: seconds, ratios, where the time goes."""
-    from handful.bench.epoch import bench_epoch, epoch_table
+    """A training epoch against PyG's and against its matrix products alone: seconds, ratios, and where the time goes.
 
-    asked = p.make_experiment(graph or "debian", given, seeds=(seed,))
+    With --device cuda it prints the memory of each, and the graph is a synthetic one with 12M edges by default.
+    """
+    from handful.bench.epoch import GRAPH, bench_epoch, epoch_table
+
+    on_gpu = given.get("device", "cpu") != "cpu"
+    asked = p.make_experiment(graph or (GRAPH if on_gpu else "debian"), given, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update)
-    return Answer(result, [epoch_table(result)])
-
-
-@p.command(*SHAPE, "device", of=bench)
-def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """A training epoch on a GPU against PyG's and its matrix products alone, with memory: a table for an issue.
-
-    Without --graph, on a made-up one with 12M edges; on a toy where there is no GPU.
-    """
-    from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
-    from handful.report.tables import markdown
-
-    place = device_for_bench(given.get("device"))
-    usual, made_up = (TOY_OPTIONS, TOY) if place == "cpu" else ({}, GRAPH)
-    asked = p.make_experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
-    with console.status("loading the graph…") as status:
-        result = bench_epoch(asked, rounds, status.update, gpu=True)
-    table = epoch_table(result)
-    return Answer(result, lines=[f"{table.title}\n", markdown(table), *gpu_notes(result)])
+    made = ", ".join(f"{name} {value}" for name, value in result["environment"].items())
+    return Answer(result, [epoch_table(result)], [f"Kernels: {result['kernels']}. {made}"] if on_gpu else [])
 
 
 @p.command("threads", of=bench)
@@ -90,10 +76,15 @@ def scale(
     return Answer(result, scale_tables(result))
 
 
-@bench.command("memory", hidden=True, context_settings=ANYTHING)
-@bench.command("ranks", hidden=True, context_settings=ANYTHING)
-@bench.command("samplers", hidden=True, context_settings=ANYTHING)
-def name_script(here: typer.Context) -> None:
-    """A bench that is a script of the repository keeps its name, and says how it is run."""
-    name = here.info_name
-    raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
+MOVED = dict.fromkeys(("memory", "ranks", "samplers"), "python -m benchmarks.{} in a checkout")
+MOVED["gpu"] = "handful bench epoch --device cuda"
+
+
+def name_successor(here: typer.Context) -> None:
+    """The former name of another command: the error names the successor."""
+    name = str(here.info_name)
+    raise HandfulError(f"there is no bench {name} any more: run {MOVED[name].format(name)}")
+
+
+for former in MOVED:
+    bench.command(former, hidden=True, context_settings=ANYTHING)(name_successor)

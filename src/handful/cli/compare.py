@@ -28,7 +28,7 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
     from handful.studies.compare import choose_methods, compare_samplers, trainable
     from handful.studies.executors import make_executor
 
-    asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("compare"))
+    asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
     names, depth = list(options), asked.options["layers"]
     choose_methods(names, options, depth)  # a mistake in them shows before anything is loaded
     asked = p.with_split(asked)
@@ -69,7 +69,7 @@ def parts(
     from handful.studies import study_folder
     from handful.studies.parts import choose_parts
 
-    asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("parts")))
+    asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["parts"]))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
         result = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
@@ -97,7 +97,7 @@ def diagnose(
     shape = [name for name in p.OF_MODEL if name in given]
     if weights is not None and shape:
         raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
-    asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("diagnose"), seeds=(seed,))
+    asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["diagnose"], seeds=(seed,))
     asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
     chosen, left_out = trainable(asked, choose_methods(list(options), options, depth))

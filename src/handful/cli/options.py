@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from handful.cli.app import Answer
-from handful.cli.params import command, describe, read_defaults, sort_options
+from handful.cli.params import DEFAULTS, command, describe, sort_options
 from handful.errors import HandfulError, unknown
 from handful.settings import Settings
 
@@ -38,7 +38,7 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     from handful.samplers import sampler_class, sampler_names
 
     result: dict[tuple[str, str], dict[str, Any]] = {}
-    usual, _ = sort_options({}, [], read_defaults(of))
+    usual, _ = sort_options({}, [], DEFAULTS[of])
 
     def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         texts = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}

@@ -19,7 +19,6 @@ from datetime import datetime
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -30,7 +29,7 @@ from handful.cli.app import GROUPS, Answer, app, emit, note, records
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
 from handful.finding import Finding
-from handful.settings import ENOUGH, RECOMMENDED, SETTING_NAMES, Settings
+from handful.settings import ENOUGH, QUICK, RECOMMENDED, SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
 Option = tuple[Any, Any]
@@ -39,13 +38,19 @@ Check = Callable[[Any], Any]
 """A function that converts a value, or raises an error."""
 Given = dict[str, Any]
 """The shared options that the user gave, by name."""
-BASES = {
-    **dict.fromkeys(("train", "plan", "compare"), "handful.settings:QUICK"),
-    "parts": "handful.studies.parts:BASE",
-    "diagnose": "handful.studies.diagnose:BASE",
-    "study": "handful.studies:BUDGETS",
+RUNS = {**QUICK, "evaluations": 20}
+"""The defaults of commands with several runs; ``evaluations`` is the number of evaluations per run."""
+TRAIN = {**QUICK, **RECOMMENDED, **ENOUGH}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "train": TRAIN,
+    "plan": TRAIN,
+    "compare": RUNS,
+    "parts": {**RUNS, "seeds": PAPER_SEEDS[:3]},
+    "tune": {"evaluations": RUNS["evaluations"]},
+    "diagnose": {"hidden": 128, "layers": 3, "residual": False},
+    "study": {"seeds": None},  # they depend on the budget
 }
-"""The defaults of some commands. Help shows only those in ``settings``: the others import torch."""
+"""The defaults of a command that are not those of ``Settings`` and ``Experiment``."""
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
@@ -228,24 +233,11 @@ Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 """Shared options that are not part of an experiment."""
-EVALUATIONS = 20
-"""The default number of evaluations per run in commands with several runs."""
-
-
-def read_defaults(command: str) -> dict[str, Any]:
-    """The defaults of a command; ``evaluations`` is the default number of evaluations per run.
-
-    >>> read_defaults("tune")
-    {'evaluations': 20}
-    """
-    usual = dict(resolve_name(BASES[command])) if command in BASES else {}
-    usual |= {**RECOMMENDED, **ENOUGH} if command in ("train", "plan") else {}
-    return {**usual, "evaluations": EVALUATIONS} if command in ("compare", "parts", "tune") else usual
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
     """The defaults of `train` and `plan`: RNS as recommended, unless the user gives a sampler, a first hop or λ."""
-    usual = read_defaults("train")
+    usual = DEFAULTS["train"]
     if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
     return usual
@@ -358,8 +350,7 @@ def command(
     def add(function: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
         own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
         title = name or function.__name__
-        light = BASES.get(title, "handful.settings:").startswith("handful.settings:")
-        usual = {**vars(Settings()), "seeds": PAPER_SEEDS, **read_defaults(title)} if light else {}
+        usual = {**vars(Settings()), "seeds": PAPER_SEEDS, **DEFAULTS.get(title, {})}
         shared = [_parameter(one, *made, usual=usual.get(one)) for one, made in table.items()]
         last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
         every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*own, *shared, last)]
@@ -375,7 +366,7 @@ def command(
         run.__signature__ = inspect.Signature(sorted(every, key=_place))  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in every}
         run.__doc__ = function.__doc__
-        where = f"handful options {title}" if title in BASES else "handful options"
+        where = f"handful options {title}" if title in DEFAULTS else "handful options"
         epilog = f"`{where}` lists every name that --set takes, with its default." if "set" in table else None
         of.command(title, epilog=epilog, rich_help_panel=GROUPS.get(title))(run)
         of.registered_commands.sort(key=lambda one: [*GROUPS, one.name].index(one.name))

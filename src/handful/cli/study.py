@@ -102,7 +102,7 @@ def tune(
         name = pair.partition("=")[0]
         if name in SEARCHED or "=" not in pair or " " in name:
             raise HandfulError(f"--set {pair}: {', '.join(SEARCHED)} are searched; samplers are given by --sampling")
-    asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("tune")))
+    asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["tune"]))
     space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
@@ -129,7 +129,7 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
         own = []
         for one in paper_space(asked, name, given.get("model")):
             epochs = how.get("epochs", one.settings.epochs)
-            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.EVALUATIONS)
+            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.RUNS["evaluations"])
             every = how.get("evaluate_every", usual)
             own.append(one.with_(epochs=epochs, evaluate_every=every))
     else:

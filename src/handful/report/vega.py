@@ -44,11 +44,7 @@ LETTER = 7.0
 """The width of a letter in pixels, about."""
 WIDTH, HEIGHT = 560, 280
 PANEL_WIDTH, PANEL_HEIGHT = 210, 150
-PHONE = 270
-"""The width of a plot on a phone."""
 MOST_TICKS = 7
-Box = tuple[float, float, float, float]
-"""Left, top, right and bottom, in pixels."""
 
 
 def spec(chart: Chart) -> dict[str, Any]:
@@ -95,8 +91,6 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
         legend = None
     if view.mark == "bar" and "×" in view.y.label:
         layers.append(_layer("one", y=y))
-    if _labelled(view):
-        layers += _labels(view, x, y)
     description = f"{chart.title}: {view.name}"
     return {"description": description, "title": title, "width": width, "height": height, "layer": layers}
 
@@ -105,7 +99,7 @@ def legend_of(view: View) -> list[tuple[str, str, bool]]:
     """The name and colour of each series of a view, and whether it is the paper's; empty where no legend is needed."""
     view = _named_categories(view)
     own = all(set(series.x) <= {series.name} for series in view.series)
-    if len(view.series) < 2 or own or _labelled(view):
+    if len(view.series) < 2 or own:
         return []
     return list(dict.fromkeys((series.name, _color(series), series.paper) for series in view.series))
 
@@ -240,60 +234,6 @@ def _legend(view: View, width: int) -> dict[str, Any]:
     return LOOK["legend"] | {"columns": across, "symbolType": "square" if view.mark == "bar" else "circle"}
 
 
-SIDES = [("left", 10, 0), ("right", -10, 0), ("center", 0, -15), ("center", 0, 16)]
-SIDES += [(align, dx, dy) for dy in (-14, 14, -26, 26) for align, dx in (("left", 8), ("right", -8))]
-"""Where the name of a point may stand; above and below its bar are others."""
-FRAMES = ((0, 0, PHONE, HEIGHT), (10000, 0, 10000 + WIDTH, HEIGHT))
-"""A plot on a phone and one on a screen, far apart on one plane: what covers something in one does not in the other."""
-
-
-def _labels(view: View, x: dict[str, Any], y: dict[str, Any]) -> list[dict[str, Any]]:
-    """The name of each series beside its only point, where it covers no other point, bar or name.
-
-    A page is as wide as its reader has it, and what stands close together on a phone is apart on a screen: a place is
-    as good as it is in both frames.
-    """
-    spots = []
-    taken: list[Box] = []
-    for row in (row for one in view.series for row in _rows(view, one)):
-        across = [left + _place(row["x"], x["scale"], right - left) for left, _, right, _ in FRAMES]
-        low, at, high = (HEIGHT - _place(row.get(end, row["y"]), y["scale"], HEIGHT) for end in ("from", "y", "to"))
-        spots.append((row, across, low, at, high))
-        for px in across:
-            taken += [(px - 7, at - 7, px + 7, at + 7), (px - 5, high, px + 5, low)]
-    layers = []
-    for row, across, low, at, high in spots:
-        long = len(row["name"]) * LETTER
-        places = {}
-        for align, dx, dy in [*SIDES, ("center", 0, round(high - at) - 10), ("center", 0, round(low - at) + 10)]:
-            lefts = [px + dx - {"left": 0, "center": long / 2, "right": long}[align] for px in across]
-            places[align, dx, dy] = [(left, at + dy - 7, left + long, at + dy + 7) for left in lefts]
-        align, dx, dy = min(places, key=lambda side: round(_cost(places[side], taken)))
-        taken += places[align, dx, dy]
-        mark = {**LOOK["layers"]["name"]["mark"], "align": align, "dx": dx, "dy": dy}
-        layers.append({**_layer("name", x=x, y=y), "data": {"values": [row]}, "mark": mark})
-    return layers
-
-
-def _cost(boxes: Sequence[Box], taken: Sequence[Box]) -> float:
-    """How much of a name is outside the frames, or on something else."""
-    cost = 0.0
-    for box, frame in zip(boxes, FRAMES, strict=True):
-        beyond = (frame[0] - box[0], frame[1] - box[1], box[2] - frame[2], box[3] - frame[3])
-        cost += 14 * sum(max(0.0, far) for far in beyond) + sum(_overlap(box, one) for one in taken)
-    return cost
-
-
-def _overlap(a: Box, b: Box) -> float:
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-
-
-def _place(value: float, scale: dict[str, Any], length: float) -> float:
-    bend = math.log if scale["type"] == "log" else float
-    value, low, high = (bend(number) for number in (value, *scale["domain"]))
-    return length * (value - low) / (high - low)
-
-
 # -- what a view is ---------------------------------------------------------------------------------------------------
 
 
@@ -303,12 +243,6 @@ def _named_categories(view: View) -> View:
         return view
     names = [series.name for series in view.series]
     return replace(view, x=replace(view.x, of=names), series=[replace(one, x=[one.name]) for one in view.series])
-
-
-def _labelled(view: View) -> bool:
-    """Whether names stand beside points instead of in a legend."""
-    several = len(view.series) > 1 and not view.x.of and view.mark == "dot"
-    return several and all(len(series.x) == 1 and series.mark in (None, "dot") for series in view.series)
 
 
 def _crowded(view: View) -> bool:
