@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -170,8 +170,8 @@ class Finding:
         return {"format": FORMAT, **plain(values)}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], payload: dict[str, Any] | None = None) -> Finding:
-        """What ``to_json`` wrote.
+    def from_json(cls, value: Mapping[str, Any]) -> Finding:
+        """The inverse of ``to_json``.
 
         Raises:
             RunError: it is of another version, or not a finding.
@@ -182,8 +182,7 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            written = {f.name: value[f.name] for f in fields(cls) if f.name not in ("payload", "below")}
-            return decode(cls, {**written, "below": value.get("below", []), "payload": payload or {}})  # type: ignore[no-any-return]
+            return decode(cls, {name: one for name, one in value.items() if name != "format"})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 

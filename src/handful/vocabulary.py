@@ -79,15 +79,7 @@ METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²"
 """Metrics that are not written as they are named; see ``spaced``."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
-_COLORS = {
-    "rns": 0,
-    "full": 1,
-    "neighbor": 2,
-    "cluster": 3,
-    "saint": 4,
-    "ladies": 5,
-    "rns-mean-field": 7,
-}
+_COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5, "rns-mean-field": 7}
 PALETTE = 10
 """How many colours the report has."""
 

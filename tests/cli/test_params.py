@@ -22,7 +22,7 @@ OF_LABELS = "--epochs --class-weight --task --metric --positive --evaluate-every
 PROMISED = {
     "compare": f"{OF_DATA} {OF_RUNS} {OF_LABELS} --samplers --option -s --model --hidden --layers --norm --residual "
     "--no-residual --dropout --lr --weight-decay --optimizer",
-    "datasets": "--root --check --json",
+    "datasets": "--root --json",
     "diagnose": f"{OF_DATA} --samplers --option -s --batches --repeats --model --hidden --layers --norm --residual "
     "--no-residual --task --weights --step --momentum --seed --device --threads --out",
     "import": "--out --undirected --source --target --weight --id --label --split-column --features --categorical "

@@ -29,10 +29,11 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
     from handful.studies.executors import make_executor
 
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
-    names, depth = list(options), asked.options["layers"]
-    choose_methods(names, options, depth)  # a mistake in them shows before anything is loaded
+    depth = asked.options["layers"]
+    choose_methods(list(options), options, depth)  # a mistake in them shows before anything is loaded
     asked = p.with_split(asked)
-    chosen, left_out = trainable(asked, choose_methods(names, options, depth, asked.load(asked.seeds[0])))
+    methods = choose_methods(list(options), options, depth, asked.load(asked.seeds[0]))
+    chosen, left_out = trainable(asked, methods)
     for why in left_out:
         note(f"left out: {why}")
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
@@ -92,7 +93,6 @@ def diagnose(
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_methods, trainable
     from handful.studies.diagnose import diagnose_samplers, read_saved_model
-    from handful.vocabulary import TERMS
 
     shape = [name for name in p.OF_MODEL if name in given]
     if weights is not None and shape:
@@ -107,7 +107,4 @@ def diagnose(
         result = diagnose_samplers(
             [*chosen.values()], batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
         )
-    rows = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in result.payload["samplers"]]
-    return p.make_answer(result, given.get("out"))._replace(
-        payload={"graph": result.payload["graph"], "samplers": rows}
-    )
+    return p.make_answer(result, given.get("out"))

@@ -66,24 +66,19 @@ def structure(
     """What sampling does to the graph as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
     from handful.cli.progress import Bar
     from handful.studies.laws import measure_structure
-    from handful.vocabulary import STRUCTURE
 
     values = p.parse_integers(parts, "--parts")
     data = hf.load(graph, root=given.get("root"), seed=seed)
     with Bar("parts", epochs * sum(values)) as bar:
         result = measure_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
-    names = [name for name in STRUCTURE if name != "homophily"]
-    rows = [{"m": row["m"], **{name: row[name] for name in names}} for row in result.payload["parts"]]
-    return p.make_answer(result, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
+    return p.make_answer(result, given.get("out"))
 
 
 @p.command("split", "root")
 def picture(
     given: p.Given,
     graph: p.Graph,
-    path: Annotated[Path, typer.Option("--out", help="The picture to write: .svg, .png or .pdf.")] = Path(
-        "samplers.svg"
-    ),
+    path: Annotated[Path, typer.Option("--out", help="Picture file: .svg, .png or .pdf.")] = Path("samplers.svg"),
     seed: p.Seed = 0,
 ) -> Answer:
     """What each sampler makes of a small graph, or of a part of a large one: the paper's Figure 1."""

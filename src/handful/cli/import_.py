@@ -56,9 +56,7 @@ OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_au
 @p.command("memory", name="import", more=OWN)
 def import_graph(
     given: p.Given,
-    edges: Annotated[
-        str, typer.Argument(metavar="EDGES", help="An edge list (.csv, .tsv, .txt, .parquet), or any graph.")
-    ],
+    edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edge list (.csv, .tsv, .txt, .parquet), or a graph.")],
     nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="A table: id, label, features, split.")] = None,
     to: Annotated[Path, typer.Option("--out", help="The folder to write.")] = Path("graph"),
     undirected: Annotated[bool, typer.Option("--undirected", help="Add the reverse of every edge.")] = False,

@@ -45,9 +45,7 @@ def predict(
     given: p.Given,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="Another graph with the same columns.")] = None,
-    table: Annotated[
-        Path | None, typer.Argument(metavar="NODES", help="Its node table, if it is an edge list.")
-    ] = None,
+    table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table of an edge list.")] = None,
 ) -> Answer:
     """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
     from handful.datasets.schema import Handling

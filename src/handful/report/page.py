@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -47,7 +46,7 @@ def write_finding(finding: Finding, folder: Path) -> Path:
 
 
 def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """All findings in ``folder`` and below it; and by place those that cannot be read, and why."""
+    """All findings in ``folder`` and below it, without payloads; and the reason for each file that cannot be read."""
     findings, unreadable = [], {}
     for file in sorted(folder.rglob(FINDING)):
         try:
@@ -61,9 +60,7 @@ def _read(file: Path) -> Finding:
     value = json.loads(read_bytes(file))
     if not isinstance(value, dict):
         raise RunError("this is not a finding: run the command that made it again")
-    finding = Finding.from_json(unseal(value))
-    payload = file.with_name(f"{finding.name}.json")
-    return replace(finding, payload=json.loads(read_bytes(payload))) if payload.exists() else finding
+    return Finding.from_json(unseal(value))
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
