@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -105,5 +106,5 @@ def test_a_finding_is_kept_with_what_it_was_made_with(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").exists()
     ((found,), _) = read_findings(tmp_path)
     assert found.environment == {**environment(), "command": found.environment["command"]}
-    assert found.payload == samplers().payload == shown.payload
+    assert json.loads((tmp_path / "samplers.json").read_text()) == samplers().payload == shown.payload
     assert make_answer(replace(samplers(), failed=("rns",)), None).code == 1

@@ -82,15 +82,15 @@ def picture(
     seed: p.Seed = 0,
 ) -> Answer:
     """What each sampler makes of a small graph, or of a part of a large one: the paper's Figure 1."""
-    from handful.report.picture import draw_samplers
-    from handful.report.vega import FORMATS
+    from handful.report.picture import samplers_svg
+    from handful.report.vega import FORMATS, write_svg
     from handful.studies.picture import sampler_picture
 
     if path.suffix.lstrip(".").lower() not in FORMATS:
         raise HandfulError(f"--out must end in .{', .'.join(FORMATS)}; got '{path}'")
     whole = hf.load(graph, split=given.get("split"), root=given.get("root"))
     drawn = sampler_picture(whole, seed)
-    draw_samplers(drawn, path)
+    write_svg(samplers_svg(drawn), path)
     panels = []
     for panel in drawn.panels:
         sizes = {"nodes": len(panel.nodes), "targets": len(panel.targets), "edges": panel.edges.shape[1]}

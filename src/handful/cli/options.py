@@ -13,7 +13,7 @@ from handful.cli.params import DEFAULTS, command, describe, sort_options
 from handful.errors import HandfulError, unknown
 from handful.settings import Settings
 
-COMMANDS = ("train", "compare", "parts", "tune", "diagnose")
+COMMANDS = [name for name in DEFAULTS if name != "study"]
 
 
 @command()

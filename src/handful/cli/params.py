@@ -40,10 +40,8 @@ Given = dict[str, Any]
 """The shared options that the user gave, by name."""
 RUNS = {**QUICK, "evaluations": 20}
 """The defaults of commands with several runs; ``evaluations`` is the number of evaluations per run."""
-TRAIN = {**QUICK, **RECOMMENDED, **ENOUGH}
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "train": TRAIN,
-    "plan": TRAIN,
+    "train": {**QUICK, **RECOMMENDED, **ENOUGH},
     "compare": RUNS,
     "parts": {**RUNS, "seeds": PAPER_SEEDS[:3]},
     "tune": {"evaluations": RUNS["evaluations"]},
@@ -51,6 +49,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "study": {"seeds": None},  # they depend on the budget
 }
 """The defaults of a command that are not those of ``Settings`` and ``Experiment``."""
+DEFAULTS["plan"] = DEFAULTS["train"]
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
@@ -72,8 +71,7 @@ def check_known(kind: str, names: Iterable[str]) -> Check:
 
     def check(text: str) -> str:
         for one in text.split(","):
-            # If samplers are imported, the user may have registered others; the sampler's maker checks them.
-            if one.strip() and one.strip() not in names and "handful.samplers" not in sys.modules:
+            if one.strip() and one.strip() not in names:
                 raise HandfulError(unknown(kind, one.strip(), names))
         return text
 
@@ -351,7 +349,7 @@ def command(
         own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
         title = name or function.__name__
         usual = {**vars(Settings()), "seeds": PAPER_SEEDS, **DEFAULTS.get(title, {})}
-        shared = [_parameter(one, *made, usual=usual.get(one)) for one, made in table.items()]
+        shared = [_parameter(one, *made, usual=usual.get(one) if one in names else None) for one, made in table.items()]
         last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
         every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*own, *shared, last)]
 

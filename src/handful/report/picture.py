@@ -7,27 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from handful.finding import Panel, SamplerPicture
 from handful.report.page import template
-from handful.report.vega import write_svg
 
 WIDE, HIGH = 290, 260
 TINTS = 4
 """How many sets of nodes have a ground of their own colour."""
-
-
-def draw_samplers(picture: SamplerPicture, path: Path) -> None:
-    """Draw ``picture`` into ``path``, in the format of its suffix: svg, png or pdf.
-
-    Raises:
-        HandfulError: it is another format.
-    """
-    write_svg(samplers_svg(picture), path)
 
 
 def samplers_svg(picture: SamplerPicture) -> str:
