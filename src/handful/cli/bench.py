@@ -42,11 +42,11 @@ def loader(
     seed: p.Seed = 42,
 ) -> Answer:
     """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory."""
-    from handful.bench.loader import bench_loader, describe_growth, loader_table
+    from handful.bench.loader import bench_loader, loader_table
 
     with console.status("starting…") as status:
         result = bench_loader(nodes, edges, [*p.parse_integers(parts, "--parts")], rounds, seed, status.update)
-    return Answer(result, [loader_table(result)], [describe_growth(result)])
+    return Answer(result, [loader_table(result)])
 
 
 @p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
