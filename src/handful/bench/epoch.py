@@ -1,8 +1,8 @@
-"""A training epoch: PyG's ways and ours by turns, against its matrix products alone; on the CPU or on a GPU.
+"""A training epoch of PyG and of handful, by turns, and its matrix products alone; on a CPU or a GPU.
 
-All train the same network (GraphSAGE with BatchNorm, residual, dropout and Adam, unless the experiment says otherwise)
-on parts of the same graph. The floor is the dense products of our epoch, forward and backward, in the fastest way that
-the device has for each, and nothing else: no aggregation, norm, dropout, loss, sampling or optimiser.
+All train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
+dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
+each in its fastest layout on the device.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ PIECES: dict[str, tuple[str, ...]] = {
     "norm, ReLU, dropout": ("NormAct", "_Act", "norm", "relu", "threshold", "dropout", "bernoulli"),
     "optimiser": ("Optimizer", "adam", "addcdiv", "addcmul", "lerp", "sqrt"),
 }
-"""What a profiled operation belongs to: the first piece that has a part of its name."""
+"""The pieces of an epoch. A profiled operation belongs to the first piece with a matching part of its name."""
 GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val=0.02"
-"""A tenth of the nodes of ogbn-products, with its degree, features and classes."""
+"""A synthetic graph like ogbn-products, with a tenth of its nodes."""
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
     """Seconds per epoch of every way, and their ratios; also the pieces of each on a CPU, or the memory on a GPU.
 
     Args:
-        experiment: graph, model, parts, device and, as its first seed, the seed of weights, parts and dropout.
+        experiment: the graph, model, parts and device; its first seed is the seed of weights, parts and dropout.
         rounds: the number of measurements of each way; the median counts.
         say: called with the name of the current work.
     """
@@ -102,7 +102,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]
 
 
 def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[], Any]]:
-    """The training loop itself, without evaluation."""
+    """Epochs of handful's training loop, without evaluation."""
     ways: dict[str, dict[str, Any]] = {"fp32": {}, "bf16": {"precision": "bf16"}}
     if experiment.make_model(graph, 0).hop is not None:
         ways |= {"exact": {"first_hop": "exact"}, "mean_field": VARIANTS["rns-mean-field"]}
@@ -111,7 +111,7 @@ def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[
 
 
 def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
-    """The rows of a part that each layer must compute: the last those of the training nodes alone."""
+    """The number of rows that each layer computes in a part: all nodes, and in the last layer the training nodes."""
     assert isinstance(experiment.sampler, RandomNodes)
     nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
     layers = int(experiment.options["layers"])
@@ -121,12 +121,12 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
 def floor_epochs(
     widths: list[int], rows_of: list[int], parts: int, device: torch.device
 ) -> dict[str, Callable[[], Any]]:
-    """The dense products of an epoch, each in the fastest way that ``device`` has for it, on buffers of their own.
+    """The dense products of an epoch, each in its fastest layout on ``device``, on buffers of their own.
 
-    A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
-    other or as one of twice the width, with either operand stored in either order: which is fastest differs between
-    devices, so that all are tried first. No epoch that trains can be faster than this. A CPU that does not multiply
-    bfloat16 has no floor of its own for it: handful multiplies in float32 there, and torch is slower by far.
+    A layer has two products of one shape: one for the neighbours and one for the node itself. They can run one after
+    the other or as one product of twice the width, with each operand in row or column order. The fastest layout depends
+    on the device, so all are tried first. No training epoch can be faster than this. A CPU without bfloat16
+    instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is much slower.
     """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
@@ -150,7 +150,7 @@ def floor_epochs(
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The floor, of those among ``ways``, that the way ``name`` stands on.
+    """The floor among ``ways`` that the way ``name`` is compared with.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'
@@ -160,7 +160,7 @@ def floor_of(name: str, ways: dict[str, Any]) -> str:
 
 @torch.no_grad()
 def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
-    """Two products ``(n, k) · (k, m)`` in the fastest of the ways to do them, into buffers that are already there."""
+    """Two products ``(n, k) · (k, m)`` in their fastest layout, into existing buffers."""
 
     def both_orders(a: int, b: int) -> list[Tensor]:
         return [torch.randn(a, b, device=device).to(dtype), torch.randn(b, a, device=device).to(dtype).T]

@@ -1,7 +1,7 @@
-"""The one way to measure: all works by turns, medians over the rounds, ratios within a round.
+"""Measurements by turns: every work runs once per round; ratios are taken within a round, and medians over the rounds.
 
-Other work on the machine slows whatever runs at the time. Works that are measured one after the other in the same round
-are slowed alike, so the ratio of two is taken in every round, and the median of the ratios counts.
+Other programs on the machine slow the work that is running. They slow all works of a round by about the same factor. So
+the ratio of two works is taken in every round, and the median of the ratios counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 """A function that shows the name of the current work."""
 SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
-"""A graph to train on first, so that compiling is not measured."""
+"""A small graph for a first epoch, so that compilation is not measured."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """What each work took, round by round.
+    """The seconds of each work in each round.
 
     >>> turns = Turns({"theirs": [4.0, 12.0, 6.0], "ours": [2.0, 4.0, 2.0]})
     >>> turns.medians, turns.ratio("theirs", "ours")
@@ -48,7 +48,7 @@ class Turns:
 
 
 def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say: Say) -> Turns:
-    """Run all works in every round, each second round in the opposite order.
+    """Run all works in every round; every second round runs in reverse order.
 
     Args:
         works: functions that return their seconds. Their kernels should be compiled before.
@@ -64,7 +64,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device | None = None) -> float:
-    """The seconds that ``work`` takes, until the GPU has done it if ``device`` is one."""
+    """The seconds of ``work``, including its work on the GPU if ``device`` is one."""
     from torch import cuda
 
     waits = device is not None and device.type == "cuda"

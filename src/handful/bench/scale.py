@@ -1,4 +1,4 @@
-"""Epochs within a budget of memory against the same epochs without one, and how their cost grows with the graph."""
+"""Epochs with and without a memory budget, on graphs of growing size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bench_scale(
     """Make each graph on disk, and train epochs on it with and without the budget, by turns.
 
     Args:
-        experiments: each on a made-up graph; the first seed counts.
+        experiments: each has a synthetic graph; its first seed counts.
         memory: the budget in bytes.
         rounds: the number of measurements of each way; the median counts.
         folder: the folder for the graphs until they are measured; ``None`` for the system's temporary folder.
@@ -143,13 +143,13 @@ def measure_epoch(loop: Loop) -> dict[str, float]:
 
 
 def disk_bytes() -> dict[str, int]:
-    """The bytes that this process has had read from and written to disks."""
+    """The bytes that this process has read from and written to disks."""
     counts = dict(re.findall(r"(\w+): (\d+)", _IO.read_text()))
     return {"read": int(counts["read_bytes"]), "written": int(counts["write_bytes"])}
 
 
 def scale_tables(result: dict[str, Any]) -> list[Table]:
-    """The result for people, and where the seconds of an epoch within the budget went."""
+    """The result for people, and the phases of an epoch within the budget."""
     head = ["nodes", "edges", "graph", "in memory, s", "budget, s", "rate", "peak", "disk read", "ns/edge"]
     rows, phases = [], []
     for graph in result["graphs"]:

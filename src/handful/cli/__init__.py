@@ -27,10 +27,10 @@ from handful.version import __version__
 
 
 def main() -> None:
-    """Run the command; a user's mistake is one line on stderr and exit code 2, never a traceback.
+    """Run the command. A mistake of the user is one line on stderr and exit code 2, without a traceback.
 
-    SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is exit code
-    70: one line, and a file with the details.
+    SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is one line, a
+    file with the details, and exit code 70.
     """
     gc.set_threshold(100_000)  # the objects of torch and numba stay: a scan of them takes a third of a second
     # With several ranks, only the first one prints notes.
@@ -73,7 +73,7 @@ def _fail(words: str) -> NoReturn:
 
 
 def _stopped(code: int) -> NoReturn:
-    """Print how to continue the records, and exit."""
+    """Print the command that continues the run, and exit."""
     if console.quiet:  # one of several ranks, of which the first says it
         sys.exit(code)
     again = "; the same command continues" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""

@@ -1,4 +1,4 @@
-"""``handful compare``, ``demo``, ``parts`` and ``diagnose``: which sampler a graph needs, how many parts, and why."""
+"""``handful compare``, ``demo``, ``parts`` and ``diagnose``: samplers and numbers of parts, compared on one graph."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 OWN = {
-    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What all have the same of: epochs, steps or seconds."),
-    "no_baselines": p.option(bool, p.EVALUATION, "Train no models without a GNN beside it.", "--no-baselines"),
+    "equal": p.choice(
+        "way to compare", WAYS, p.TRAINING, "Quantity that is equal for all: epochs, steps or seconds. Default: epochs."
+    ),
+    "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 
 
 @p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out", more=OWN)
 def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answer:
-    """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
+    """Compare full-graph training with every sampler: accuracy ± 95% CI, time and peak memory."""
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_methods, compare_samplers, trainable
     from handful.studies.executors import make_executor
@@ -47,7 +49,7 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 
 @p.command("out")
 def demo(given: p.Given) -> Answer:
-    """The main job on embedded data, in under three minutes: the full graph against random node sampling."""
+    """Compare full-graph training with random node sampling on embedded data, in about three minutes."""
     options = {"split": "rh", "epochs": 25, "seeds": (42,), "set": ["rns.parts=4"], "out": Path("runs/demo"), **given}
     note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
     answer = compare(given=options, graph="debian", samplers=DEMO)
@@ -59,11 +61,11 @@ def demo(given: p.Given) -> Answer:
 def parts(
     given: p.Given,
     graph: p.Graph,
-    most: Annotated[int, typer.Option(help="Never more parts than this.", min=2)] = 64,
+    most: Annotated[int, typer.Option(help="Maximum number of parts.", min=2)] = 64,
 ) -> Answer:
-    """Train with 2 parts, 1, 4, 8, … until validation is no longer better by more than noise; says which m to take.
+    """Choose m, the number of parts: train with m = 2, 1, 4, 8, … until the validation metric no longer improves.
 
-    With --memory, an m whose training holds more (of a GPU, if it runs there) is not taken.
+    With --memory, an m that needs more memory is not chosen.
     """
     from handful.budget import as_bytes
     from handful.cli.progress import Bar
@@ -82,14 +84,16 @@ def diagnose(
     given: p.Given,
     graph: p.Graph,
     samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
-    batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
-    repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
-    weights: Annotated[str | None, typer.Option(help="A run or model.safetensors: its model, at its weights.")] = None,
-    step: Annotated[float | None, typer.Option(help="A learning rate: also tell the modified loss for it.")] = None,
+    batches: Annotated[int, typer.Option(help="Batches of each sampler per repeat.", min=1)] = 50,
+    repeats: Annotated[int, typer.Option(help="Number of random initialisations.", min=1)] = 100,
+    weights: Annotated[
+        str | None, typer.Option(help="A run or a model.safetensors to measure. Default: random weights.")
+    ] = None,
+    step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,
 ) -> Answer:
-    """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
+    """Measure the implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, degrees."""
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_methods, trainable
     from handful.studies.diagnose import diagnose_samplers, read_saved_model

@@ -1,4 +1,4 @@
-"""``handful datasets``: what can be loaded by name."""
+"""``handful datasets``: the data sets that have a name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @command("root")
 def datasets(given: Given) -> Answer:
-    """What can be loaded by name: size, task, metric, and whether it is on disk."""
+    """List the data sets: size, task, metric, splits, and whether they are on disk."""
     from handful.datasets import home, sources
 
     place = home(given.get("root"))
@@ -27,7 +27,7 @@ def datasets(given: Given) -> Answer:
 
 
 def describe_source(source: Source, place: Path) -> dict[str, Any]:
-    """What is known of a source without loading it."""
+    """The properties of a source, without loading its data."""
     known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
     return {
         "name": f"{source.name}:…" if source.scheme else source.name,
@@ -39,7 +39,7 @@ def describe_source(source: Source, place: Path) -> dict[str, Any]:
 
 
 def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
-    """The data sets for people."""
+    """The data sets as a table."""
     head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
     here = {True: "yes", False: "no", None: ""}
     rows = []

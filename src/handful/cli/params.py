@@ -1,7 +1,7 @@
 """The options that commands share, the experiments made from them, and ``command``, which makes a command.
 
 The options of training come from ``Settings``. An option that is not given has the default of the experiment, the model
-or the settings. Checks that need no torch run here, while the command line is parsed: the import of torch takes longer.
+or the settings. Checks without torch run while the command line is parsed: the import of torch takes seconds.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def check_setting(name: str, value: Any) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """A number, true/false, none, a comma-separated tuple of them, or the text itself."""
+    """The value of a text: a number, true, false, none, a tuple if it has commas, or the text itself."""
     if "," in text:
         return tuple(parse_value(part.strip()) for part in text.strip("[]()").split(",") if part.strip())
     try:
@@ -205,10 +205,14 @@ OPTIONS = {
     "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run for each.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
     "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
-    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; files hold the rest. Default: none.", check=_size),
+    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; the rest is in files. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; times are fair with 1. Default: 1, by ray all.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "local, or ray ($RAY_ADDRESS). Default: local."),
+    "jobs": option(
+        int, EXECUTION, "Number of parallel runs, such as 4; only with 1 are times comparable. Default: 1.", min=1
+    ),
+    "executor": choice(
+        "executor", ("local", "ray"), EXECUTION, "Where runs are computed: local or ray. Default: local."
+    ),
     "out": option(Path, RECORDS, "Folder for the records, such as runs/mine. Default: a new one under runs/."),
 }
 """The options that commands share. Help shows the most frequent ones, and `handful options` all."""
@@ -223,7 +227,7 @@ Samplers = Annotated[
     str,
     typer.Option(help="Samplers, separated by commas, such as rns,neighbor.", callback=KNOWN, rich_help_panel=SAMPLER),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.", rich_help_panel=RECORDS)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
@@ -267,8 +271,8 @@ def sort_options(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Split the options given by name and by ``--set``: arguments of the experiment, and options of each sampler.
 
-    ``usual`` are defaults, if the model and the sampler have these options. ``known`` options of the first sampler need
-    no prefix; those of others are written as ``rns.parts``.
+    ``usual`` has defaults; those that the model and the sampler do not have are left out. ``known`` options of the
+    first sampler need no prefix. Other options of samplers have one, as in ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
     ({'lr': 0.1}, {'rns': {'parts': 8}, 'saint': {'roots': 9}})
@@ -305,7 +309,7 @@ def sort_options(
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
-    """``asked``; with a random split, and a note, if the graph is a file without a split."""
+    """``asked``, with a random split and a note if its graph is a file without a split."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
         note(f"{asked.graph} has no split: drawing {drawn.split} by each seed; --split names another")
@@ -377,7 +381,7 @@ def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
     """A shared option as a parameter; its help has the ``usual`` default, if there is one."""
     if option.help and usual is not None:
         option = copy(option)
-        option.help = f"{option.help.rstrip('.')}. Default: {words(usual)}."
+        option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=kind)
 
 
