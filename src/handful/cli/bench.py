@@ -18,8 +18,7 @@ ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch of handful and of PyG, and its matrix products alone: seconds, ratios, and shares of the
-    time.
+    """Time a training epoch of handful, of PyG, and of its matrix products alone: seconds, ratios, shares of time.
 
     With --device cuda, it prints the memory of each, and the default graph is a synthetic one with 12M edges.
     """

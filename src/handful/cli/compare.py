@@ -16,9 +16,7 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 OWN = {
-    "equal": p.choice(
-        "way to compare", WAYS, p.TRAINING, "Quantity that is equal for all: epochs, steps or seconds. Default: epochs."
-    ),
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What is equal for all: epochs (default), steps or seconds."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 
@@ -86,9 +84,7 @@ def diagnose(
     samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
     batches: Annotated[int, typer.Option(help="Batches of each sampler per repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Number of random initialisations.", min=1)] = 100,
-    weights: Annotated[
-        str | None, typer.Option(help="A run or a model.safetensors to measure. Default: random weights.")
-    ] = None,
+    weights: Annotated[str | None, typer.Option(help="Run or model.safetensors to measure. Default: none.")] = None,
     step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,

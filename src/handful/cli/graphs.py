@@ -16,9 +16,7 @@ from handful.finding import Table, text_table
 from handful.vocabulary import shown, spaced
 
 Sources = Annotated[int, typer.Option(help="Number of breadth-first searches from random nodes, for distances.", min=1)]
-Sweeps = Annotated[
-    int, typer.Option(help="Number of searches for the diameter, each from the farthest node of the last.", min=0)
-]
+Sweeps = Annotated[int, typer.Option(help="Number of searches from the farthest node, for the diameter.", min=0)]
 
 
 @p.command("split", "root", "threads")

@@ -58,7 +58,7 @@ def import_graph(
     given: p.Given,
     edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edge list (.csv, .tsv, .txt, .parquet), or a graph.")],
     nodes: Annotated[
-        Path | None, typer.Argument(metavar="NODES", help="Table with id, label, features and split.")
+        Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels, features, split.")
     ] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the graph.")] = Path("graph"),
     undirected: Annotated[bool, typer.Option("--undirected", help="Add the reverse of every edge.")] = False,

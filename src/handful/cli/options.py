@@ -18,9 +18,7 @@ COMMANDS = [name for name in DEFAULTS if name != "study"]
 
 @command()
 def options(
-    of: Annotated[
-        str, typer.Argument(metavar="COMMAND", help=f"Command whose defaults are shown: {', '.join(COMMANDS)}.")
-    ] = "train",
+    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '.join(COMMANDS)}.")] = "train",
 ) -> Answer:
     """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
     if of not in COMMANDS:

@@ -1,6 +1,4 @@
-"""``handful predict``, ``explain`` and ``report``: the predictions of a run, their reasons, and a page for many
-runs.
-"""
+"""``handful predict``, ``explain`` and ``report``: predictions of a run, their reasons, and pages for runs."""
 
 from __future__ import annotations
 
@@ -31,24 +29,14 @@ def check_costs(text: str) -> float:
 
 OWN = {
     "out": p.option(Path, None, "File for the predictions: .csv, .parquet or .npz."),
-    "nodes": p.option(
-        str, None, "Nodes: unlabelled, all, train, val, test, or a file of ids. Default: unlabelled, if any."
-    ),
-    "changed": p.option(
-        bool, None, "Only nodes whose prediction differs from their label, the most confident first.", "--changed"
-    ),
-    "embeddings": p.option(
-        bool, None, "Also write embeddings: the input of the last layer of the best seed.", "--embeddings"
-    ),
-    "threshold": p.option(
-        float, None, "Decision threshold of the positive class, such as 0.3. Default: that of the run."
-    ),
+    "nodes": p.option(str, None, "Nodes: unlabelled (default), all, train, val, test, or a file of ids."),
+    "changed": p.option(bool, None, "Only nodes whose prediction differs from their label.", "--changed"),
+    "embeddings": p.option(bool, None, "Also write the inputs of the last layer of the best seed.", "--embeddings"),
+    "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: the run's."),
     "cost": p.option(str, None, "Costs of mistakes, such as fn=10,fp=1; they set the threshold.", check=check_costs),
     "strict": p.option(bool, None, "Refuse tables whose columns differ from those in training.", "--strict"),
     "unknown": p.option(str, None, "Edges to ids without a row in the node table: error, skip or add. Default: error."),
-    "scratch": p.option(
-        Path, None, "Folder for the files of --memory; the same command continues with them. Default: beside --out."
-    ),
+    "scratch": p.option(Path, None, "Folder for the files of --memory. Default: beside --out."),
 }
 
 

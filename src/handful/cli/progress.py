@@ -68,9 +68,7 @@ class Bar(Progress):
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far. At the start, it prints how the labels are
-    interpreted.
-    """
+    """A bar over all epochs of all seeds, with the best result so far. It first prints how labels are interpreted."""
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")

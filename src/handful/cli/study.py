@@ -15,9 +15,7 @@ from handful.finding import text_table
 OWN = {
     "graph": p.option(str, p.DATA, "Graph of the study, such as debian."),
     "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
-    "tune_each": p.option(
-        int, p.TRAINING, "Tuning trials for every m or fanout, in the studies parts and fanout.", min=0
-    ),
+    "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out. A study always does.", "--resume"),
     "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }
