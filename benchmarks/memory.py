@@ -9,11 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
 
 from handful.bench.epoch import GRAPH
-from handful.bench.harness import SMALL, Say, in_own_process, seconds_of
+from handful.bench.harness import SMALL, Say, seconds_of
 from handful.bench.pyg import pyg_epoch
 from handful.datasets import load
 from handful.errors import HandfulError, unknown
@@ -26,6 +31,7 @@ from handful.samplers import FullGraph, RandomNodes
 from handful.training.cost import peak_ram, resting_ram
 from handful.training.loop import train_epoch
 
+T = TypeVar("T")
 MEMORY_WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "pyg_full": ("PyG, full graph", {"sampler": FullGraph()}),
     "pyg_rns": ("PyG, random parts", {}),
@@ -79,6 +85,21 @@ def measure_memory(way: str, experiment: Experiment, pyg_steps: int, threads: in
             return None
         raise
     return {"seconds": seconds, "graph_rss_bytes": before, "above_graph_bytes": peak_ram() - before}
+
+
+def in_own_process(work: Callable[..., T], *args: Any) -> T | None:
+    """The result of ``work(*args)`` in a new process; ``None`` if the system ended it, for lack of memory."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_me_first) as process:
+        try:
+            return process.submit(work, *args).result()
+        except BrokenProcessPool:
+            return None
+
+
+def _end_me_first() -> None:
+    """Make Linux end this process, and no other, if memory runs out."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def memory_table(result: dict[str, Any]) -> Table:

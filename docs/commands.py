@@ -20,7 +20,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def reference() -> str:
     """All commands in Markdown: what each does, its arguments and options."""
-    cli.import_commands([])
     sections = [_section("handful", name, command) for name, command in sorted(get_command(cli.app).commands.items())]
     return "\n".join([*sections, _names()])
 

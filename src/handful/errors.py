@@ -41,15 +41,15 @@ class DivergedError(HandfulError):
 
 
 class RankError(HandfulError):
-    """One of several processes that train together did not come up, is gone, or has other data."""
+    """One of several training processes did not start, has ended, or has other data."""
 
 
 class ToldElsewhere(RankError):
-    """Another rank has failed and says why: the command line is silent here."""
+    """Another rank has failed and prints the error; this rank prints nothing."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of a library says, in one line; its class where it says nothing.
+    """The first line of a library's error message; the class of the error if the message is empty.
 
     >>> first_line(ValueError("one\\ntwo")), first_line(KeyError())
     ('one', 'KeyError')
@@ -58,7 +58,7 @@ def first_line(error: BaseException) -> str:
 
 
 def require_kind(name: str, value: object, kind: Any, words: str) -> None:
-    """Refuse a value of another kind than the option ``name`` takes, which ``words`` say.
+    """Raise an error if ``value`` is not of the type ``kind`` of the option ``name``; ``words`` describe the type.
 
     >>> require_kind("model", "sage", int, "a number")
     Traceback (most recent call last):
@@ -76,7 +76,7 @@ GONE = dict.fromkeys(("hubs", "rns-hubs"), "take first_hop=exact and mean_field=
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name that does not exist, with the nearest names that do.
+    """The message for an unknown name, with the most similar known names.
 
     Args:
         kind: what was named, such as ``"split"``.
@@ -99,7 +99,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def blaming(where: object) -> Iterator[None]:
-    """Inside, an error of a graph names the file or folder that the graph comes from.
+    """In this context, an error about a graph names the file or folder of the graph.
 
     >>> with blaming("edges.csv"):
     ...     raise GraphError("there is no node 7")
@@ -115,7 +115,7 @@ def blaming(where: object) -> Iterator[None]:
 
 @contextmanager
 def readable(what: object, advice: str, kind: type[HandfulError] = DatasetError) -> Iterator[None]:
-    """Inside, whatever a library raises of a broken file is one line with ``advice``: it may be of many kinds.
+    """In this context, any exception of a library about a broken file becomes one line with ``advice``.
 
     >>> with readable("a.zip", "fetch it again"):
     ...     raise ValueError("bad magic")

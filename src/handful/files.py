@@ -1,4 +1,4 @@
-"""Folders for files, and atomic writes: write a file aside, then rename it."""
+"""The user's folders, and atomic writes: write a temporary file, then rename it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """``text`` as a path, or ``None`` if it cannot be one: too long, with a null byte, of an unknown user."""
+    """``text`` as a path; ``None`` if it is not a valid path: too long, with a null byte, or of an unknown user."""
     try:
         path = Path(text).expanduser()
         path.stat()
@@ -105,7 +105,7 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Inside, a system error without a file name, such as a full disk, gets the name of this file.
+    """In this context, a system error without a file name, such as a full disk, gets the name of this file.
 
     >>> with naming(Path("big.bin")):
     ...     raise OSError(28, "No space left on device")
@@ -148,7 +148,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as JSON values, with a checksum of the rest under ``crc32``.
+    """A record as JSON values, with their checksum under ``crc32``.
 
     >>> unseal(seal({"epoch": 1, "loss": math.nan}))
     {'epoch': 1, 'loss': None}

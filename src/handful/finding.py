@@ -1,4 +1,4 @@
-"""What a study, a comparison or a training found, as data: words, tables and charts. ``handful.report`` draws it.
+"""The result of a study, a comparison or a training, as data: words, tables and charts. ``handful.report`` draws it.
 
 A finding is a folder's ``finding.json``: everything that a page, a terminal or a picture shows comes from it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -55,8 +55,8 @@ class Axis:
     Args:
         label: what it measures, with its unit.
         log: whether the scale is logarithmic.
-        of: its categories, where it has some instead of numbers.
-        ticks: where to put marks; chosen by whoever draws if empty.
+        of: the categories of an axis without numbers.
+        ticks: the values with tick marks; empty for automatic ones.
         zero: whether the scale begins at 0.
         whole: whether only whole numbers make sense, as for epochs.
     """
@@ -74,15 +74,14 @@ class Series:
     """Points of one kind.
 
     Args:
-        name: as the legend has it.
+        name: its name in the legend.
         x: numbers, or categories of the axis.
-        y: numbers; ``None`` where there is none.
-        low, high: the ends of a point's bar, or of a line's band; empty where there are none, ``None`` where one end
-            is not known.
+        y: numbers; ``None`` for a missing number.
+        low, high: the ends of the error bars or of the band; empty for none, ``None`` for an unknown end.
         color: its place in the palette of the report; see ``handful.vocabulary.hues``.
         paper: whether the numbers are those that the paper prints.
-        mark: where it differs from that of the view.
-        best: which of the points to mark as the best.
+        mark: its mark, if it differs from that of the view.
+        best: the index of the point to mark as the best.
     """
 
     name: str
@@ -98,7 +97,7 @@ class Series:
 
 @dataclass(frozen=True)
 class View:
-    """One pair of axes: ``line`` marks are joined, ``dot`` marks are not, and ``bar`` marks stand on the axis."""
+    """One pair of axes with series. Points are joined by a ``line``, or drawn as ``dot`` or ``bar``."""
 
     name: str
     mark: Mark
@@ -119,7 +118,7 @@ class Chart:
     Args:
         name: the stem of its file.
         title: what it shows.
-        views: ways to look at the same thing, of which one is shown at a time; or panels.
+        views: alternative views, of which one is shown at a time; or panels.
         together: whether the views are panels, all shown side by side.
     """
 
@@ -131,20 +130,20 @@ class Chart:
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found.
+    """The result of a study or command.
 
     Args:
-        name: the study or command that found it; its numbers are in ``NAME.json``.
-        title: of the whole.
-        words: what it means, in a sentence or two.
+        name: the name of the study or command; its numbers are in ``NAME.json``.
+        title: the title of the page.
+        words: the conclusion, in a sentence or two.
         tables: the first is the main one.
         charts: pictures, as data; views without a number to draw are left out.
         below: tables that stand below the charts.
         payload: the numbers, for machines.
-        facts: how it was made, by name.
-        details: tables on how it was made, such as what differs between configurations.
-        environment: what it was made with; ``environment()`` when it is written, if empty.
-        failed: the runs that came to nothing.
+        facts: the settings, by name.
+        details: tables of settings, such as the differences between configurations.
+        environment: the versions and the machine; empty until it is written.
+        failed: the names of the runs that failed.
     """
 
     name: str
@@ -164,14 +163,14 @@ class Finding:
         object.__setattr__(self, "charts", [chart for chart in shown if chart.views])
 
     def to_json(self) -> dict[str, Any]:
-        """All but the payload, which has a file of its own; what is not a number is null."""
+        """All fields except the payload, which has its own file. NaN and infinity become null."""
         values = asdict(self)
         del values["payload"]
         return {"format": FORMAT, **plain(values)}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], payload: dict[str, Any] | None = None) -> Finding:
-        """What ``to_json`` wrote.
+    def from_json(cls, value: Mapping[str, Any]) -> Finding:
+        """The inverse of ``to_json``.
 
         Raises:
             RunError: it is of another version, or not a finding.
@@ -182,14 +181,13 @@ class Finding:
                 "run the command that made it again"
             )
         try:
-            written = {f.name: value[f.name] for f in fields(cls) if f.name not in ("payload", "below")}
-            return decode(cls, {**written, "below": value.get("below", []), "payload": payload or {}})  # type: ignore[no-any-return]
+            return decode(cls, {name: one for name, one in value.items() if name != "format"})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """Plain values as the type that an annotation names, the inverse of ``handful.files.plain`` of a dataclass.
+    """JSON values as the annotated type ``kind``: the inverse of ``handful.files.plain`` for dataclasses.
 
     Raises:
         TypeError: a value is of another type; a number must be finite.
@@ -221,17 +219,17 @@ def decode(kind: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """What one sampler drew, in the numbering of a small graph.
+    """The batch of one sampler on a small graph.
 
     Args:
         title, subtitle: the sampler and its options, for people.
-        nodes: all that were drawn.
-        targets: those of them whose loss counts.
+        nodes: all nodes of the batch.
+        targets: the nodes whose loss counts.
         edges: ``(2, E)``, sources and targets.
-        directed: whether messages go one way only, which arrows then show.
+        directed: whether edges are drawn as arrows.
         method, options: the sampler and its options, for machines.
         walks: ``(W, L)``, the nodes along each walk.
-        groups: sets of nodes that stand on a ground of one colour.
+        groups: sets of nodes with a common background colour.
     """
 
     title: str
@@ -248,13 +246,13 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class SamplerPicture:
-    """What several samplers drew from one small graph.
+    """The batches of several samplers on one small graph.
 
     Args:
         panels: one for each sampler.
-        place: ``(N, 2)`` in the unit square, where each node stands; the second number goes up.
+        place: ``(N, 2)``, the position of each node in the unit square; the second coordinate points up.
         edges: ``(2, E)``, all edges of the graph.
-        note: a line below.
+        note: a line of text below the picture.
     """
 
     panels: list[Panel]
@@ -267,12 +265,12 @@ class SamplerPicture:
 
 
 def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of texts, in which nothing is marked."""
+    """A table of texts without marks."""
     return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 
 def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
-    """1 for the best value, 2 for the second best, 0 for the others and for what is no number; equals share a rank.
+    """1 for the best value, 2 for the second best, 0 for all others and for missing values; equal values share a rank.
 
     >>> best_two([3.0, 1.0, 2.0], highest=True)
     [1, 0, 2]
@@ -283,7 +281,7 @@ def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
 
 
 def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) -> list[Cell]:
-    """Cells of which the best two by their values are marked.
+    """Cells with the best two values marked.
 
     >>> [cell.rank for cell in ranked(["3 s", "1 s", "2 s"], [3.0, 1.0, 2.0], highest=False)]
     [0, 1, 2]
@@ -292,7 +290,7 @@ def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) 
 
 
 def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale: float = 1.0) -> Series:
-    """``{"mean", "ci95"}``, a plain number or nothing at each x, times ``scale``, as points with bars.
+    """A series with error bars from ``{"mean", "ci95"}``, a number or ``None`` at each x, multiplied by ``scale``.
 
     >>> points("RNS", [1], [{"mean": 0.5, "ci95": 0.1}], scale=100).high
     [60.0]
@@ -308,7 +306,7 @@ def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale
 
 
 def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> list[Series]:
-    """A series for each name, all at the same x, in the colours of the palette by turns.
+    """A series for each name, all with the same x, in the order of the palette.
 
     >>> [(one.name, one.y, one.color) for one in lines([1, 2], {"law": [3.0, 4.0], "sample": [3.1, 3.9]})]
     [('law', [3.0, 4.0], 0), ('sample', [3.1, 3.9], 1)]
@@ -318,6 +316,6 @@ def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> lis
 
 
 def mean_of(value: Any) -> float | None:
-    """The mean of ``{"mean", …}``, or the number itself; ``None`` where there is none."""
+    """The mean of ``{"mean", …}``, or the number itself; ``None`` if it is missing or not finite."""
     mean = value.get("mean") if isinstance(value, dict) else value
     return None if mean is None or not math.isfinite(mean) else float(mean)

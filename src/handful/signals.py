@@ -15,12 +15,12 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Deferred:
-    """The signal that ``deferred`` holds back."""
+    """The signal that ``deferred`` has deferred, if any."""
 
     received: signal.Signals | None = None
 
     def deliver(self, number: int) -> None:
-        """Deliver a signal that was held back, here or in another process; call it inside ``deferred``."""
+        """Deliver a signal that was deferred here or in another process. Call it inside ``deferred``."""
         if self.received is None:
             signal.raise_signal(number)  # this one is held back, so the next one is not
         signal.raise_signal(number)
@@ -28,12 +28,12 @@ class Deferred:
 
 @contextmanager
 def deferred(until: str | None) -> Iterator[Deferred]:
-    """Inside, the first SIGINT or SIGTERM is held back, with a message; the second acts at once.
+    """In this context, the first SIGINT or SIGTERM is deferred, with a message; the second acts at once.
 
     A signal with another handler keeps it. On a thread other than the main one, nothing changes.
 
     Args:
-        until: when the program will react, for the message; ``None`` for no message.
+        until: the time of the reaction, for the message; ``None`` for no message.
 
     >>> with deferred("after this line") as signals:
     ...     signals.received is None

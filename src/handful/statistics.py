@@ -1,4 +1,4 @@
-"""Means over seeds with their 95% confidence intervals, and how methods are told apart over seeds and data sets."""
+"""Means over seeds with 95% confidence intervals, and tests of the differences between methods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mean_ci95(values: ArrayLike) -> dict[str, float]:
 
 
 def finite_mean(values: ArrayLike) -> float:
-    """The mean of those ``values`` that are finite; NaN where there is none.
+    """The mean of the finite ``values``; NaN if there is none.
 
     >>> finite_mean([1.0, float("nan"), 3.0])
     2.0
@@ -33,7 +33,7 @@ def finite_mean(values: ArrayLike) -> float:
 
 
 def student_t(share: float, freedom: int) -> float:
-    """The point of Student's t distribution with so many degrees of freedom that ``share`` of it lies below.
+    """The quantile ``share`` of Student's t distribution with ``freedom`` degrees of freedom.
 
     >>> round(student_t(0.975, 2), 3)
     4.303
@@ -44,9 +44,9 @@ def student_t(share: float, freedom: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjustment of several p-values: with the result below α, at most α of families have a false rejection.
+    """Holm's adjustment of several p-values, which controls the probability of any false rejection.
 
-    NaN, a test that could not be made, stays and counts as none.
+    NaN stays NaN and is not counted.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -59,7 +59,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The p-value of Student's paired t-test, two-sided; 1 where all differences are 0, NaN for fewer than two pairs.
+    """The two-sided p-value of Student's paired t-test; 1 if all differences are 0, NaN for fewer than two pairs.
 
     >>> round(paired_t([2.0, 3.0, 4.0], [1.0, 1.0, 3.0]), 3)
     0.057
@@ -77,7 +77,7 @@ def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def wilcoxon_signed(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The p-value of Wilcoxon's signed-rank test over pairs, two-sided; 1 where all differences are 0.
+    """The two-sided p-value of Wilcoxon's signed-rank test; 1 if all differences are 0.
 
     >>> round(wilcoxon_signed([5.0, 6.0, 7.0, 8.0, 9.0], [4.0, 4.0, 4.0, 4.0, 4.0]), 4)
     0.0625
@@ -89,7 +89,7 @@ def wilcoxon_signed(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def mean_ranks(scores: ArrayLike, highest: bool = True) -> np.ndarray:
-    """``(methods,)``, the mean over data sets of each method's rank, 1 for the best; equals share the mean of theirs.
+    """``(methods,)``: the mean rank of each method over the data sets. 1 is the best; ties share their mean rank.
 
     Args:
         scores: ``(data sets, methods)``.
@@ -105,7 +105,7 @@ def mean_ranks(scores: ArrayLike, highest: bool = True) -> np.ndarray:
 
 
 def friedman(scores: ArrayLike) -> float:
-    """The p-value of Friedman's test that all methods rank alike, ``scores`` being ``(data sets, methods)``.
+    """The p-value of Friedman's test that all methods have equal ranks; ``scores`` has the shape (data sets, methods).
 
     NaN for fewer than three methods or two data sets.
 
@@ -121,7 +121,7 @@ def friedman(scores: ArrayLike) -> float:
 
 
 def critical_difference(methods: int, data_sets: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of mean ranks, q_α·√(k(k + 1)/(6N)): what two of k methods must differ by.
+    """Nemenyi's critical difference between the mean ranks of two of k methods: q_α·√(k(k + 1)/(6N)).
 
     q_α is the upper quantile of the studentised range of k groups, over √2 (Demšar, 2006).
 

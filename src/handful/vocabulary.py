@@ -1,4 +1,4 @@
-"""Names that people read, each in one place: methods, models, optimisers, terms of the theory, the paper's seeds."""
+"""Display names of methods, models, optimisers and terms of the theory; and the paper's seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DATASETS = (
     *("hm-prices", "avazu-ctr", "city-roads-M", "city-roads-L", "twitch-views", "artnet-views", "web-traffic"),
     "pyg:…",
 )
-"""What can be loaded by name; a name that ends in ``:…`` is of a family."""
+"""The names of data sets. A name that ends in ``:…`` is a family of data sets."""
 METHODS = {
     "full": "Full graph",
     "neighbor": "Neighbour sampling",
@@ -23,7 +23,7 @@ METHODS = {
     "rns": "RNS",
     "rns-mean-field": "RNS + mean field",
 }
-"""In the order of the paper's tables, then what it does not have."""
+"""The order is that of the paper's tables; methods that the paper does not have come last."""
 MODELS = {
     "gcn": "GCN",
     "sage": "GraphSAGE",
@@ -42,7 +42,7 @@ TERMS = {
     "adam_norm": "‖∇L̄‖² in Adam's metric",
     "alpha_error": "Error of exponent |α − α_full|",
 }
-"""The terms of the implicit objective, and what becomes of the degrees."""
+"""The terms of the implicit objective, and the error of the degree exponent."""
 STRUCTURE = {
     "edges": "edges of a part",
     "average_degree": "average degree",
@@ -67,7 +67,7 @@ FLOWS = {
     },
     "adam": {"modified": "the corrected flow", "unmodified": "the plain one"},
 }
-"""The flows that are held against the mean path of an optimiser."""
+"""The flows that are compared with the mean path of an optimiser."""
 SPEEDUPS = {
     "epoch": "Epoch time",
     "epochs": "Epochs to target",
@@ -76,24 +76,16 @@ SPEEDUPS = {
 }
 PARTS = "m, the number of parts"
 METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
-"""Metrics that are not written as they are named; see ``spaced``."""
+"""Display names of metrics that ``spaced`` cannot derive."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
-_COLORS = {
-    "rns": 0,
-    "full": 1,
-    "neighbor": 2,
-    "cluster": 3,
-    "saint": 4,
-    "ladies": 5,
-    "rns-mean-field": 7,
-}
+_COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5, "rns-mean-field": 7}
 PALETTE = 10
-"""How many colours the report has."""
+"""The number of colours of the report."""
 
 
 def title(name: str) -> str:
-    """The name of a method, model, optimiser or regime that people read; any other as it is.
+    """The display name of a method, model, optimiser or regime; other names stay as they are.
 
     >>> title("saint"), title("mine")
     ('GraphSAINT', 'mine')
@@ -102,7 +94,7 @@ def title(name: str) -> str:
 
 
 def hues(names: Sequence[str]) -> list[int]:
-    """A colour for each: a method has its own everywhere, others take the first that is free.
+    """The colour of each name: methods have fixed colours, and others get the first free one.
 
     >>> hues(["full", "mine", "rns"])
     [1, 2, 0]
@@ -114,7 +106,7 @@ def hues(names: Sequence[str]) -> list[int]:
 
 
 def words(value: Any) -> str:
-    """A value of a setting as people read it.
+    """The value of a setting as text.
 
     >>> words((4, 2)), words(True), words(None), words(0.001)
     ('4, 2', 'yes', 'none', '0.001')
@@ -127,7 +119,7 @@ def words(value: Any) -> str:
 
 
 def number(value: float, sign: str = "") -> str:
-    """A number by its first four digits, or all before the point; an exponent only where it is very large or small.
+    """A number with four significant digits, or all digits before the point; very large or small ones with an exponent.
 
     >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')
@@ -136,7 +128,7 @@ def number(value: float, sign: str = "") -> str:
 
 
 def shown(value: float | None, form: str) -> str:
-    """A number in the form of ``str.format``; a dash where there is none.
+    """A number formatted by ``form``; a dash if it is missing or NaN.
 
     >>> shown(0.25, "{:.0%}"), shown(None, "{:.0%}"), shown(float("nan"), "{:.2f}")
     ('25%', '–', '–')

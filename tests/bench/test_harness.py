@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import os
-
-import pytest
-
-from handful.bench.harness import Turns, in_own_process, measure_by_turns, seconds_of
+from handful.bench.harness import Turns, measure_by_turns, seconds_of
 
 
 def test_works_take_turns_and_each_second_round_is_reversed() -> None:
@@ -32,10 +28,3 @@ def test_a_work_is_run_once() -> None:
     ran: list[int] = []
     assert seconds_of(lambda: ran.append(1)) >= 0
     assert ran == [1]
-
-
-def test_a_process_of_its_own_answers_fails_or_is_ended() -> None:
-    assert in_own_process(abs, -3) == 3
-    with pytest.raises(ZeroDivisionError):
-        in_own_process(divmod, 1, 0)
-    assert in_own_process(os._exit, 137) is None

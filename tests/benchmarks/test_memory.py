@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from handful import Experiment, RandomNodes
@@ -63,3 +65,10 @@ def test_a_mistake_is_told_by_the_script(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         bench.main(["--graph", WARM, "--ways", "handful"])
     assert "there is no way 'handful'" in capsys.readouterr().err
+
+
+def test_a_process_of_its_own_answers_fails_or_is_ended() -> None:
+    assert bench.in_own_process(abs, -3) == 3
+    with pytest.raises(ZeroDivisionError):
+        bench.in_own_process(divmod, 1, 0)
+    assert bench.in_own_process(os._exit, 137) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from cli.run import handful
 from handful import Experiment, RandomNodes
 from handful.cli.options import list_options
-from handful.cli.params import choose_folder, make_answer, make_comparison, make_experiment, read_defaults
+from handful.cli.params import DEFAULTS, choose_folder, make_answer, make_comparison, make_experiment
 from handful.errors import HandfulError
 from handful.nn import MODELS, model_defaults
 from handful.report.page import read_findings
@@ -47,11 +48,8 @@ def test_what_a_model_does_not_have_is_left_out_of_the_usual() -> None:
 @pytest.mark.parametrize(("epochs", "every"), [(1, 1), (19, 1), (40, 2), (1000, 50)])
 def test_runs_of_a_comparison_are_evaluated_twenty_times_unless_told(epochs: int, every: int) -> None:
     for given in ({"epochs": epochs}, {"set": [f"epochs={epochs}"]}):
-        assert make_experiment("debian", given, read_defaults("parts")).settings.evaluate_every == every
-        assert (
-            make_experiment("debian", {**given, "evaluate_every": 3}, read_defaults("parts")).settings.evaluate_every
-            == 3
-        )
+        assert make_experiment("debian", given, DEFAULTS["parts"]).settings.evaluate_every == every
+        assert make_experiment("debian", {**given, "evaluate_every": 3}, DEFAULTS["parts"]).settings.evaluate_every == 3
         assert make_experiment("debian", given).settings.evaluate_every == 1
 
 
@@ -89,9 +87,9 @@ def test_all_names_are_listed_with_type_default_and_meaning() -> None:
 @pytest.mark.parametrize("of", ["compare", "parts", "diagnose"])
 def test_defaults_of_a_command_are_those_that_it_has(of: str) -> None:
     rows = {row["name"]: row["default"] for row in reversed(list_options(of))}
-    usual: dict[str, Any] = {name: value for name, value in read_defaults(of).items() if name in rows}
+    usual: dict[str, Any] = {name: value for name, value in DEFAULTS[of].items() if name in rows}
     assert {name: rows[name] for name in usual} == usual
-    asked = make_experiment("debian", {}, read_defaults(of))
+    asked = make_experiment("debian", {}, DEFAULTS[of])
     assert rows["evaluate_every"] == asked.settings.evaluate_every
 
 
@@ -108,5 +106,5 @@ def test_a_finding_is_kept_with_what_it_was_made_with(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").exists()
     ((found,), _) = read_findings(tmp_path)
     assert found.environment == {**environment(), "command": found.environment["command"]}
-    assert found.payload == samplers().payload == shown.payload
+    assert json.loads((tmp_path / "samplers.json").read_text()) == samplers().payload == shown.payload
     assert make_answer(replace(samplers(), failed=("rns",)), None).code == 1

@@ -8,9 +8,8 @@ import pytest
 from typer.main import get_command
 
 from cli.run import handful
-from handful import cli
-from handful.cli import params
-from handful.cli.app import RENAMED, app
+from handful.cli import app, params
+from handful.cli.app import RENAMED
 from handful.errors import HandfulError
 from handful.experiment import VARIANTS
 from handful.kernels.threads import get_threads, set_threads
@@ -23,7 +22,7 @@ OF_LABELS = "--epochs --class-weight --task --metric --positive --evaluate-every
 PROMISED = {
     "compare": f"{OF_DATA} {OF_RUNS} {OF_LABELS} --samplers --option -s --model --hidden --layers --norm --residual "
     "--no-residual --dropout --lr --weight-decay --optimizer",
-    "datasets": "--root --check --json",
+    "datasets": "--root --json",
     "diagnose": f"{OF_DATA} --samplers --option -s --batches --repeats --model --hidden --layers --norm --residual "
     "--no-residual --task --weights --step --momentum --seed --device --threads --out",
     "import": "--out --undirected --source --target --weight --id --label --split-column --features --categorical "
@@ -49,8 +48,7 @@ PROMISED = {
     "--no-resume --tracker --checksums",
     "tune": f"{OF_DATA} {OF_RUNS} {OF_LABELS} --sampling -s --trials --model --hidden --layers --paper --prune "
     "--storage --final --no-final",
-    "bench epoch": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --threads",
-    "bench gpu": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --device",
+    "bench epoch": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --device --threads",
     "bench loader": "--nodes --edges --parts --rounds --seed --threads --json",
     "bench scale": "--nodes --degree --features --train --parts --hidden --layers --memory --rounds --out --seed "
     "--threads --json",
@@ -60,7 +58,6 @@ PROMISED = {
 
 def built(name: str) -> Any:
     """A command as typer has made it."""
-    cli.import_commands([])
     found: Any = get_command(app)
     for word in name.split():
         found = found.commands[word]

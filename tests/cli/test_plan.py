@@ -7,11 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from handful import cli
-from handful.cli.app import app
+from handful.cli import app
 from handful.cli.plan import format_duration
 
-cli.import_commands(["plan"])
 PAPERS = "synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011"
 
 

@@ -333,8 +333,9 @@ def test_numbers_are_predicted(tmp_path: Path) -> None:
     assert "regression" in result.stderr
     (finding,) = read_findings(tmp_path / "run")[0]
     assert [chart.name for chart in finding.charts] == ["added", "predicted", "curves"]
-    assert finding.payload["metric"] == "mae"
-    assert finding.payload["test"]["mean"] > 0
+    numbers = json.loads((tmp_path / "run" / f"{finding.name}.json").read_text())
+    assert numbers["metric"] == "mae"
+    assert numbers["test"]["mean"] > 0
 
 
 def test_several_labels_are_predicted(tmp_path: Path) -> None:

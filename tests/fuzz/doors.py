@@ -687,7 +687,6 @@ def parameters(name: str) -> list[Any]:
 
     from handful import cli
 
-    cli.import_commands([])
     found: Any = typer.main.get_command(cli.app)
     for word in name.split():
         found = found.get_command(Context(found), word)

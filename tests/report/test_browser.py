@@ -105,21 +105,6 @@ def test_what_a_person_sees_first(browser: Browser, page: Path) -> None:
     assert len(set(titles)) == len(titles)  # each once
 
 
-def test_names_beside_points_cover_no_other(browser: Browser, page: Path) -> None:
-    for width in (400, 1100):
-        open_page(browser, page, width)
-        costs = "[...document.querySelectorAll('figure')].find(f => f.textContent.includes('what accuracy costs'))"
-        boxes = browser.ask(
-            f"[...{costs}.querySelectorAll('.view:not([hidden]) .mark-text.role-mark text')]"
-            ".map(t => t.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
-        )
-        assert len(boxes) == len(SAMPLERS)
-        for i, a in enumerate(boxes):
-            for b in boxes[:i]:
-                across, down = (min(a[k + 2], b[k + 2]) - max(a[k], b[k]) for k in (0, 1))
-                assert across <= 2 or down <= 4  # the boxes of texts have some air above and below
-
-
 def test_print_is_light_without_buttons(browser: Browser, page: Path) -> None:
     open_page(browser, page, 800, dark=True, media="print")
     if SHOTS:

@@ -8,7 +8,8 @@ import pytest
 
 from handful.errors import HandfulError
 from handful.finding import Panel, SamplerPicture
-from handful.report.picture import draw_samplers, samplers_svg
+from handful.report.picture import samplers_svg
+from handful.report.vega import write_svg
 
 PLACE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.5]])
 EDGES = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 4]])
@@ -52,9 +53,9 @@ def test_nodes_without_edges_are_drawn_too(n: int) -> None:
 
 def test_the_format_is_that_of_the_suffix_and_the_same_again(tmp_path: Path) -> None:
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        draw_samplers(picture(panel()), tmp_path / f"a.{kind}")
+        write_svg(samplers_svg(picture(panel())), tmp_path / f"a.{kind}")
         assert (tmp_path / f"a.{kind}").read_bytes().startswith(start)
-    draw_samplers(picture(panel()), tmp_path / "b.svg")
+    write_svg(samplers_svg(picture(panel())), tmp_path / "b.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     with pytest.raises(HandfulError, match=r"must end in \.svg"):
-        draw_samplers(picture(panel()), tmp_path / "a.gif")
+        write_svg(samplers_svg(picture(panel())), tmp_path / "a.gif")

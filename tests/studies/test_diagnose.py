@@ -12,7 +12,6 @@ from handful.errors import RunError
 from handful.nn import make_model
 from handful.studies.diagnose import (
     ALONG,
-    BASE,
     diagnose_samplers,
     mean_terms,
     plane_chart,
@@ -28,7 +27,7 @@ from handful.theory.implicit import ImplicitTerms, modified_loss
 from handful.vocabulary import METHODS, TERMS
 from studies.smoke import GRAPH, check, smoke
 
-SMALL = Experiment(GRAPH, **{**BASE, "hidden": 8}, norm="ln", seeds=(3, 4))
+SMALL = Experiment(GRAPH, hidden=8, layers=3, residual=False, norm="ln", seeds=(3, 4))
 SAMPLERS = [make_sampler("rns"), make_sampler("saint", roots=20), make_sampler("full")]
 JOBS = [SMALL.with_(sampler=sampler) for sampler in SAMPLERS]
 

@@ -1,1 +1,1 @@
-"""What is measured against peers, in one process, as ratios."""
+"""Benchmarks against PyG, by turns in one process, as ratios."""

@@ -1,19 +1,15 @@
-"""A training epoch: PyG's ways and ours by turns, against its matrix products alone; on the CPU or on a GPU.
+"""A training epoch of PyG and of handful, by turns, and its matrix products alone; on a CPU or a GPU.
 
-All train the same network (GraphSAGE with BatchNorm, residual, dropout and Adam, unless the experiment says otherwise)
-on parts of the same graph. The floor is the dense products of our epoch, forward and backward, in the fastest way that
-the device has for each, and nothing else: no aggregation, norm, dropout, loss, sampling or optimiser.
-
-Without a GPU, Triton's interpreter can stand for one at toy size: that shows that the commands work, and nothing else.
+All train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
+dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
+each in its fastest layout on the device.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -23,11 +19,10 @@ from torch import Tensor
 
 from handful.bench.harness import Say, measure_by_turns, seconds_of
 from handful.bench.pyg import layer_widths, pyg_epoch
-from handful.errors import HandfulError
 from handful.experiment import VARIANTS, Experiment
 from handful.finding import Table, text_table
 from handful.graph import Graph
-from handful.kernels.dispatch import backend, has_triton, use
+from handful.kernels.dispatch import backend
 from handful.kernels.linear import native_bfloat16
 from handful.kernels.threads import get_threads
 from handful.samplers import RandomNodes
@@ -51,45 +46,21 @@ PIECES: dict[str, tuple[str, ...]] = {
     "norm, ReLU, dropout": ("NormAct", "_Act", "norm", "relu", "threshold", "dropout", "bernoulli"),
     "optimiser": ("Optimizer", "adam", "addcdiv", "addcmul", "lerp", "sqrt"),
 }
-"""What a profiled operation belongs to: the first piece that has a part of its name."""
+"""The pieces of an epoch. A profiled operation belongs to the first piece with a matching part of its name."""
 GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val=0.02"
-"""A tenth of the nodes of ogbn-products, with its degree, features and classes."""
-TOY = "synthetic?nodes=40&degree=4&features=8&classes=3"
-TOY_OPTIONS = {"hidden": 8, "layers": 2}
-MEANINGLESS = (
-    "These numbers have no meaning: there is no GPU here, and Triton's kernels were run on the CPU by its interpreter, "
-    "at toy size."
-)
+"""A synthetic graph like ogbn-products, with a tenth of its nodes."""
 
 
-def device_for_bench(asked: str | None) -> str:
-    """The device that was asked for, else ``cuda`` where there is one, else ``cpu``, on which Triton is interpreted.
-
-    Raises:
-        HandfulError: there is no Triton, or its kernels were loaded without the interpreter.
-    """
-    device = asked or ("cuda" if torch.cuda.is_available() else "cpu")
-    if not has_triton():
-        raise HandfulError("bench gpu runs Triton's kernels, and there is no Triton: pip install triton")
-    if torch.device(device).type == "cpu":
-        if "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
-            raise HandfulError("Triton was loaded without its interpreter: set TRITON_INTERPRET=1, and start again")
-        os.environ["TRITON_INTERPRET"] = "1"  # Triton looks at it when it is imported
-    return device
-
-
-def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False) -> dict[str, Any]:
-    """Seconds per epoch of every way, their ratios, and on the CPU the pieces of each, on a GPU the memory.
+def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
+    """Seconds per epoch of every way, and their ratios; also the pieces of each on a CPU, or the memory on a GPU.
 
     Args:
-        experiment: graph, model, parts, device and, as its first seed, the seed of weights, parts and dropout.
-        rounds: how often each way is measured; the median counts.
-        say: called with what is being done.
-        gpu: whether Triton's kernels are measured; on the CPU its interpreter runs them.
+        experiment: the graph, model, parts and device; its first seed is the seed of weights, parts and dropout.
+        rounds: the number of measurements of each way; the median counts.
+        say: called with the name of the current work.
     """
     assert isinstance(experiment.sampler, RandomNodes)
     device, parts = torch.device(experiment.device), experiment.sampler.parts
-    interpreted = gpu and device.type == "cpu"
     graph = experiment.load(experiment.seeds[0])
     epochs = {
         "pyg_edge_index": pyg_epoch(experiment, graph),
@@ -98,13 +69,14 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
         **floor_epochs(layer_widths(experiment, graph), rows_of_layers(experiment, graph), parts, device),
     }
     pieces, peaks = {}, {}
-    with use("triton") if interpreted else nullcontext():
-        for name, epoch in epochs.items():
-            say(f"warming up: {LABELS[name]}…")
-            epoch()
+    for name, epoch in epochs.items():
+        say(f"warming up: {LABELS[name]}…")
+        epoch()
+        if device.type == "cuda":
             peaks[name] = peak_bytes(epoch, device)
-            pieces[name] = {} if gpu else profile(epoch)
-        turns = measure_by_turns({name: partial(seconds_of, epochs[name], device) for name in epochs}, rounds, say)
+        else:
+            pieces[name] = profile(epoch)
+    turns = measure_by_turns({name: partial(seconds_of, epochs[name], device) for name in epochs}, rounds, say)
     ours = [name for name in epochs if name.startswith("handful")]
     over_floor = {f"{name}_over_floor": turns.ratio(name, floor_of(name, epochs)) for name in ours}
     over_ours = {f"{way}_over_{name}": turns.ratio(way, name) for way in ("pyg_edge_index", "pyg_csr") for name in ours}
@@ -117,8 +89,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
         "threads": get_threads(),
         "rounds": rounds,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
-        "kernels": "triton" if interpreted else backend(device),
-        "has_meaning": not interpreted,
+        "kernels": backend(device),
         "environment": environment(),
         "seconds": turns.medians,
         "ratio": over_floor | over_ours,
@@ -131,7 +102,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say, gpu: bool = False
 
 
 def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[], Any]]:
-    """The training loop itself, without evaluation."""
+    """Epochs of handful's training loop, without evaluation."""
     ways: dict[str, dict[str, Any]] = {"fp32": {}, "bf16": {"precision": "bf16"}}
     if experiment.make_model(graph, 0).hop is not None:
         ways |= {"exact": {"first_hop": "exact"}, "mean_field": VARIANTS["rns-mean-field"]}
@@ -140,7 +111,7 @@ def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[
 
 
 def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
-    """The rows of a part that each layer must compute: the last those of the training nodes alone."""
+    """The number of rows that each layer computes in a part: all nodes, and in the last layer the training nodes."""
     assert isinstance(experiment.sampler, RandomNodes)
     nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
     layers = int(experiment.options["layers"])
@@ -150,12 +121,12 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
 def floor_epochs(
     widths: list[int], rows_of: list[int], parts: int, device: torch.device
 ) -> dict[str, Callable[[], Any]]:
-    """The dense products of an epoch, each in the fastest way that ``device`` has for it, on buffers of their own.
+    """The dense products of an epoch, each in its fastest layout on ``device``, on buffers of their own.
 
-    A layer has two products of one shape, of the neighbours and of the node itself. They may be done one after the
-    other or as one of twice the width, with either operand stored in either order: which is fastest differs between
-    devices, so that all are tried first. No epoch that trains can be faster than this. A CPU that does not multiply
-    bfloat16 has no floor of its own for it: handful multiplies in float32 there, and torch is slower by far.
+    A layer has two products of one shape: one for the neighbours and one for the node itself. They can run one after
+    the other or as one product of twice the width, with each operand in row or column order. The fastest layout depends
+    on the device, so all are tried first. No training epoch can be faster than this. A CPU without bfloat16
+    instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is much slower.
     """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
@@ -179,7 +150,7 @@ def floor_epochs(
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The floor, of those among ``ways``, that the way ``name`` stands on.
+    """The floor among ``ways`` that the way ``name`` is compared with.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'
@@ -189,7 +160,7 @@ def floor_of(name: str, ways: dict[str, Any]) -> str:
 
 @torch.no_grad()
 def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
-    """Two products ``(n, k) · (k, m)`` in the fastest of the ways to do them, into buffers that are already there."""
+    """Two products ``(n, k) · (k, m)`` in their fastest layout, into existing buffers."""
 
     def both_orders(a: int, b: int) -> list[Tensor]:
         return [torch.randn(a, b, device=device).to(dtype), torch.randn(b, a, device=device).to(dtype).T]
@@ -227,10 +198,8 @@ def profile(epoch: Callable[[], Any]) -> dict[str, float]:
     return {**shares, "other": max(0.0, 1.0 - sum(shares.values()))}
 
 
-def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int | None:
-    """The bytes that an epoch takes on the GPU beyond what was there; ``None`` where there is none."""
-    if device.type != "cuda":
-        return None
+def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int:
+    """The bytes that an epoch allocates on a GPU at its peak, beyond those before it."""
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     epoch()
@@ -238,22 +207,14 @@ def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int | None:
 
 
 def epoch_table(result: dict[str, Any]) -> Table:
-    """The result for people: with pieces, or with the memory of a GPU."""
+    """The result for people: with the pieces of an epoch on a CPU, or the memory on a GPU."""
     seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
+    more = list(pieces["handful_fp32"]) if pieces else ["GiB beyond what stays"]
     rows = []
     for name, took in seconds.items():
-        row = [LABELS[name], f"{took:.4f}", f"{took / seconds[floor_of(name, seconds)]:.2f}"]
-        row.append(f"{seconds['pyg_csr'] / took:.2f}")
-        row += [f"{100 * share:.0f} %" for share in pieces[name].values()]
-        rows.append(row if pieces[name] else [*row, "–" if peaks[name] is None else f"{peaks[name] / 2**30:.2f}"])
+        times = (f"{took:.4f}", f"{took / seconds[floor_of(name, seconds)]:.2f}", f"{seconds['pyg_csr'] / took:.2f}")
+        last = [f"{100 * share:.0f} %" for share in pieces[name].values()] if pieces else [f"{peaks[name] / 2**30:.2f}"]
+        rows.append([LABELS[name], *times, *last])
     what = f"{result['graph']}: {result['nodes']:,} nodes, {result['edges']:,} edges, {result['parts']} parts"
     title = f"A training epoch on {result['device']}, {result['threads']} threads, {what}; median of {result['rounds']}"
-    more = list(pieces["handful_fp32"]) or ["GiB beyond what stays"]
     return text_table(title, ["", "seconds", "over its floor", "PyG CSR over it", *more], rows)
-
-
-def gpu_notes(result: dict[str, Any]) -> list[str]:
-    """What goes with the table of a GPU, to be pasted with it."""
-    made = ", ".join(f"{name} {value}" for name, value in result["environment"].items())
-    held = f"handful's graph is on the device, {result['graph_bytes'] / 2**30:.2f} GiB more; PyG's loader is not"
-    return [f"{held}. Kernels: {result['kernels']}. {made}", *([] if result["has_meaning"] else [MEANINGLESS])]

@@ -1,6 +1,6 @@
-"""An epoch of random-node batches, PyG's loader and ours by turns in one process.
+"""An epoch of random-node batches: PyG's loader and handful's, by turns in one process.
 
-What is timed is nodes and edges alone: there are no features, and the loaders yield a ``Data`` with ``edge_index``.
+The graph has no features: the time is that of nodes and edges. The loaders yield a ``Data`` with ``edge_index``.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from handful.finding import Table, text_table
 from handful.graph import Graph
 from handful.samplers import RandomNodes
 from handful.training.cost import peak_ram, resting_ram
+from handful.vocabulary import shown
 
 FEW = 2
-"""Our own cost must not grow with the parts: it is held against that for this many."""
+"""The smallest number of parts that handful is measured with: its cost must not grow with the parts."""
 WHOLE = 20
-"""Up to how many parts PyG's epoch is run to its end; beyond, a few batches tell."""
+"""With more parts than this, PyG's epoch is extrapolated from its first batches."""
 
 
 def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: int, say: Say) -> dict[str, Any]:
     """Seconds per epoch of every loader, the ratios between them, and the memory that ours needs beyond the CSR.
 
     Args:
-        nodes, edges: of the made-up graph, directed edges about.
-        parts: numbers of parts.
-        rounds: how often each is measured; the median counts.
-        seed: of the graph and of the deals.
-        say: called with what is being done.
+        nodes, edges: the size of the synthetic graph. The number of directed edges is approximate.
+        parts: the numbers of parts to measure.
+        rounds: the number of measurements of each; the median counts.
+        seed: the seed of the graph and of the parts.
+        say: called with the name of the current work.
     """
     theirs = require_pyg("loader").loader.RandomNodeLoader
     if min(parts) < 1 or max(parts) > nodes:
@@ -79,14 +80,14 @@ def whole_epoch(batches: Iterable[Any]) -> float:
 
 
 def csr_epoch(graph: Graph, m: int, seed: int) -> float:
-    """Seconds of an epoch as handful's own training has it: nodes and CSR, nothing prepared ahead."""
+    """Seconds of an epoch as in handful's own training: nodes and CSR, without prefetching."""
     return whole_epoch(RandomNodes(m).subgraphs(graph, seed, epoch=0))
 
 
 def started_epoch(loader: Any, count: int = 6) -> float:
-    """Seconds of an epoch of which ``count`` batches are run; the others are taken to last as long.
+    """Seconds of an epoch, extrapolated from its first ``count`` batches.
 
-    The first batch counts once, since it pays for the permutation of the whole epoch.
+    The first batch counts once, since it includes the permutation of the whole epoch.
     """
     loop, start = iter(loader), perf_counter()
     next(loop)
@@ -98,10 +99,7 @@ def started_epoch(loader: Any, count: int = 6) -> float:
 
 
 def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
-    """The peak of the resident size during ``run`` above what it was before, divided by the size of the CSR.
-
-    NaN where the system cannot tell (outside Linux).
-    """
+    """The growth of the peak resident size during ``run``, divided by the size of the CSR; NaN outside Linux."""
     before = resting_ram()
     run()
     if sys.platform != "linux":
@@ -110,7 +108,7 @@ def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
 
 
 def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
-    """A graph with power-law degrees and nothing but its edges, as ours and as PyG's."""
+    """A graph with power-law degrees and without features, as a ``Graph`` and as PyG's ``Data``."""
     from torch_geometric.data import Data
 
     graph = generate(BlockModel(nodes=nodes, degree=edges / nodes, features=0, seed=seed))
@@ -118,21 +116,15 @@ def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
 
 
 def loader_table(result: dict[str, Any]) -> Table:
-    """The result for people."""
-    seconds, ratio, rows = result["seconds"], result["ratio"], []
+    """The result for people: a row for each number of parts."""
+    seconds, ratio, extra = result["seconds"], result["ratio"], result["peak_extra_memory_over_csr_of"]
+    rows = []
     for m in sorted({int(name.rpartition("_m")[2]) for name in seconds}):
-        pyg = seconds.get(f"pyg_m{m}")
-        row = [str(m), "" if pyg is None else f"{pyg:.2f}" + "*" * (f"pyg_m{m}" in result["pyg_extrapolated"])]
-        row += [f"{seconds[f'handful_m{m}']:.3f}", f"{ratio[f'm{m}']:.1f}x" if f"m{m}" in ratio else ""]
-        row += [f"{seconds[f'handful_csr_m{m}']:.3f}"]
-        rows.append([*row, f"{result['peak_extra_memory_over_csr_of'][f'handful_m{m}']:.2f}"])
-    title = f"An epoch of random node sampling: {result['nodes']:,} nodes, {result['edges']:,} edges"
+        ours, csr, pyg = f"handful_m{m}", f"handful_csr_m{m}", f"pyg_m{m}"
+        theirs = shown(seconds.get(pyg), "{:.2f}*" if pyg in result["pyg_extrapolated"] else "{:.2f}")
+        times = (theirs, f"{seconds[ours]:.3f}", shown(ratio.get(f"m{m}"), "{:.1f}x"), f"{seconds[csr]:.3f}")
+        rows.append([str(m), *times, f"{extra[ours]:.2f}"])
+    what = f"{result['nodes']:,} nodes, {result['edges']:,} edges; median of {result['rounds']}"
+    title = f"An epoch of random node sampling, {what}; * extrapolated from the first batches"
     head = ["parts", "PyG, s", "handful, s", "PyG / handful", "handful as CSR, s", "extra memory / CSR"]
     return text_table(title, head, rows)
-
-
-def describe_growth(result: dict[str, Any]) -> str:
-    """How our cost grows with the parts."""
-    growth = next(f"{v:.2f} times" for k, v in result["ratio"].items() if k.startswith("handful_m"))
-    text = f"Median of {result['rounds']}. Our epoch with the most parts takes {growth} that with {FEW}."
-    return text + (" * a few batches timed, the rest taken to last as long." if result["pyg_extrapolated"] else "")

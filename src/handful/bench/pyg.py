@@ -19,7 +19,7 @@ from handful.training.loss import node_loss
 
 
 def require_pyg(bench: str) -> Any:
-    """The package ``torch_geometric``, or the error that says how to get it."""
+    """The package ``torch_geometric``; or an error with the command that installs it."""
     try:
         import torch_geometric.loader
         import torch_geometric.nn
@@ -30,7 +30,7 @@ def require_pyg(bench: str) -> Any:
 
 
 def layer_widths(experiment: Experiment, graph: Graph) -> list[int]:
-    """How many numbers a node has before, between and after the layers."""
+    """The width of the features, of each hidden layer and of the output."""
     options = experiment.options
     return [graph.num_features, *[options["hidden"]] * (options["layers"] - 1), graph.num_outputs]
 
@@ -66,8 +66,8 @@ def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
 def pyg_epoch(experiment: Experiment, graph: Graph, csr: bool = False, most: int | None = None) -> Callable[[], None]:
     """An epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each batch.
 
-    The loader works on the CPU, as PyG's examples have it, and its batches go to the experiment's device. It trains on
-    the parts of the experiment's sampler, or on ``most`` of them; on the full graph if that has no parts.
+    The loader runs on the CPU, as in PyG's examples, and its batches move to the experiment's device. It trains on
+    the parts of the experiment's sampler, or on ``most`` of them; or on the full graph, if the sampler has no parts.
     """
     pyg, data, device = require_pyg("epoch"), to_pyg(graph), torch.device(experiment.device)
     torch.manual_seed(experiment.seeds[0])

@@ -13,35 +13,26 @@ import traceback
 import warnings
 from contextlib import suppress
 from errno import ENOSPC
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import NoReturn
 
 import typer
 from rich.text import Text
 
+# Each of these files registers its commands. None of them imports torch.
+from handful.cli import bench, compare, datasets, doctor, graphs, import_, options, plan, predict, study, train  # noqa: F401
 from handful.cli.app import app, console, records
+from handful.errors import GONE, HandfulError, ToldElsewhere
 from handful.signals import terminate
 from handful.version import __version__
 
-SHARED = {"app", "params", "progress"}
-"""Every other file here holds one command or several, and registers them when it is imported."""
-FILES = dict.fromkeys(("info", "structure", "picture", "shard"), "graphs")
-FILES |= dict.fromkeys(("demo", "parts", "diagnose"), "compare")
-FILES |= {"tune": "study", "report": "predict", "explain": "predict", "import": "import_"}
-"""The files of commands without a file of their name."""
-
 
 def main() -> None:
-    """Run the command; a user's mistake is one line on stderr and exit code 2, never a traceback.
+    """Run the command. A mistake of the user is one line on stderr and exit code 2, without a traceback.
 
-    SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is exit code
-    70: one line, and a file with the details.
+    SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is one line, a
+    file with the details, and exit code 70.
     """
     gc.set_threshold(100_000)  # the objects of torch and numba stay: a scan of them takes a third of a second
-    import_commands(sys.argv[1:2])
-    from handful.errors import HandfulError, ToldElsewhere
-
     # With several ranks, only the first one prints notes.
     warnings.showwarning = lambda message, *_, **__: None if console.quiet else _say("note:", str(message), "bold")
     with suppress(ValueError):  # not on the main thread
@@ -76,21 +67,13 @@ def main() -> None:
         _confess(error)
 
 
-def import_commands(asked: list[str]) -> None:
-    """Import the requested command; all commands for help, completion, or an unknown name."""
-    names = [module.name for module in iter_modules(__path__) if module.name not in SHARED]
-    wanted = [FILES.get(name, name) for name in asked]
-    for name in [name for name in names if [name] == wanted] or names:
-        import_module(f"handful.cli.{name}")
-
-
 def _fail(words: str) -> NoReturn:
     _say("error:", words)
     sys.exit(2)
 
 
 def _stopped(code: int) -> NoReturn:
-    """Print how to continue the records, and exit."""
+    """Print the command that continues the run, and exit."""
     if console.quiet:  # one of several ranks, of which the first says it
         sys.exit(code)
     again = "; the same command continues" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
@@ -114,8 +97,6 @@ def _confess(error: Exception) -> NoReturn:
 
 def _usage(error: typer.TyperException) -> str:
     """The error of an invalid command line, in one line: what is wrong, and what to do next."""
-    from handful.errors import GONE
-
     if (name := getattr(error, "option_name", "").lstrip("-")) in GONE:
         return f"there is no option --{name} any more: {GONE[name]}"
     if near := getattr(error, "possibilities", None):

@@ -20,10 +20,10 @@ RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model
 GROUPS = {
     **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
     **dict.fromkeys(("import", "info", "structure", "picture", "shard"), "Your graph"),
-    **dict.fromkeys(("train", "predict", "plan", "report"), "Train and predict"),
+    **dict.fromkeys(("train", "predict", "explain", "plan", "report"), "Train and predict"),
     **dict.fromkeys(("compare", "parts", "tune", "diagnose", "study"), "Compare and study"),
 }
-"""Where `handful --help` shows a command."""
+"""The group of each command in `handful --help`."""
 
 NAMES = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: RENAMED.get(name, name)}
 app = typer.Typer(name="handful", no_args_is_help=True, pretty_exceptions_enable=False, context_settings=NAMES)
@@ -46,12 +46,12 @@ bench = typer.Typer(help="Measure against PyG in the same process, as ratios.", 
 app.add_typer(bench, name="bench", rich_help_panel="Compare and study")
 
 console = Console(stderr=True, highlight=False, markup=False)
-"""Progress and messages go to stderr, so that stdout holds the result alone. A user's brackets are no markup."""
+"""Progress and messages go to stderr, so that stdout has only the result. Brackets in a user's text are not markup."""
 out = Console(highlight=False, markup=False)
 """The result as tables and lines; ``emit`` prints JSON with --json."""
 
 records: list[Path] = []
-"""The folders of the running command's records: an interrupted command prints how to continue."""
+"""The folders of the running command, for the message that an interrupted command prints."""
 
 
 class Answer(NamedTuple):

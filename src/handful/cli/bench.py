@@ -1,4 +1,4 @@
-"""``handful bench``: measured against peers, in one process, as ratios."""
+"""``handful bench``: benchmarks against PyG, in one process, as ratios."""
 
 from __future__ import annotations
 
@@ -11,72 +11,58 @@ from handful.cli import params as p
 from handful.cli.app import Answer, bench, console
 from handful.errors import HandfulError
 
-Rounds = Annotated[int, typer.Option(help="How often each is measured; the median counts.", min=1)]
-GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Else the bench has its own.")]
+Rounds = Annotated[int, typer.Option(help="Number of measurements of each; the median counts.", min=1)]
+GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Default: debian.")]
 ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
-SHAPE = ("split", "root", *p.OF_MODEL, "parts", "set")
 
 
-@p.command(*SHAPE, "threads", of=bench)
+@p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """A training epoch against PyG's and against its matrix products alone: seconds, ratios, where the time goes."""
-    from handful.bench.epoch import bench_epoch, epoch_table
+    """Time a training epoch of handful, of PyG, and of its matrix products alone: seconds, ratios, shares of time.
 
-    asked = p.make_experiment(graph or "debian", given, seeds=(seed,))
+    With --device cuda, it prints the memory of each, and the default graph is a synthetic one with 12M edges.
+    """
+    from handful.bench.epoch import GRAPH, bench_epoch, epoch_table
+
+    on_gpu = given.get("device", "cpu") != "cpu"
+    asked = p.make_experiment(graph or (GRAPH if on_gpu else "debian"), given, seeds=(seed,))
     with console.status("loading the graph…") as status:
         result = bench_epoch(asked, rounds, status.update)
-    return Answer(result, [epoch_table(result)])
-
-
-@p.command(*SHAPE, "device", of=bench)
-def gpu(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """A training epoch on a GPU against PyG's and its matrix products alone, with memory: a table for an issue.
-
-    Without --graph, on a made-up one with 12M edges; on a toy where there is no GPU.
-    """
-    from handful.bench.epoch import GRAPH, TOY, TOY_OPTIONS, bench_epoch, device_for_bench, epoch_table, gpu_notes
-    from handful.report.tables import markdown
-
-    place = device_for_bench(given.get("device"))
-    usual, made_up = (TOY_OPTIONS, TOY) if place == "cpu" else ({}, GRAPH)
-    asked = p.make_experiment(graph or made_up, given, usual, device=place, seeds=(seed,))
-    with console.status("loading the graph…") as status:
-        result = bench_epoch(asked, rounds, status.update, gpu=True)
-    table = epoch_table(result)
-    return Answer(result, lines=[f"{table.title}\n", markdown(table), *gpu_notes(result)])
+    made = ", ".join(f"{name} {value}" for name, value in result["environment"].items())
+    return Answer(result, [epoch_table(result)], [f"Kernels: {result['kernels']}. {made}"] if on_gpu else [])
 
 
 @p.command("threads", of=bench)
 def loader(
     given: p.Given,
-    nodes: Annotated[int, typer.Option(help="Nodes of the graph that is made.", min=2)] = 2_450_000,
-    edges: Annotated[int, typer.Option(help="Its directed edges, about.", min=2)] = 123_000_000,
+    nodes: Annotated[int, typer.Option(help="Nodes of the synthetic graph.", min=2)] = 2_450_000,
+    edges: Annotated[int, typer.Option(help="Approximate number of its directed edges.", min=2)] = 123_000_000,
     parts: Annotated[str, typer.Option(help="Numbers of parts, separated by commas.")] = "10,50",
     rounds: Rounds = 3,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Random node batches against PyG's RandomNodeLoader: seconds, ratios, peak memory."""
-    from handful.bench.loader import bench_loader, describe_growth, loader_table
+    """Time an epoch of random node batches, by handful and by PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    from handful.bench.loader import bench_loader, loader_table
 
     with console.status("starting…") as status:
         result = bench_loader(nodes, edges, [*p.parse_integers(parts, "--parts")], rounds, seed, status.update)
-    return Answer(result, [loader_table(result)], [describe_growth(result)])
+    return Answer(result, [loader_table(result)])
 
 
 @p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
 def scale(
     given: p.Given,
-    nodes: Annotated[str, typer.Option(help="Nodes of the graphs, separated by commas.")] = "500000,4000000,20000000",
-    degree: Annotated[float, typer.Option(help="Their mean degree, about.")] = 20.0,
+    nodes: Annotated[str, typer.Option(help="Nodes of each graph, separated by commas.")] = "500000,4000000,20000000",
+    degree: Annotated[float, typer.Option(help="Approximate mean degree.")] = 20.0,
     features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
-    train: Annotated[float, typer.Option(help="The share of training nodes.")] = 0.01,
+    train: Annotated[float, typer.Option(help="Share of training nodes.")] = 0.01,
     rounds: Rounds = 3,
-    folder: Annotated[Path | None, typer.Option("--out", help="Where the graphs are put for the while.")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs while they are measured.")] = None,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Epochs within a budget of memory against the same in memory, on graphs of several sizes made on disk.
+    """Time epochs with and without a memory budget, on synthetic graphs of several sizes on disk.
 
-    Else of GraphSAGE 3×256 with LayerNorm, with 32 parts, within 2GiB.
+    Default: GraphSAGE 3×256 with LayerNorm, 32 parts, 2GiB.
     """
     from handful.bench.scale import bench_scale, scale_tables
     from handful.budget import as_bytes
@@ -90,10 +76,15 @@ def scale(
     return Answer(result, scale_tables(result))
 
 
-@bench.command("memory", hidden=True, context_settings=ANYTHING)
-@bench.command("ranks", hidden=True, context_settings=ANYTHING)
-@bench.command("samplers", hidden=True, context_settings=ANYTHING)
-def name_script(here: typer.Context) -> None:
-    """A bench that is a script of the repository keeps its name, and says how it is run."""
-    name = here.info_name
-    raise HandfulError(f"bench {name} is a script of the repository: run python -m benchmarks.{name} in a checkout")
+MOVED = dict.fromkeys(("memory", "ranks", "samplers"), "python -m benchmarks.{} in a checkout")
+MOVED["gpu"] = "handful bench epoch --device cuda"
+
+
+def name_successor(here: typer.Context) -> None:
+    """Raise an error that names the successor of this former command."""
+    name = str(here.info_name)
+    raise HandfulError(f"there is no bench {name} any more: run {MOVED[name].format(name)}")
+
+
+for former in MOVED:
+    bench.command(former, hidden=True, context_settings=ANYTHING)(name_successor)

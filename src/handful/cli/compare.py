@@ -1,4 +1,4 @@
-"""``handful compare``, ``demo``, ``parts`` and ``diagnose``: which sampler a graph needs, how many parts, and why."""
+"""``handful compare``, ``demo``, ``parts`` and ``diagnose``: samplers and numbers of parts, compared on one graph."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 OWN = {
-    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What all have the same of: epochs, steps or seconds."),
-    "no_baselines": p.option(bool, p.EVALUATION, "Train no models without a GNN beside it.", "--no-baselines"),
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What is equal for all: epochs (default), steps or seconds."),
+    "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 
 
 @p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out", more=OWN)
 def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answer:
-    """Full-graph training against every sampler: accuracy ± 95% CI, time and peak memory, each in its own process."""
+    """Compare full-graph training with every sampler: accuracy ± 95% CI, time and peak memory."""
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_methods, compare_samplers, trainable
     from handful.studies.executors import make_executor
 
-    asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("compare"))
-    names, depth = list(options), asked.options["layers"]
-    choose_methods(names, options, depth)  # a mistake in them shows before anything is loaded
+    asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
+    depth = asked.options["layers"]
+    choose_methods(list(options), options, depth)  # a mistake in them shows before anything is loaded
     asked = p.with_split(asked)
-    chosen, left_out = trainable(asked, choose_methods(names, options, depth, asked.load(asked.seeds[0])))
+    methods = choose_methods(list(options), options, depth, asked.load(asked.seeds[0]))
+    chosen, left_out = trainable(asked, methods)
     for why in left_out:
         note(f"left out: {why}")
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
@@ -46,7 +47,7 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 
 @p.command("out")
 def demo(given: p.Given) -> Answer:
-    """The main job on embedded data, in under three minutes: the full graph against random node sampling."""
+    """Compare full-graph training with random node sampling on embedded data, in about three minutes."""
     options = {"split": "rh", "epochs": 25, "seeds": (42,), "set": ["rns.parts=4"], "out": Path("runs/demo"), **given}
     note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
     answer = compare(given=options, graph="debian", samplers=DEMO)
@@ -58,18 +59,18 @@ def demo(given: p.Given) -> Answer:
 def parts(
     given: p.Given,
     graph: p.Graph,
-    most: Annotated[int, typer.Option(help="Never more parts than this.", min=2)] = 64,
+    most: Annotated[int, typer.Option(help="Maximum number of parts.", min=2)] = 64,
 ) -> Answer:
-    """Train with 2 parts, 1, 4, 8, … until validation is no longer better by more than noise; says which m to take.
+    """Choose m, the number of parts: train with m = 2, 1, 4, 8, … until the validation metric no longer improves.
 
-    With --memory, an m whose training holds more (of a GPU, if it runs there) is not taken.
+    With --memory, an m that needs more memory is not chosen.
     """
     from handful.budget import as_bytes
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.parts import choose_parts
 
-    asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("parts")))
+    asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["parts"]))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
         result = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
@@ -81,23 +82,22 @@ def diagnose(
     given: p.Given,
     graph: p.Graph,
     samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
-    batches: Annotated[int, typer.Option(help="Batches of each sampler in a repeat.", min=1)] = 50,
-    repeats: Annotated[int, typer.Option(help="Fresh initialisations and samples.", min=1)] = 100,
-    weights: Annotated[str | None, typer.Option(help="A run or model.safetensors: its model, at its weights.")] = None,
-    step: Annotated[float | None, typer.Option(help="A learning rate: also tell the modified loss for it.")] = None,
+    batches: Annotated[int, typer.Option(help="Batches of each sampler per repeat.", min=1)] = 50,
+    repeats: Annotated[int, typer.Option(help="Number of random initialisations.", min=1)] = 100,
+    weights: Annotated[str | None, typer.Option(help="Run or model.safetensors to measure. Default: none.")] = None,
+    step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,
 ) -> Answer:
-    """The implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, and degrees kept."""
+    """Measure the implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, degrees."""
     from handful.cli.progress import Bar
     from handful.studies.compare import choose_methods, trainable
     from handful.studies.diagnose import diagnose_samplers, read_saved_model
-    from handful.vocabulary import TERMS
 
     shape = [name for name in p.OF_MODEL if name in given]
     if weights is not None and shape:
         raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
-    asked, options = p.make_comparison(graph, given, samplers, p.read_defaults("diagnose"), seeds=(seed,))
+    asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["diagnose"], seeds=(seed,))
     asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
     chosen, left_out = trainable(asked, choose_methods(list(options), options, depth))
@@ -107,7 +107,4 @@ def diagnose(
         result = diagnose_samplers(
             [*chosen.values()], batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
         )
-    rows = [{"name": row["name"], **{term: row[term] for term in TERMS}} for row in result.payload["samplers"]]
-    return p.make_answer(result, given.get("out"))._replace(
-        payload={"graph": result.payload["graph"], "samplers": rows}
-    )
+    return p.make_answer(result, given.get("out"))

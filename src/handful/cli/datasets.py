@@ -1,14 +1,12 @@
-"""``handful datasets``: what can be loaded by name, and how it compares with the paper's table."""
+"""``handful datasets``: the data sets that have a name."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from handful.cli.app import Answer, note
+from handful.cli.app import Answer
 from handful.cli.params import Given, command
 from handful.finding import Table, text_table
 from handful.vocabulary import spaced
@@ -18,27 +16,18 @@ if TYPE_CHECKING:
 
 
 @command("root")
-def datasets(
-    given: Given,
-    check: Annotated[bool, typer.Option("--check", help="Hold data and the paper's table to each other.")] = False,
-) -> Answer:
-    """What can be loaded by name: size, task, metric, and whether it is on disk."""
+def datasets(given: Given) -> Answer:
+    """List the data sets: size, task, metric, splits, and whether they are on disk."""
     from handful.datasets import home, sources
 
     place = home(given.get("root"))
-    result: dict[str, Any] = {
-        "home": str(place),
-        "datasets": [describe_source(source, place) for source in sources().values()],
-    }
-    lines = ["Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."]
-    if check:
-        result["check"] = check_paper(place)
-        lines += [f"In the paper's table, {one['dataset']}: {one['what']}" for one in result["check"]["paper"]]
-    return Answer(result, [make_listing(result), *([make_check_table(result["check"])] if check else [])], lines)
+    listed = [describe_source(source, place) for source in sources().values()]
+    line = "Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."
+    return Answer({"home": str(place), "datasets": listed}, [make_listing(listed, place)], [line])
 
 
 def describe_source(source: Source, place: Path) -> dict[str, Any]:
-    """What is known of a source without loading it."""
+    """The properties of a source, without loading its data."""
     known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
     return {
         "name": f"{source.name}:…" if source.scheme else source.name,
@@ -49,51 +38,16 @@ def describe_source(source: Source, place: Path) -> dict[str, Any]:
     }
 
 
-def check_paper(place: Path) -> dict[str, Any]:
-    """The paper's rows against what is known or, where the data are on disk, measured; and against each other."""
-    from handful.datasets import load, sources
-    from handful.studies.paper_table import PAPER, compare_with_paper, find_inconsistencies
-    from handful.theory.structure import statistics
-
-    rows = []
-    for name in PAPER:
-        source = sources()[name]
-        here = source.on_disk is None or source.on_disk(place)
-        if here:
-            note(f"measuring {name}…")
-            measured = statistics(load(name, root=place)).as_dict()
-        else:
-            size, edges = source.nodes, source.edges
-            measured = {"nodes": size, "edges": edges}
-            if size and edges:
-                measured |= {"average_degree": edges / size, "density": edges / (size * (size - 1))}
-        rows.append({"name": name, "measured": here, "columns": compare_with_paper(name, measured)})
-    return {"rows": rows, "paper": find_inconsistencies()}
-
-
-def make_listing(result: dict[str, Any]) -> Table:
-    """The data sets for people."""
+def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
+    """The data sets as a table."""
     head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
     here = {True: "yes", False: "no", None: ""}
     rows = []
-    for data in result["datasets"]:
+    for data in listed:
         size = (_short(data[key]) for key in ("nodes", "edges", "features", "classes"))
         metric = "" if data["on_disk"] is None else spaced(data["metric"])
         rows.append((data["name"], *size, metric, ", ".join(data["splits"]), here[data["on_disk"]]))
-    return text_table(f"data sets, kept in {result['home']}", head, rows)
-
-
-def make_check_table(check: dict[str, Any]) -> Table:
-    """Where a data set differs from the paper's table."""
-    rows = []
-    for data in check["rows"]:
-        how = "measured" if data["measured"] else "published"
-        for item in data["columns"]:
-            if not item["agrees"]:
-                value = item["measured"]
-                text = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-                rows.append((data["name"], spaced(item["column"]), f"{text} ({how})", item["paper"], item["note"]))
-    return text_table("Not as in the paper's table of datasets", ["", "column", "here", "in the paper", "note"], rows)
+    return text_table(f"data sets, kept in {place}", head, rows)
 
 
 def _short(count: int | None) -> str:

@@ -1,4 +1,4 @@
-"""``handful doctor``: what is installed, what runs where, and what is missing for which feature."""
+"""``handful doctor``: versions, kernels, devices and folders, and the packages that optional features need."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FEATURES = {
     "wandb": "--tracker wandb",
     "mlflow": "--tracker mlflow",
 }
-"""What each extra is for."""
+"""The feature that each extra enables."""
 
 
 @command()
 def doctor() -> Answer:
-    """What is installed, which kernels run, threads, GPUs, folders, and what is missing for which feature."""
+    """Print versions, kernels, threads, GPUs and folders, and how to install what optional features need."""
     machine, extras = describe_machine(), list_extras()
     shown = [(name, row["install"] or "yes", row["for"]) for name, row in extras.items()]
     tables = [
@@ -67,7 +67,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _state(path: str) -> str:
-    """Whether a folder can be written to; of one that is not there yet, its nearest parent."""
+    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is."""
     there = path
     while not os.path.exists(there):
         there = os.path.dirname(there)
@@ -76,7 +76,7 @@ def _state(path: str) -> str:
 
 
 def list_extras() -> dict[str, dict[str, Any]]:
-    """For each extra what it is for, which packages are missing, and the command that installs them."""
+    """For each extra: its feature, the packages that are missing, and the command that installs them."""
     with suppress(PackageNotFoundError):  # a checkout that is not installed has no list
         lines = requires("handful") or []
         result = {}

@@ -1,4 +1,4 @@
-"""``handful info``, ``structure``, ``picture`` and ``shard``: what a graph is, and what becomes of it."""
+"""``handful info``, ``structure``, ``picture`` and ``shard``: statistics, pictures and shards of a graph."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from handful.errors import HandfulError
 from handful.finding import Table, text_table
 from handful.vocabulary import shown, spaced
 
-Sources = Annotated[int, typer.Option(help="Searches from random nodes, for the distances.", min=1)]
-Sweeps = Annotated[int, typer.Option(help="Searches, each from a node farthest from the last.", min=0)]
+Sources = Annotated[int, typer.Option(help="Number of breadth-first searches from random nodes, for distances.", min=1)]
+Sweeps = Annotated[int, typer.Option(help="Number of searches from the farthest node, for the diameter.", min=0)]
 
 
 @p.command("split", "root", "threads")
 def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps = 8, seed: p.Seed = 0) -> Answer:
-    """The graph's statistics: size, density, components, homophily, distances, classes, features and split."""
+    """Print the statistics of a graph: size, density, components, homophily, distances, classes, features and split."""
     from handful.theory.structure import statistics
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
@@ -31,7 +31,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
 
 
 def make_info_table(result: dict[str, Any]) -> Table:
-    """The statistics for people."""
+    """The statistics as a table."""
     split = result["split"]
     homophily = [shown(result[name], "{:.3f}") for name in ("homophily", "adjusted_homophily", "unbiased_homophily")]
     rows = {
@@ -57,45 +57,40 @@ def make_info_table(result: dict[str, Any]) -> Table:
 def structure(
     given: p.Given,
     graph: p.Graph,
-    parts: Annotated[str, typer.Option(help="The values of m, separated by commas.")] = "1,2,4,8,16",
-    epochs: Annotated[int, typer.Option(help="Random partitions for each m.", min=1)] = 5,
+    parts: Annotated[str, typer.Option(help="Values of m, separated by commas.")] = "1,2,4,8,16",
+    epochs: Annotated[int, typer.Option(help="Number of random partitions per m.", min=1)] = 5,
     sources: Sources = 16,
     sweeps: Sweeps = 4,
     seed: p.Seed = 42,
 ) -> Answer:
-    """What sampling does to the graph as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
+    """Measure the parts as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
     from handful.cli.progress import Bar
     from handful.studies.laws import measure_structure
-    from handful.vocabulary import STRUCTURE
 
     values = p.parse_integers(parts, "--parts")
     data = hf.load(graph, root=given.get("root"), seed=seed)
     with Bar("parts", epochs * sum(values)) as bar:
         result = measure_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
-    names = [name for name in STRUCTURE if name != "homophily"]
-    rows = [{"m": row["m"], **{name: row[name] for name in names}} for row in result.payload["parts"]]
-    return p.make_answer(result, given.get("out"))._replace(payload={"graph": data.name, "parts": rows})
+    return p.make_answer(result, given.get("out"))
 
 
 @p.command("split", "root")
 def picture(
     given: p.Given,
     graph: p.Graph,
-    path: Annotated[Path, typer.Option("--out", help="The picture to write: .svg, .png or .pdf.")] = Path(
-        "samplers.svg"
-    ),
+    path: Annotated[Path, typer.Option("--out", help="Picture file: .svg, .png or .pdf.")] = Path("samplers.svg"),
     seed: p.Seed = 0,
 ) -> Answer:
-    """What each sampler makes of a small graph, or of a part of a large one: the paper's Figure 1."""
-    from handful.report.picture import draw_samplers
-    from handful.report.vega import FORMATS
+    """Draw the batches of each sampler on a small graph, or on a piece of a large one: the paper's Figure 1."""
+    from handful.report.picture import samplers_svg
+    from handful.report.vega import FORMATS, write_svg
     from handful.studies.picture import sampler_picture
 
     if path.suffix.lstrip(".").lower() not in FORMATS:
         raise HandfulError(f"--out must end in .{', .'.join(FORMATS)}; got '{path}'")
     whole = hf.load(graph, split=given.get("split"), root=given.get("root"))
     drawn = sampler_picture(whole, seed)
-    draw_samplers(drawn, path)
+    write_svg(samplers_svg(drawn), path)
     panels = []
     for panel in drawn.panels:
         sizes = {"nodes": len(panel.nodes), "targets": len(panel.targets), "edges": panel.edges.shape[1]}
@@ -108,11 +103,11 @@ def picture(
 def shard(
     given: p.Given,
     graph: p.Graph,
-    shards: Annotated[int, typer.Option(help="How many ranks will train on it.", min=1)],
-    to: Annotated[Path, typer.Option("--out", help="The folder to write: shard-0, shard-1, …")],
+    shards: Annotated[int, typer.Option(help="Number of shards: one per rank.", min=1)],
+    to: Annotated[Path, typer.Option("--out", help="Folder for shard-0, shard-1, …")],
     seed: p.Seed = 0,
 ) -> Answer:
-    """Cut a graph into shards: each has the edges, features, labels and masks of its share of the nodes."""
+    """Split a graph into shards. A shard has the edges, features, labels and masks of its nodes."""
     from handful.shuffle.shards import even_cuts
     from handful.shuffle.shards import shard as cut
 

@@ -1,4 +1,4 @@
-"""``handful import``: anybody's own graph as a folder that opens at once."""
+"""``handful import``: tables of edges and nodes as a saved graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handful.cli.app import Answer, console, note
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Columns that were separated by commas; a backslash makes a comma part of a name.
+    """The names in a comma-separated list. A backslash before a comma makes it part of a name.
 
     >>> split_names("a, b\\,c")
     ('a', 'b,c')
@@ -24,48 +24,48 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 COLUMNS = {
-    "source": "The column of sources, if its name is not a usual one.",
-    "target": "That of targets.",
-    "weight": "That of weights.",
-    "id": "That of the nodes' ids.",
-    "split_column": "That of the split.",
-    "label": "That of labels; several, separated by commas, for --task multilabel.",
-    "features": "The columns that are features, separated by commas (else all that are nothing else).",
-    "categorical": "Columns of numbers that are codes; they are features too.",
+    "source": "Column of source ids. Default: found by its name.",
+    "target": "Column of target ids. Default: found by its name.",
+    "weight": "Column of edge weights. Default: found by its name.",
+    "id": "Column of node ids. Default: found by its name.",
+    "split_column": "Column of the split. Default: found by its name.",
+    "label": "Column of labels; several, separated by commas, for --task multilabel.",
+    "features": "Columns of features, separated by commas. Default: all other columns.",
+    "categorical": "Columns of numbers that are categories, such as postal codes.",
     "hashed": "Columns of text whose words are hashed into 64 features.",
-    "numbers": "Columns of whole numbers to keep although they look like identifiers: no value is there twice.",
+    "numbers": "Columns of distinct whole numbers that are features, not identifiers.",
     "ignore": "Columns to leave out.",
 }
 SEVERAL = ("label", "features", "categorical", "hashed", "numbers", "ignore")
 HANDLING = {
-    "task": "classification, regression or multilabel.",
-    "impute": "What stands for a missing number: median; error refuses it.",
-    "scale": "Of numbers: standard, quantile or none.",
-    "unknown": "Edges to ids that are in no row of the node table: error, skip or add.",
-    "decimal": "The decimal point of CSV files: . or ,.",
-    "encoding": "The encoding of CSV files, such as latin-1.",
-    "dates": "The order in dates that are text: dmy, mdy or ymd (else it is seen, or asked for).",
-    "repeated": "Repeated edges as one: sum, mean, first or count (else weights are summed).",
+    "task": "Task: classification, regression or multilabel.",
+    "impute": "Missing numbers: median replaces them, error refuses them. Default: median.",
+    "scale": "Scaling of numbers: standard, quantile or none. Default: standard.",
+    "unknown": "Edges to ids without a row in the node table: error, skip or add. Default: error.",
+    "decimal": "Decimal mark of CSV files: a point or a comma.",
+    "encoding": "Encoding of CSV files, such as latin-1.",
+    "dates": "Order of dates in text: dmy, mdy or ymd. Default: found from the data.",
+    "repeated": "Weight of repeated edges: sum, mean, first or count. Default: sum.",
 }
 OWN = {n: p.option(str, "Columns", help, check=split_names if n in SEVERAL else None) for n, help in COLUMNS.items()}
 OWN |= {name: p.option(str, "Handling", help) for name, help in HANDLING.items()}
-OWN["schema"] = p.option(Path, "Handling", "A run or a graph whose schema to encode by, instead of fitting one.")
-OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")
+OWN["schema"] = p.option(Path, "Handling", "Run or graph with the schema for the tables. Default: a new schema.")
+OWN["metric"] = p.option(str, "Handling", "Metric: accuracy, average_precision or roc_auc.")
 
 
 @p.command("memory", name="import", more=OWN)
 def import_graph(
     given: p.Given,
-    edges: Annotated[
-        str, typer.Argument(metavar="EDGES", help="An edge list (.csv, .tsv, .txt, .parquet), or any graph.")
-    ],
-    nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="A table: id, label, features, split.")] = None,
-    to: Annotated[Path, typer.Option("--out", help="The folder to write.")] = Path("graph"),
+    edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edge list (.csv, .tsv, .txt, .parquet), or a graph.")],
+    nodes: Annotated[
+        Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels, features, split.")
+    ] = None,
+    to: Annotated[Path, typer.Option("--out", help="Folder for the graph.")] = Path("graph"),
     undirected: Annotated[bool, typer.Option("--undirected", help="Add the reverse of every edge.")] = False,
-    split: Annotated[str, typer.Option(help="The split to draw if there is none: rh, rl, random:60/20/20 …")] = "rh",
+    split: Annotated[str, typer.Option(help="Split to draw if the table has none: rh, rl, random:60/20/20 …")] = "rh",
     seed: p.Seed = 0,
 ) -> Answer:
-    """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
+    """Read an edge list and a node table, and save the graph as a folder for `handful train`."""
     from handful.datasets import write
     from handful.datasets.files import is_tables, read_graph
     from handful.datasets.importer import Columns, Handling, write_tables

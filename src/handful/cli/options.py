@@ -9,16 +9,16 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from handful.cli.app import Answer
-from handful.cli.params import command, describe, read_defaults, sort_options
+from handful.cli.params import DEFAULTS, command, describe, sort_options
 from handful.errors import HandfulError, unknown
 from handful.settings import Settings
 
-COMMANDS = ("train", "compare", "parts", "tune", "diagnose")
+COMMANDS = [name for name in DEFAULTS if name != "study"]
 
 
 @command()
 def options(
-    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Whose defaults: {', '.join(COMMANDS)}.")] = "train",
+    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '.join(COMMANDS)}.")] = "train",
 ) -> Answer:
     """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
     if of not in COMMANDS:
@@ -38,7 +38,7 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     from handful.samplers import sampler_class, sampler_names
 
     result: dict[tuple[str, str], dict[str, Any]] = {}
-    usual, _ = sort_options({}, [], read_defaults(of))
+    usual, _ = sort_options({}, [], DEFAULTS[of])
 
     def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         texts = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}

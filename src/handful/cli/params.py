@@ -1,7 +1,7 @@
 """The options that commands share, the experiments made from them, and ``command``, which makes a command.
 
 The options of training come from ``Settings``. An option that is not given has the default of the experiment, the model
-or the settings. Checks that need no torch run here, while the command line is parsed: the import of torch takes longer.
+or the settings. Checks without torch run while the command line is parsed: the import of torch takes seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from datetime import datetime
 from functools import partial
 from inspect import Parameter
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -30,7 +29,7 @@ from handful.cli.app import GROUPS, Answer, app, emit, note, records
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
 from handful.finding import Finding
-from handful.settings import ENOUGH, RECOMMENDED, SETTING_NAMES, Settings
+from handful.settings import ENOUGH, QUICK, RECOMMENDED, SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
 Option = tuple[Any, Any]
@@ -39,13 +38,18 @@ Check = Callable[[Any], Any]
 """A function that converts a value, or raises an error."""
 Given = dict[str, Any]
 """The shared options that the user gave, by name."""
-BASES = {
-    **dict.fromkeys(("train", "plan", "compare"), "handful.settings:QUICK"),
-    "parts": "handful.studies.parts:BASE",
-    "diagnose": "handful.studies.diagnose:BASE",
-    "study": "handful.studies:BUDGETS",
+RUNS = {**QUICK, "evaluations": 20}
+"""The defaults of commands with several runs; ``evaluations`` is the number of evaluations per run."""
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "train": {**QUICK, **RECOMMENDED, **ENOUGH},
+    "compare": RUNS,
+    "parts": {**RUNS, "seeds": PAPER_SEEDS[:3]},
+    "tune": {"evaluations": RUNS["evaluations"]},
+    "diagnose": {"hidden": 128, "layers": 3, "residual": False},
+    "study": {"seeds": None},  # they depend on the budget
 }
-"""The defaults of some commands. Help shows only those in ``settings``: the others import torch."""
+"""The defaults of a command that are not those of ``Settings`` and ``Experiment``."""
+DEFAULTS["plan"] = DEFAULTS["train"]
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
@@ -67,8 +71,7 @@ def check_known(kind: str, names: Iterable[str]) -> Check:
 
     def check(text: str) -> str:
         for one in text.split(","):
-            # If samplers are imported, the user may have registered others; the sampler's maker checks them.
-            if one.strip() and one.strip() not in names and "handful.samplers" not in sys.modules:
+            if one.strip() and one.strip() not in names:
                 raise HandfulError(unknown(kind, one.strip(), names))
         return text
 
@@ -82,7 +85,7 @@ def check_setting(name: str, value: Any) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """A number, true/false, none, a comma-separated tuple of them, or the text itself."""
+    """The value of a text: a number, true, false, none, a tuple if it has commas, or the text itself."""
     if "," in text:
         return tuple(parse_value(part.strip()) for part in text.strip("[]()").split(",") if part.strip())
     try:
@@ -202,10 +205,10 @@ OPTIONS = {
     "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run for each.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
     "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
-    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; files hold the rest. Default: none.", check=_size),
+    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; the rest is in files. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; times are fair with 1. Default: 1, by ray all.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "local, or ray ($RAY_ADDRESS). Default: local."),
+    "jobs": option(int, EXECUTION, "Number of parallel runs, such as 4; they disturb times. Default: 1.", min=1),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "Where runs are: local or ray. Default: local."),
     "out": option(Path, RECORDS, "Folder for the records, such as runs/mine. Default: a new one under runs/."),
 }
 """The options that commands share. Help shows the most frequent ones, and `handful options` all."""
@@ -220,7 +223,7 @@ Samplers = Annotated[
     str,
     typer.Option(help="Samplers, separated by commas, such as rns,neighbor.", callback=KNOWN, rich_help_panel=SAMPLER),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else.", rich_help_panel=RECORDS)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
@@ -228,24 +231,11 @@ Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 """Shared options that are not part of an experiment."""
-EVALUATIONS = 20
-"""The default number of evaluations per run in commands with several runs."""
-
-
-def read_defaults(command: str) -> dict[str, Any]:
-    """The defaults of a command; ``evaluations`` is the default number of evaluations per run.
-
-    >>> read_defaults("tune")
-    {'evaluations': 20}
-    """
-    usual = dict(resolve_name(BASES[command])) if command in BASES else {}
-    usual |= {**RECOMMENDED, **ENOUGH} if command in ("train", "plan") else {}
-    return {**usual, "evaluations": EVALUATIONS} if command in ("compare", "parts", "tune") else usual
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
     """The defaults of `train` and `plan`: RNS as recommended, unless the user gives a sampler, a first hop or λ."""
-    usual = read_defaults("train")
+    usual = DEFAULTS["train"]
     if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
     return usual
@@ -277,8 +267,8 @@ def sort_options(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Split the options given by name and by ``--set``: arguments of the experiment, and options of each sampler.
 
-    ``usual`` are defaults, if the model and the sampler have these options. ``known`` options of the first sampler need
-    no prefix; those of others are written as ``rns.parts``.
+    ``usual`` has defaults; those that the model and the sampler do not have are left out. ``known`` options of the
+    first sampler need no prefix. Other options of samplers have one, as in ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
     ({'lr': 0.1}, {'rns': {'parts': 8}, 'saint': {'roots': 9}})
@@ -315,7 +305,7 @@ def sort_options(
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
-    """``asked``; with a random split, and a note, if the graph is a file without a split."""
+    """``asked``, with a random split and a note if its graph is a file without a split."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
         note(f"{asked.graph} has no split: drawing {drawn.split} by each seed; --split names another")
@@ -358,9 +348,8 @@ def command(
     def add(function: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
         own = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.name != "given"]
         title = name or function.__name__
-        light = BASES.get(title, "handful.settings:").startswith("handful.settings:")
-        usual = {**vars(Settings()), "seeds": PAPER_SEEDS, **read_defaults(title)} if light else {}
-        shared = [_parameter(one, *made, usual=usual.get(one)) for one, made in table.items()]
+        usual = {**vars(Settings()), "seeds": PAPER_SEEDS, **DEFAULTS.get(title, {})}
+        shared = [_parameter(one, *made, usual=usual.get(one) if one in names else None) for one, made in table.items()]
         last = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
         every = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*own, *shared, last)]
 
@@ -375,7 +364,7 @@ def command(
         run.__signature__ = inspect.Signature(sorted(every, key=_place))  # type: ignore[attr-defined]
         run.__annotations__ = {one.name: one.annotation for one in every}
         run.__doc__ = function.__doc__
-        where = f"handful options {title}" if title in BASES else "handful options"
+        where = f"handful options {title}" if title in DEFAULTS else "handful options"
         epilog = f"`{where}` lists every name that --set takes, with its default." if "set" in table else None
         of.command(title, epilog=epilog, rich_help_panel=GROUPS.get(title))(run)
         of.registered_commands.sort(key=lambda one: [*GROUPS, one.name].index(one.name))
@@ -388,7 +377,7 @@ def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
     """A shared option as a parameter; its help has the ``usual`` default, if there is one."""
     if option.help and usual is not None:
         option = copy(option)
-        option.help = f"{option.help.rstrip('.')}. Default: {words(usual)}."
+        option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=kind)
 
 

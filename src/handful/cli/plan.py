@@ -23,7 +23,7 @@ def plan(
 ) -> Answer:
     """Estimate memory, disk, traffic and time of training, from the size of the graph and a short calibration.
 
-    The graph is not loaded, and need not exist. This has the size of ogbn-papers100M:
+    The graph is not loaded. It need not exist. For example, with the size of ogbn-papers100M:
     `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
     """
     from handful.budget import as_bytes

@@ -1,4 +1,4 @@
-"""``handful predict`` and ``report``: what a run says of nodes, by the user's own ids; one page for many runs."""
+"""``handful predict``, ``explain`` and ``report``: predictions of a run, their reasons, and pages for runs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def check_costs(text: str) -> float:
 
 
 OWN = {
-    "out": p.option(Path, None, "A .csv, .parquet or .npz file to write."),
-    "nodes": p.option(str, None, "unlabelled, all, train, val, test, or a file of ids (else unlabelled, or all)."),
-    "changed": p.option(bool, None, "Only nodes whose prediction is not their label, surest first.", "--changed"),
-    "embeddings": p.option(bool, None, "Also what the last layer of the best seed gets of a node.", "--embeddings"),
-    "threshold": p.option(float, None, "Of two classes: take a node for the positive one from this probability on."),
-    "cost": p.option(str, None, "What mistakes cost, such as fn=10,fp=1: sets the threshold.", check=check_costs),
-    "strict": p.option(bool, None, "Refuse tables with columns that are not as they were in training.", "--strict"),
-    "unknown": p.option(str, None, "Edges to ids that are in no row of the node table: error, skip or add."),
-    "scratch": p.option(Path, None, "Where the files of --memory go (else beside --out); the same command goes on."),
+    "out": p.option(Path, None, "File for the predictions: .csv, .parquet or .npz."),
+    "nodes": p.option(str, None, "Nodes: unlabelled (default), all, train, val, test, or a file of ids."),
+    "changed": p.option(bool, None, "Only nodes whose prediction differs from their label.", "--changed"),
+    "embeddings": p.option(bool, None, "Also write the inputs of the last layer of the best seed.", "--embeddings"),
+    "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: the run's."),
+    "cost": p.option(str, None, "Costs of mistakes, such as fn=10,fp=1; they set the threshold.", check=check_costs),
+    "strict": p.option(bool, None, "Refuse tables whose columns differ from those in training.", "--strict"),
+    "unknown": p.option(str, None, "Edges to ids without a row in the node table: error, skip or add. Default: error."),
+    "scratch": p.option(Path, None, "Folder for the files of --memory. Default: beside --out."),
 }
 
 
@@ -45,11 +45,9 @@ def predict(
     given: p.Given,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="Another graph with the same columns.")] = None,
-    table: Annotated[
-        Path | None, typer.Argument(metavar="NODES", help="Its node table, if it is an edge list.")
-    ] = None,
+    table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table of an edge list.")] = None,
 ) -> Answer:
-    """Predict for nodes: class, probabilities (or number), label and split by your own ids; the mean over the seeds."""
+    """Predict the classes or numbers of nodes, by their ids. The probabilities are means over the seeds."""
     from handful.datasets.schema import Handling
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
@@ -115,7 +113,7 @@ def predict(
 
 
 def describe_result(result: dict[str, Any], several: bool) -> list[str]:
-    """The summary for people."""
+    """The summary in sentences."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
     some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
     alone = " (the same class for all)" if len(top) == 1 and result["nodes"] > 1 else ""
@@ -136,10 +134,10 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
 @p.command()
 def explain(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
-    nodes: Annotated[str | None, typer.Option(help="A file of ids: what moves their predictions.")] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="The folder to write (else explain in RUN).")] = None,
+    nodes: Annotated[str | None, typer.Option(help="File of the ids of nodes to explain.")] = None,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder for the result. Default: explain in RUN.")] = None,
 ) -> Answer:
-    """Which columns matter; and for some nodes, which of their columns and neighbours move the prediction."""
+    """Measure which columns matter; for given nodes, also which columns and neighbours change the prediction."""
     from handful.predict import choose_nodes
     from handful.studies.explain import explain as explain_run
 
@@ -153,10 +151,10 @@ def explain(
 
 @p.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where a study, a comparison or a training wrote to.")],
-    file: Annotated[Path | None, typer.Option("--out", help="The page (else report.html in DIR).")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study, a comparison or a training.")],
+    file: Annotated[Path | None, typer.Option("--out", help="File of the page. Default: report.html in DIR.")] = None,
 ) -> Answer:
-    """One self-contained HTML page with the tables, charts and settings of every record in DIR and below it."""
+    """Write one HTML page with the tables, charts and settings of all records in DIR and its subfolders."""
     from handful.report.page import FINDING, read_findings, render
     from handful.studies.trained import loose_findings
 

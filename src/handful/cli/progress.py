@@ -1,4 +1,4 @@
-"""Progress on stderr while something long runs."""
+"""Progress bars on stderr."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 
 WORD = 36
-"""Columns for the description, in a terminal of 80 columns."""
+"""The width of the description, for a terminal of 80 columns."""
 EVERY = 30.0
-"""Seconds between two lines of progress if there is no terminal for a bar."""
+"""Seconds between two lines of progress without a terminal."""
 
 
 class Bar(Progress):
     """A bar that counts ``unit`` and shows elapsed and remaining time; it disappears at the end.
 
-    Where stderr is no terminal, it is a line every ``every`` seconds.
+    Without a terminal, it prints a line every ``every`` seconds.
     """
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting", every: float = EVERY) -> None:
@@ -68,7 +68,7 @@ class Bar(Progress):
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far. At the start it prints how labels are read."""
+    """A bar over all epochs of all seeds, with the best result so far. It first prints how labels are interpreted."""
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")

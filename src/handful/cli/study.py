@@ -1,4 +1,4 @@
-"""``handful study`` and ``tune``: an experiment by name, and the paper's tuning protocol, on any graph."""
+"""``handful study`` and ``tune``: the paper's experiments, and its tuning protocol, on any graph."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from handful.errors import HandfulError
 from handful.finding import text_table
 
 OWN = {
-    "graph": p.option(str, p.DATA, "The graph to study, where a study takes one."),
-    "budget": p.option(str, p.TRAINING, "How much to compute: smoke, laptop or paper (else laptop)."),
-    "tune_each": p.option(int, p.TRAINING, "Trials for every m or fanout before it is trained (parts, fanout).", min=0),
-    "resume": p.option(bool, p.RECORDS, "Go on with what is in the folder, as a study always does.", "--resume"),
-    "optimizer": p.option(str, p.TRAINING, "Whose path to follow: sgd, sgdm or adam (backward-error)."),
+    "graph": p.option(str, p.DATA, "Graph of the study, such as debian."),
+    "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
+    "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
+    "resume": p.option(bool, p.RECORDS, "Continue the runs in --out. A study always does.", "--resume"),
+    "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }
 
 
 @p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=OWN)
 def study(
     given: p.Given,
-    name: Annotated[str | None, typer.Argument(help="Which study, or all; without a name, they are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")] = None,
 ) -> Answer:
-    """One of the experiments, or all, as a table, a sentence and pictures; asked again, it goes on where it was."""
+    """Run a study, or all studies: a table, a sentence and charts. The same command continues an interrupted one."""
     from handful.studies import STUDIES, study_names
 
     if name is None:
@@ -49,7 +49,7 @@ def study(
 
 
 def run_one(name: str, given: p.Given) -> Answer:
-    """Run one study, and keep what it found."""
+    """Run one study, and write its finding."""
     from handful.cli.progress import Bar
     from handful.studies import Request, run_study, study_folder
 
@@ -67,10 +67,10 @@ def run_one(name: str, given: p.Given) -> Answer:
 
 SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
-    "sampling": p.option(list[str], p.SAMPLER, "A sampler with the paper's space (rns), or 'rns parts=4'; repeatable."),
-    "paper": p.option(bool, None, "Architecture and epochs of the paper; with --model those of Table 4.", "--paper"),
-    "prune": p.option(bool, None, "Stop trials that fall behind; off in the paper.", "--prune"),
-    "storage": p.option(str, None, "URL of any Optuna storage, which others may share (else tune.db in --out)."),
+    "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as rns, or 'rns parts=4'; repeatable."),
+    "paper": p.option(bool, None, "Use the paper's architecture and epochs; with --model those of Table 4.", "--paper"),
+    "prune": p.option(bool, None, "Stop unpromising trials early. The paper does not.", "--prune"),
+    "storage": p.option(str, None, "URL of an Optuna storage. Default: tune.db in --out."),
 }
 
 
@@ -78,12 +78,12 @@ TUNING = {
 def tune(
     given: p.Given,
     graph: p.Graph,
-    trials: Annotated[int, typer.Option(help="Trials of each sampling configuration.", min=1)] = 50,
-    final: Annotated[bool, typer.Option(help="Train the best of each sampler with all seeds at the end.")] = True,
+    trials: Annotated[int, typer.Option(help="Number of trials per sampling configuration.", min=1)] = 50,
+    final: Annotated[bool, typer.Option(help="Train the best configuration of each sampler with all seeds.")] = True,
 ) -> Answer:
-    """Learning rate, dropout and weight decay by Bayesian trials, apart for every sampling configuration; then seeds.
+    """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best with all seeds.
 
-    Several of these commands may share one --storage, also from other machines; give all but one --no-final.
+    Several of these commands may share one --storage, even on several machines. All but one then need --no-final.
     `optuna-dashboard` opens it.
     """
     from handful.cli.progress import Bar
@@ -102,7 +102,7 @@ def tune(
         name = pair.partition("=")[0]
         if name in SEARCHED or "=" not in pair or " " in name:
             raise HandfulError(f"--set {pair}: {', '.join(SEARCHED)} are searched; samplers are given by --sampling")
-    asked = p.with_split(p.make_experiment(graph, given, p.read_defaults("tune")))
+    asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["tune"]))
     space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
@@ -117,7 +117,7 @@ def tune(
 
 
 def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
-    """The experiments that one ``--sampling`` stands for."""
+    """The experiments of one ``--sampling``."""
     from handful.studies.presets import GRAPHLAND
     from handful.studies.tuning import paper_space, sampling_space
 
@@ -129,7 +129,7 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
         own = []
         for one in paper_space(asked, name, given.get("model")):
             epochs = how.get("epochs", one.settings.epochs)
-            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.EVALUATIONS)
+            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.RUNS["evaluations"])
             every = how.get("evaluate_every", usual)
             own.append(one.with_(epochs=epochs, evaluate_every=every))
     else:

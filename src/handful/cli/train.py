@@ -18,9 +18,11 @@ from handful.settings import GraphOn
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
-    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "The graph's place: device, host or auto (default)."),
+    "graph_on": p.choice(
+        "place", get_args(GraphOn), p.EXECUTION, "Place of the graph: device, host or auto (default)."
+    ),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
-    "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for predictions.", "--refit"),
+    "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for `handful predict`.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also log to tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also print a checksum of all batches, to compare runs.", "--checksums"),
@@ -29,11 +31,10 @@ OWN = {
 
 @p.command(*p.OF_EXPERIMENT, "sampler", "parts", "memory", "out", more=OWN)
 def train(given: p.Given, graph: p.Graph) -> Answer | None:
-    """Train on the labels of nodes; mean ± 95% CI over the seeds, at the best validation epoch of each.
+    """Train a model for the labels of nodes: mean ± 95% CI over the seeds, each at its best validation epoch.
 
-    Without --sampler, RNS trains with the first hop exact and a mean-field neighbour, where the model allows it;
-    `--sampler rns` is RNS as in the paper. `--parts auto` chooses m as `handful parts` does, or takes the smallest that
-    fits into --memory.
+    By default, RNS has a mean-field neighbour or an exact first hop, if the model allows it. `--sampler rns` is RNS as
+    in the paper. `--parts auto` chooses m as `handful parts` does; with --memory, it is the smallest m that fits.
     """
     from handful import ranks
     from handful.datasets.registry import is_name
@@ -75,7 +76,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: str | None) -> hf.Experiment:
-    """``asked`` with the m of its plan, where memory is limited; else with the best of some that are tried."""
+    """``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of several."""
     from handful.budget import as_bytes
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
@@ -94,7 +95,7 @@ def choose_parts(asked: hf.Experiment, folder: Path, memory: str | None) -> hf.E
 def run(
     asked: hf.Experiment, folder: Path, given: p.Given, resume: bool, trackers: Sequence[hf.Callback]
 ) -> Answer | None:
-    """Train, and put the finding into ``folder``; of several ranks the first alone has an answer."""
+    """Train, and write the finding to ``folder``. Only the first rank has an answer."""
     from handful import ranks
     from handful.cli.progress import EpochProgress
     from handful.report.tables import markdown

@@ -1,11 +1,12 @@
-"""The page: one HTML file for findings. No network, light and dark, on a phone and in print."""
+"""The page: one HTML file for findings. It needs no network, has a light and a dark style, and fits phones and
+print.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -24,11 +25,11 @@ from handful.version import __version__
 
 FINDING = "finding.json"
 VARIABLES = {light: f"var(--{name})" for name, light in LIGHT.items()}
-"""The colours of specifications as the style of the page has them, where they also have a dark value."""
+"""The CSS variable of each colour of a specification. The variable also has a dark value."""
 
 
 def write_finding(finding: Finding, folder: Path) -> Path:
-    """Put a finding into ``folder``: itself, its numbers, its tables as text, its charts, and its page.
+    """Write a finding to ``folder``: as data, its numbers, its tables as text, its charts, and its page.
 
     Returns:
         The path of the page.
@@ -47,7 +48,7 @@ def write_finding(finding: Finding, folder: Path) -> Path:
 
 
 def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """All findings in ``folder`` and below it; and by place those that cannot be read, and why."""
+    """All findings in ``folder`` and below it, without payloads; and the reason for each file that cannot be read."""
     findings, unreadable = [], {}
     for file in sorted(folder.rglob(FINDING)):
         try:
@@ -61,13 +62,11 @@ def _read(file: Path) -> Finding:
     value = json.loads(read_bytes(file))
     if not isinstance(value, dict):
         raise RunError("this is not a finding: run the command that made it again")
-    finding = Finding.from_json(unseal(value))
-    payload = file.with_name(f"{finding.name}.json")
-    return replace(finding, payload=json.loads(read_bytes(payload))) if payload.exists() else finding
+    return Finding.from_json(unseal(value))
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
-    """The page as text. ``title`` is of several findings; one finding has its own."""
+    """The page as text. ``title`` is the title of a page with several findings. A single finding has its own."""
     charts: list[dict[str, Any]] = []
     sections = []
     for finding in findings:
@@ -94,7 +93,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
 
 
 def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
-    """A chart as the template and the script of the page want it."""
+    """A chart in the form that the template and the script of the page need."""
     stem = slug(chart.name if chart.name == finding.name else f"{finding.name}-{chart.name}")
     views = [
         {
@@ -111,7 +110,7 @@ def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
 
 @cache
 def template(name: str) -> Template:
-    """A template among the assets."""
+    """A template of the folder ``assets``."""
     made = Environment(
         loader=PackageLoader("handful.report", "assets"),
         autoescape=True,
@@ -125,7 +124,7 @@ def template(name: str) -> Template:
 
 @cache
 def _vega() -> Markup:
-    """What draws charts in a browser: it takes seconds to put together, so it is kept among the data sets."""
+    """The script that draws charts in a browser. Its bundle takes seconds to make, so a file keeps it."""
     kept = home() / f"vega-{version('vl-convert-python')}.js"
     try:
         made = kept.read_text(encoding="utf-8")

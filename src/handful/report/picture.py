@@ -1,33 +1,22 @@
-"""What each sampler does on a small graph (paper, Figure 1): above the sampling process, below what it leaves.
+"""The batches of each sampler on a small graph (paper, Figure 1): the sampling process above, its result below.
 
-``assets/samplers.svg.jinja`` is the drawing; this module says where everything stands.
+``assets/samplers.svg.jinja`` is the drawing. This module computes the positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from handful.finding import Panel, SamplerPicture
 from handful.report.page import template
-from handful.report.vega import write_svg
 
 WIDE, HIGH = 290, 260
 TINTS = 4
-"""How many sets of nodes have a ground of their own colour."""
-
-
-def draw_samplers(picture: SamplerPicture, path: Path) -> None:
-    """Draw ``picture`` into ``path``, in the format of its suffix: svg, png or pdf.
-
-    Raises:
-        HandfulError: it is another format.
-    """
-    write_svg(samplers_svg(picture), path)
+"""The number of background colours for sets of nodes."""
 
 
 def samplers_svg(picture: SamplerPicture) -> str:
@@ -43,7 +32,7 @@ def samplers_svg(picture: SamplerPicture) -> str:
 
 
 def _placed(panel: Panel, at: np.ndarray, edges: np.ndarray, radius: float) -> dict[str, Any]:
-    """What the template draws of a panel: points as pairs of numbers, lines and arrows as paths."""
+    """The values of a panel for the template: points as pairs of numbers, lines and arrows as paths."""
     taken = set(panel.nodes.tolist())
     grounds = []
     for i, group in enumerate(panel.groups[:TINTS]):
@@ -74,13 +63,13 @@ def _placed(panel: Panel, at: np.ndarray, edges: np.ndarray, radius: float) -> d
 
 
 def _lines(pairs: Iterable[np.ndarray], at: np.ndarray) -> str:
-    """A line for each pair of nodes, once whichever way it goes."""
+    """One line per pair of nodes, also if the pair has both directions."""
     once = sorted({(min(u, v), max(u, v)) for u, v in (map(int, pair) for pair in pairs)})
     return "".join(f"M{at[u][0]} {at[u][1]}L{at[v][0]} {at[v][1]}" for u, v in once)
 
 
 def _arrow(start: np.ndarray, stop: np.ndarray, radius: float, bend: float = 0.0) -> str:
-    """From the rim of a node to that of another; nothing if they are too near for one."""
+    """An arrow between the rims of two nodes; empty if they are too close."""
     delta = stop - start
     if np.hypot(*delta) < 2 * radius + 4:
         return ""

@@ -1,6 +1,6 @@
 """A chart as a Vega-Lite specification: the page draws it in the browser, ``draw`` draws it into a file.
 
-``assets/chart.json`` is the look that all charts have; this module adds data, scales and names.
+``assets/chart.json`` has the common style of all charts. This module adds data, scales and names.
 """
 
 from __future__ import annotations
@@ -25,34 +25,30 @@ from handful.finding import Axis, Chart, Finding, Mark, Series, View
 
 ASSETS = files("handful.report") / "assets"
 COLORS: dict[str, list[str]] = json.loads((ASSETS / "colors.json").read_text(encoding="utf-8"))
-"""Light and dark. A specification has the light ones; the page puts the variables of its style in their place."""
+"""Light and dark. A specification has the light colours. The page replaces them by CSS variables."""
 LIGHT = {name: light for name, (light, _) in COLORS.items()}
 PALETTE = [*LIGHT.values()][5:]
 TEXT = Template((ASSETS / "chart.json").read_text(encoding="utf-8"))
 LOOK: dict[str, dict[str, Any]] = json.loads(TEXT.substitute(LIGHT))
 SHARED = LOOK["shared"]
-"""What every specification has: the look, the names of hidden series, and the width of the page's plot if known."""
+"""The common part of every specification: the style, the names of hidden series, and the width of the plot if known."""
 FORMATS: dict[str, Callable[[str], bytes]] = {
     "svg": str.encode,
     "png": partial(vl_convert.svg_to_png, scale=2),
     "pdf": vl_convert.svg_to_pdf,
 }
-"""How a picture in SVG becomes the bytes of a file, by its suffix."""
+"""The function that converts SVG to the bytes of a file, by the suffix of the file."""
 FEW = 24
-"""A line with at most so many points shows them."""
+"""Lines with at most this many points show their points."""
 LETTER = 7.0
-"""The width of a letter in pixels, about."""
+"""The approximate width of a letter in pixels."""
 WIDTH, HEIGHT = 560, 280
 PANEL_WIDTH, PANEL_HEIGHT = 210, 150
-PHONE = 270
-"""The width of a plot on a phone."""
 MOST_TICKS = 7
-Box = tuple[float, float, float, float]
-"""Left, top, right and bottom, in pixels."""
 
 
 def spec(chart: Chart) -> dict[str, Any]:
-    """The specification of the first view of a chart, or of all its views where they are together.
+    """The specification of the first view of a chart; of all its views, if they are panels.
 
     >>> view = View("loss", "line", Axis("epoch"), Axis("loss", log=True), [Series("RNS", [1, 2], [3.0, 0.3])])
     >>> spec(Chart("curves", "Training", [view]))["layer"][0]["encoding"]["y"]["axis"]["title"]
@@ -66,7 +62,7 @@ def spec(chart: Chart) -> dict[str, Any]:
 
 
 def panel_columns(panels: int) -> int:
-    """How many panels stand side by side.
+    """The number of panels per row.
 
     >>> [panel_columns(n) for n in (1, 2, 3, 4, 5, 8)]
     [1, 2, 3, 2, 3, 4]
@@ -75,7 +71,7 @@ def panel_columns(panels: int) -> int:
 
 
 def view_spec(view: View, chart: Chart) -> dict[str, Any]:
-    """A view of ``chart`` without what is ``SHARED``: titled as a panel if the views are together."""
+    """The specification of one view of ``chart``, without ``SHARED``."""
     view = _named_categories(view)
     if chart.together:
         width, height, panels = PANEL_WIDTH, PANEL_HEIGHT, chart.views
@@ -95,23 +91,21 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
         legend = None
     if view.mark == "bar" and "×" in view.y.label:
         layers.append(_layer("one", y=y))
-    if _labelled(view):
-        layers += _labels(view, x, y)
     description = f"{chart.title}: {view.name}"
     return {"description": description, "title": title, "width": width, "height": height, "layer": layers}
 
 
 def legend_of(view: View) -> list[tuple[str, str, bool]]:
-    """The name and colour of each series of a view, and whether it is the paper's; empty where no legend is needed."""
+    """The name and colour of each series of a view, and whether it is the paper's; empty if no legend is needed."""
     view = _named_categories(view)
     own = all(set(series.x) <= {series.name} for series in view.series)
-    if len(view.series) < 2 or own or _labelled(view):
+    if len(view.series) < 2 or own:
         return []
     return list(dict.fromkeys((series.name, _color(series), series.paper) for series in view.series))
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Draw what ``spec`` specifies into ``path``, in the format of its suffix: svg, png or pdf.
+    """Draw ``spec(chart)`` into the file ``path``, in the format of its suffix: svg, png or pdf.
 
     Raises:
         HandfulError: it is another format.
@@ -120,7 +114,7 @@ def draw(chart: Chart, path: Path) -> None:
 
 
 def write_svg(svg: str, path: Path) -> None:
-    """Put the picture ``svg`` into ``path``, in the format of its suffix: svg, png or pdf.
+    """Write the picture ``svg`` to ``path``, in the format of its suffix: svg, png or pdf.
 
     Raises:
         HandfulError: it is another format.
@@ -156,13 +150,13 @@ def slug(text: str) -> str:
 
 
 def _layer(name: str, **encoding: Any) -> dict[str, Any]:
-    """One of the layers of ``chart.json``, and what else it encodes."""
+    """A layer of ``chart.json`` with more encodings."""
     layer = LOOK["layers"][name]
     return {**layer, "encoding": {**layer.get("encoding", {}), **encoding}}
 
 
 def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], legend: Any) -> dict[str, Any]:
-    """The series of one kind of mark: spread below, marks above."""
+    """The layer of all series with the same mark: the spread below, the marks above."""
     series = [one for one in view.series if (one.mark or view.mark) == mark]
     styles = {
         one.name: (_color(one), LIGHT["card"] if one.paper else _color(one), [3, 2] if one.paper else [1, 0])
@@ -200,9 +194,9 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
 
 
 def _rows(view: View, series: Series, gaps: bool = False) -> list[dict[str, Any]]:
-    """A row for each point. ``gaps`` keeps a place without a number, where a line breaks.
+    """A row for each point. With ``gaps``, a missing number keeps its row, and a line breaks there.
 
-    ``low`` and ``high`` are what the series has, ``from`` and ``to`` the ends of what is drawn.
+    ``low`` and ``high`` are the values of the series; ``from`` and ``to`` are the drawn ends.
     """
     rows = []
     unknown = [None] * len(series.x)
@@ -240,79 +234,19 @@ def _legend(view: View, width: int) -> dict[str, Any]:
     return LOOK["legend"] | {"columns": across, "symbolType": "square" if view.mark == "bar" else "circle"}
 
 
-SIDES = [("left", 10, 0), ("right", -10, 0), ("center", 0, -15), ("center", 0, 16)]
-SIDES += [(align, dx, dy) for dy in (-14, 14, -26, 26) for align, dx in (("left", 8), ("right", -8))]
-"""Where the name of a point may stand; above and below its bar are others."""
-FRAMES = ((0, 0, PHONE, HEIGHT), (10000, 0, 10000 + WIDTH, HEIGHT))
-"""A plot on a phone and one on a screen, far apart on one plane: what covers something in one does not in the other."""
-
-
-def _labels(view: View, x: dict[str, Any], y: dict[str, Any]) -> list[dict[str, Any]]:
-    """The name of each series beside its only point, where it covers no other point, bar or name.
-
-    A page is as wide as its reader has it, and what stands close together on a phone is apart on a screen: a place is
-    as good as it is in both frames.
-    """
-    spots = []
-    taken: list[Box] = []
-    for row in (row for one in view.series for row in _rows(view, one)):
-        across = [left + _place(row["x"], x["scale"], right - left) for left, _, right, _ in FRAMES]
-        low, at, high = (HEIGHT - _place(row.get(end, row["y"]), y["scale"], HEIGHT) for end in ("from", "y", "to"))
-        spots.append((row, across, low, at, high))
-        for px in across:
-            taken += [(px - 7, at - 7, px + 7, at + 7), (px - 5, high, px + 5, low)]
-    layers = []
-    for row, across, low, at, high in spots:
-        long = len(row["name"]) * LETTER
-        places = {}
-        for align, dx, dy in [*SIDES, ("center", 0, round(high - at) - 10), ("center", 0, round(low - at) + 10)]:
-            lefts = [px + dx - {"left": 0, "center": long / 2, "right": long}[align] for px in across]
-            places[align, dx, dy] = [(left, at + dy - 7, left + long, at + dy + 7) for left in lefts]
-        align, dx, dy = min(places, key=lambda side: round(_cost(places[side], taken)))
-        taken += places[align, dx, dy]
-        mark = {**LOOK["layers"]["name"]["mark"], "align": align, "dx": dx, "dy": dy}
-        layers.append({**_layer("name", x=x, y=y), "data": {"values": [row]}, "mark": mark})
-    return layers
-
-
-def _cost(boxes: Sequence[Box], taken: Sequence[Box]) -> float:
-    """How much of a name is outside the frames, or on something else."""
-    cost = 0.0
-    for box, frame in zip(boxes, FRAMES, strict=True):
-        beyond = (frame[0] - box[0], frame[1] - box[1], box[2] - frame[2], box[3] - frame[3])
-        cost += 14 * sum(max(0.0, far) for far in beyond) + sum(_overlap(box, one) for one in taken)
-    return cost
-
-
-def _overlap(a: Box, b: Box) -> float:
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-
-
-def _place(value: float, scale: dict[str, Any], length: float) -> float:
-    bend = math.log if scale["type"] == "log" else float
-    value, low, high = (bend(number) for number in (value, *scale["domain"]))
-    return length * (value - low) / (high - low)
-
-
 # -- what a view is ---------------------------------------------------------------------------------------------------
 
 
 def _named_categories(view: View) -> View:
-    """Series of one point each in one and the same category: their names are the categories."""
+    """If all series have one point in the same category, their names become the categories."""
     if len(view.x.of) != 1 or len(view.series) < 2 or any(len(series.x) != 1 for series in view.series):
         return view
     names = [series.name for series in view.series]
     return replace(view, x=replace(view.x, of=names), series=[replace(one, x=[one.name]) for one in view.series])
 
 
-def _labelled(view: View) -> bool:
-    """Whether names stand beside points instead of in a legend."""
-    several = len(view.series) > 1 and not view.x.of and view.mark == "dot"
-    return several and all(len(series.x) == 1 and series.mark in (None, "dot") for series in view.series)
-
-
 def _crowded(view: View) -> bool:
-    """Whether a category holds points of several series, which then stand side by side."""
+    """Whether a category has points of several series, which are then drawn side by side."""
     places = [place for series in view.series for place in set(series.x)]
     return bool(view.x.of) and len(places) > len(set(places))
 
@@ -349,7 +283,7 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 times them where few lie in the range; nothing where even these are fewer than two.
+    """Powers of ten, also 2 and 5 times them if there is room; empty if fewer than two are in the range.
 
     >>> _log_ticks(0.03, 4), _log_ticks(3, 2e7), _log_ticks(1.1, 1.9)
     ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0], [10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0], [])
@@ -364,14 +298,14 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _bands(view: View) -> dict[str, Any]:
-    """Categories in their order; few bars are not wide, and the bars of a category stand close to each other."""
+    """The scale of categories, in order. Padding keeps few bars narrow, and the bars of a category close together."""
     alone = max(0.3, 1 - 0.12 * len(view.x.of)) if view.mark == "bar" else 0.0
     inner = 0.3 if _crowded(view) else alone
     return {"type": "band", "domain": view.x.of, "paddingInner": inner, "paddingOuter": inner / 2}
 
 
 def _category_labels(names: Sequence[str]) -> dict[str, Any]:
-    """In lines where there is room, otherwise slanted."""
+    """Labels of categories: wrapped in lines if there is room, otherwise slanted."""
     lines = [wrap(name, 14) or [""] for name in names]
     room = len(names) * (max(len(line) for name in lines for line in name) * LETTER + 12)
     slanted = f"(across || width) < {room:.0f}"
@@ -382,7 +316,7 @@ def _category_labels(names: Sequence[str]) -> dict[str, Any]:
 
 
 def domain(view: View, which: str) -> tuple[float, float]:
-    """The ends of an axis of numbers, a little beyond what it shows; bars stand on 0, or below the lowest if log."""
+    """The ends of a numeric axis, with padding. Bars start at 0, or below the lowest value on a log scale."""
     axis: Axis = getattr(view, which)
     fields = ("x",) if which == "x" else ("y", "low", "high")
     given = [value for one in view.series for name in fields for value in getattr(one, name)]

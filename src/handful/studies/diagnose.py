@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,6 @@ from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
 from handful.vocabulary import TERMS, hues, spaced, title, words
 
-BASE: dict[str, Any] = {"hidden": 128, "layers": 3, "residual": False}
-"""The model that ``handful diagnose`` measures with, where nobody names another."""
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}

@@ -24,14 +24,10 @@ from handful.experiment import Experiment
 from handful.finding import Cell, Finding, Table
 from handful.plan import plan
 from handful.samplers.random_node import dealing
-from handful.settings import QUICK
 from handful.statistics import mean_ci95, student_t
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.training.metrics import METRICS
-from handful.vocabulary import PAPER_SEEDS
 
-BASE: dict[str, Any] = {**QUICK, "seeds": PAPER_SEEDS[:3]}
-"""What ``handful parts`` trains with, where nobody says otherwise."""
 MOST = 64
 PATIENCE = 2
 

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from handful.datasets import sources
-from handful.studies.paper_table import PAPER, Printed, compare_with_paper, find_inconsistencies, printed_range
+from handful.datasets.synthetic import BlockModel, generate
 from handful.theory.structure import COLUMNS
+from scripts import script
+
+bench = script("paper_table")
+PAPER, Printed, printed_range = bench.PAPER, bench.Printed, bench.printed_range
 
 
 @pytest.mark.parametrize(
@@ -38,7 +43,7 @@ def test_the_papers_rows_are_those_of_known_data_sets() -> None:
 
 def test_what_the_paper_contradicts_itself_in() -> None:
     found: dict[str, list[str]] = {}
-    for item in find_inconsistencies():
+    for item in bench.find_inconsistencies():
         found.setdefault(item["dataset"], []).append(item["what"])
     assert "artnet-exp" not in found  # the one row that keeps to the caption
     for name in ("ogbn-arxiv", "ogbn-products", "hm-categories", "web-topics", "city-reviews"):
@@ -49,7 +54,7 @@ def test_what_the_paper_contradicts_itself_in() -> None:
 
 
 def test_comparison_with_the_paper() -> None:
-    found = compare_with_paper(
+    found = bench.compare_with_paper(
         "hm-categories", {"nodes": 46_563, "edges": 21_461_990, "homophily": float("nan"), "diameter": 9}
     )
     assert [(item["column"], item["agrees"], bool(item["note"])) for item in found] == [
@@ -78,3 +83,20 @@ def test_the_rows_are_as_the_paper_prints_them() -> None:
     if not file.exists():
         pytest.skip("the paper is not beside the repository")
     assert rows_of(file.read_text(encoding="utf-8")) == PAPER
+
+
+def test_what_is_on_disk_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of the size of tolokers-2 in its place: the counts agree with the paper, the homophily cannot."""
+    model = BlockModel(nodes=11_758, degree=89, classes=2, homophily=0.5, features=0)
+    here = replace(sources()["tolokers-2"], load=lambda request: generate(model), on_disk=lambda home: True)
+    monkeypatch.setitem(sources(), "tolokers-2", here)
+    rows = {row["name"]: row for row in bench.check_data(tmp_path)}
+    assert [name for name, row in rows.items() if row["measured"]] == ["tolokers-2"]
+    assert rows["ogbn-arxiv"]["columns"][0] == {
+        "column": "nodes", "paper": "169K", "measured": 169_343, "agrees": True, "note": ""
+    }  # fmt: skip
+    agrees = {item["column"]: item["agrees"] for item in rows["tolokers-2"]["columns"]}
+    assert len(agrees) == 9
+    assert (agrees["nodes"], agrees["isolated"], agrees["components"]) == (True, True, True)
+    assert (agrees["edges"], agrees["homophily"]) == (False, False)
+    assert "tolokers-2" in {row[0].text for row in bench.difference_table(list(rows.values())).rows}

@@ -1,14 +1,23 @@
-"""The paper's table of data sets: against what is measured, and its own numbers against each other."""
+"""The paper's table of data sets against the data, and its numbers against each other: ``python -m
+benchmarks.paper_table``.
+
+Data sets on disk are measured. For the others, the published sizes count.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from handful.datasets import home, load, sources
+from handful.finding import Table, text_table
+from handful.report.tables import markdown
 from handful.studies.presets import read_table
-from handful.theory.structure import COLUMNS
+from handful.theory.structure import COLUMNS, statistics
+from handful.vocabulary import spaced
 
 PAPER: dict[str, dict[str, str]] = read_table("datasets", "tab:datasets")
 """The rows as they are printed."""
@@ -98,3 +107,44 @@ def _within(row: dict[str, str]) -> list[str]:
             f"for average degree {row['average_degree']} {row['edges']} edges and density {row['density']} {how}"
         )
     return result
+
+
+def check_data(place: Path) -> list[dict[str, Any]]:
+    """For each data set of the paper's table, its columns as measured or published, beside the paper's."""
+    rows = []
+    for name in PAPER:
+        source = sources()[name]
+        here = source.on_disk is None or source.on_disk(place)
+        if here:
+            measured = statistics(load(name, root=place)).as_dict()
+        else:
+            size, edges = source.nodes, source.edges
+            measured = {"nodes": size, "edges": edges}
+            if size and edges:
+                measured |= {"average_degree": edges / size, "density": edges / (size * (size - 1))}
+        rows.append({"name": name, "measured": here, "columns": compare_with_paper(name, measured)})
+    return rows
+
+
+def difference_table(rows: list[dict[str, Any]]) -> Table:
+    """The columns that differ from the paper's."""
+    found = []
+    for data in rows:
+        how = "measured" if data["measured"] else "published"
+        for item in data["columns"]:
+            if not item["agrees"]:
+                value = item["measured"]
+                text = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+                found.append((data["name"], spaced(item["column"]), f"{text} ({how})", item["paper"], item["note"]))
+    return text_table("Not as in the paper's table of datasets", ["", "column", "here", "in the paper", "note"], found)
+
+
+def main() -> None:
+    table = difference_table(check_data(home()))
+    print(table.title, markdown(table), sep="\n\n")
+    for item in find_inconsistencies():
+        print(f"In the paper's table, {item['dataset']}: {item['what']}")
+
+
+if __name__ == "__main__":
+    main()
