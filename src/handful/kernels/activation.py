@@ -38,10 +38,10 @@ def batch_norm_act(
     p: float = 0.0,
     seed: int = 0,
 ) -> Tensor:
-    """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated."""
-    _check(x, p)
-    if training and len(x) < 2:
-        raise ValueError(f"batch norm needs at least two rows, got {len(x)}")
+    """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated.
+
+    The caller ensures that training has two rows at least, and that ``p``, here and below, is from 0 to 1.
+    """
     ops = loops("activation", x.device)
     p = p if training else 0.0
     if ops is None:
@@ -64,27 +64,17 @@ def layer_norm_act(
     x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5, p: float = 0.0, training: bool = False, seed: int = 0
 ) -> Tensor:
     """Layer norm of each row of ``x`` ``(N, F)``, ReLU, dropout."""
-    _check(x, p)
     return _LayerNormAct(p if training else 0.0, seed, eps)(x, weight, bias)
 
 
 def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: bool = True) -> Tensor:
     """ReLU, if ``relu`` is true, and dropout of ``x`` ``(N, F)``."""
-    _check(x, p)
     return _Act(p if training else 0.0, seed, relu)(x)
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
     """Dropout of ``x`` ``(N, F)`` alone."""
-    _check(x, p)
     return act(x, p, training, seed, relu=False) if training and p > 0.0 else x
-
-
-def _check(x: Tensor, p: float) -> None:
-    if x.ndim != 2:
-        raise ValueError(f"x must be (rows, columns), got {tuple(x.shape)}")
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout must lie between 0 and 1, got {p}")
 
 
 # -- the same in plain torch, for any device --------------------------------------------------------------------------

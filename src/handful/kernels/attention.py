@@ -65,13 +65,10 @@ def attention_torch(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, fir
 
 
 def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int) -> None:
-    if x.ndim != 3 or len(x) != adj.num_sources:
-        raise ValueError(f"x must be ({adj.num_sources} sources, heads, channels), got {tuple(x.shape)}")
-    if a_src.shape != x.shape[:2] or a_dst.shape != (adj.num_targets, x.shape[1]):
-        raise ValueError(
-            f"a_src must be {tuple(x.shape[:2])} and a_dst {(adj.num_targets, x.shape[1])}, "
-            f"got {tuple(a_src.shape)} and {tuple(a_dst.shape)}"
-        )
+    shapes, heads = [tuple(one.shape) for one in (x, a_src, a_dst)], x.shape[1:2]
+    if x.ndim != 3 or shapes != [(adj.num_sources, *x.shape[1:]), (adj.num_sources, *heads), (adj.num_targets, *heads)]:
+        edges = f"({adj.num_sources} sources, heads, channels), (sources, heads), ({adj.num_targets} targets, heads)"
+        raise ValueError(f"x, a_src and a_dst must be {edges}; got {shapes}")
     if not 0 <= first <= adj.num_sources - adj.num_targets:
         raise ValueError(f"targets {first} to {first + adj.num_targets} are not among {adj.num_sources} sources")
 
