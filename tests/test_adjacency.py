@@ -203,8 +203,8 @@ def test_a_mean_added_to_something_has_both_gradients() -> None:
     gen = torch.Generator().manual_seed(0)
     x = torch.randn(adj.num_sources, 3, dtype=torch.float64, generator=gen, requires_grad=True)
     base = torch.randn(adj.num_targets, 3, dtype=torch.float64, generator=gen, requires_grad=True)
-    torch.testing.assert_close(adj.mean(x, onto=base.clone()), base + adj.mean(x))
-    assert torch.autograd.gradcheck(lambda x, base: adj.mean(x, onto=base * 1), (x, base))
-    assert torch.autograd.gradgradcheck(lambda x, base: adj.mean(x, onto=base * 1).square(), (x, base))
-    with pytest.raises(ValueError, match="onto must be"):
-        adj.mean(x, onto=base[1:])
+    torch.testing.assert_close(adj.mean(x, base=base), base + adj.mean(x))
+    assert torch.autograd.gradcheck(lambda x, base: adj.mean(x, base=base), (x, base))
+    assert torch.autograd.gradgradcheck(lambda x, base: adj.mean(x, base=base).square(), (x, base))
+    with pytest.raises(ValueError, match="base must be"):
+        adj.mean(x, base=base[1:])

@@ -76,9 +76,7 @@ def main(names: list[str]) -> None:
             torch.ones(2),
         )
         aggregate_triton.spmm(Scaled(indptr, indices), x)
-        aggregate_triton.spmm(
-            Scaled(indptr, indices, scale, ends, ends), x, None, torch.zeros(2, 96, dtype=dtype), bias
-        )
+        aggregate_triton.spmm(Scaled(indptr, indices, scale, ends, ends), x, torch.zeros(2, 96, dtype=dtype), bias)
         adj = Adjacency(indptr, indices, 2)
         with use("triton"):
             for out in (
@@ -89,7 +87,6 @@ def main(names: list[str]) -> None:
                 attention(adj, x.view(2, 2, 48), x[:, :2], x[:, 2:4]),
             ):
                 out.sum().backward()
-        aggregate_triton.gather(x.detach(), torch.tensor([1]))
     part = torch.zeros(2, dtype=torch.uint8)
     for weighted in (False, True):
         list(subgraph_triton.parts(indptr, indices, part, 2, weighted))

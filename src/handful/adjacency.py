@@ -103,10 +103,7 @@ class Adjacency:
         >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).target_of_edge
         tensor([0, 0, 1])
         """
-        if backend(self.device) == "numba":
-            return torch.from_numpy(csr.row_of_edge(self.indptr.numpy()))
-        targets = torch.arange(self.num_targets, device=self.device)
-        return torch.repeat_interleave(targets, self.degree, output_size=self.num_edges)
+        return torch.repeat_interleave(self.degree, output_size=self.num_edges)
 
     @cached_property
     def transposed(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -234,7 +231,7 @@ class Adjacency:
     # -- products -----------------------------------------------------------------------------------------------
 
     def matmul(
-        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
+        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, base: Tensor | None = None
     ) -> Tensor:
         """``diag(left) · A · diag(right) · x``, differentiable in ``x``, also twice.
 
@@ -242,7 +239,7 @@ class Adjacency:
             x: ``(sources, F)``.
             left: ``(targets,)``, or ``None`` for ones.
             right: ``(sources,)``, or ``None`` for ones.
-            onto: ``(targets, F)`` in the type of ``x``: the product is added to it in place.
+            base: ``(targets, F)`` in the type of ``x``, added to the product.
 
         Returns:
             ``(targets, F)`` in the type of ``x``.
@@ -254,11 +251,11 @@ class Adjacency:
         """
         if len(x) != self.num_sources:
             raise ValueError(f"x has {len(x)} rows for {self.num_sources} sources")
-        if onto is not None and (onto.shape != (self.num_targets, x.shape[1]) or onto.dtype != x.dtype):
+        if base is not None and (base.shape != (self.num_targets, x.shape[1]) or base.dtype != x.dtype):
             raise ValueError(
-                f"onto must be {(self.num_targets, x.shape[1])} {x.dtype}, got {tuple(onto.shape)} {onto.dtype}"
+                f"base must be {(self.num_targets, x.shape[1])} {x.dtype}, got {tuple(base.shape)} {base.dtype}"
             )
-        return _Product.apply(x, onto, (self, left, right), False)  # type: ignore[no-any-return, no-untyped-call]
+        return _Product.apply(x, base, (self, left, right), False)  # type: ignore[no-any-return, no-untyped-call]
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
@@ -286,18 +283,18 @@ class Adjacency:
         ones = torch.ones(self.num_sources, 1, device=self.device)
         return spmm(Scaled(self.indptr, self.indices, self.weight), ones).squeeze(1)
 
-    def mean(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+    def mean(self, x: Tensor, base: Tensor | None = None) -> Tensor:
         """The (weighted) mean of the rows of a target's sources, Σ_u w_vu·x_u / Σ_u w_vu; 0 where the weights sum to 0.
 
         Args:
             x: ``(sources, F)``.
-            onto: ``(targets, F)`` in the type of ``x``: the mean is added to it in place.
+            base: ``(targets, F)`` in the type of ``x``, added to the mean.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean(torch.tensor([[1.0], [3.0]]))
         tensor([[2.],
                 [0.]])
         """
-        return self.matmul(x, left=self.mean_scale, onto=onto)
+        return self.matmul(x, left=self.mean_scale, base=base)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
         """``mean`` where every target that lacks a self-loop has one, of weight 1; the weighted sum if normalised.
@@ -423,7 +420,7 @@ class KnownHop(Adjacency):
         return self.typed(x[:, : x.shape[1] // 2])
 
     def matmul(
-        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
+        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, base: Tensor | None = None
     ) -> Tensor:
         return self.typed(x[:, x.shape[1] // 2 :])
 
@@ -455,16 +452,14 @@ class _Product(torch.autograd.Function):
     of the other, so that gradients can be differentiated again (R(w) as a penalty)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, onto: Tensor | None, matrix: Matrix, turned: bool) -> Tensor:
-        ctx.matrix, ctx.turned, ctx.added = matrix, turned, onto is not None
-        if onto is not None:
-            ctx.mark_dirty(onto)
+    def forward(ctx: Any, x: Tensor, base: Tensor | None, matrix: Matrix, turned: bool) -> Tensor:
+        ctx.matrix, ctx.turned = matrix, turned
         adj, left, right = matrix
         if turned:
-            return spmm(Scaled(*adj.transposed, right, left), x, onto)
-        return spmm(Scaled(adj.indptr, adj.indices, adj.weight, left, right), x, onto)
+            return spmm(Scaled(*adj.transposed, right, left), x, base)
+        return spmm(Scaled(adj.indptr, adj.indices, adj.weight, left, right), x, base)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad = _Product.apply(grads[0], None, ctx.matrix, not ctx.turned)  # type: ignore[no-untyped-call]
-        return grad, grads[0] if ctx.added else None, None, None
+        return grad, grads[0] if ctx.needs_input_grad[1] else None, None, None

@@ -31,11 +31,11 @@ def inputs(
     return x, a_src, a_dst
 
 
-def both(adj: Adjacency, tensors: tuple[Tensor, ...], slope: float = 0.2, first: int = 0) -> list[list[Tensor]]:
+def both(adj: Adjacency, tensors: tuple[Tensor, ...], first: int = 0) -> list[list[Tensor]]:
     """Output and gradients of the kernel and of its twin."""
     out = []
     for function in (attention, attention_torch):
-        y = function(adj, *tensors, slope, first)  # type: ignore[arg-type]
+        y = function(adj, *tensors, first)  # type: ignore[arg-type]
         seed = torch.randn(y.shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64).to(y.dtype)
         out.append([y, *torch.autograd.grad(y, tensors, seed)])
     return out
@@ -57,15 +57,12 @@ def bounds(adj: Adjacency, tensors: tuple[Tensor, ...]) -> tuple[float, ...]:
     edges=st.integers(0, 60),
     heads=st.integers(1, 4),
     channels=st.integers(1, 20),
-    slope=st.sampled_from([0.0, 0.2, 1.0]),
     seed=st.integers(0, 1000),
 )
-def test_equals_the_torch_twin(
-    targets: int, extra: int, edges: int, heads: int, channels: int, slope: float, seed: int
-) -> None:
+def test_equals_the_torch_twin(targets: int, extra: int, edges: int, heads: int, channels: int, seed: int) -> None:
     adj = rectangle(targets + extra, targets, edges, seed)
     tensors = inputs(adj, heads, channels, seed=seed)
-    for mine, twin, bound in zip(*both(adj, tensors, slope), bounds(adj, tensors), strict=True):
+    for mine, twin, bound in zip(*both(adj, tensors), bounds(adj, tensors), strict=True):
         assert size(mine - twin) <= bound
 
 
@@ -181,7 +178,7 @@ def test_equals_pyg_gatconv(heads: int, channels: int) -> None:
     x = torch.randn(60, 12, dtype=torch.float64, requires_grad=True)
     theirs = conv(x, adj.edge_index)
     h = (x @ conv.lin.weight.T).view(60, heads, channels)
-    ours = attention(adj, h, (h * conv.att_src).sum(-1), (h * conv.att_dst).sum(-1), conv.negative_slope).flatten(1)
+    ours = attention(adj, h, (h * conv.att_src).sum(-1), (h * conv.att_dst).sum(-1)).flatten(1)
     torch.testing.assert_close(ours, theirs)
     seed = torch.randn_like(theirs)
     wanted = [x, conv.lin.weight, conv.att_src, conv.att_dst]
@@ -194,9 +191,7 @@ def test_says_what_is_wrong_with_the_shapes() -> None:
     x, a_src, a_dst = inputs(adj, 2, 3)
     with pytest.raises(ValueError, match="6 sources"):
         attention(adj, x[:5], a_src, a_dst)
-    with pytest.raises(ValueError, match="a_src must be"):
+    with pytest.raises(ValueError, match="6 sources"):
         attention(adj, x, a_src[:, :1], a_dst)
     with pytest.raises(ValueError, match="not among"):
         attention(adj, x, a_src, a_dst, first=3)
-    with pytest.raises(ValueError, match="slope"):
-        attention(adj, x, a_src, a_dst, slope=-0.1)

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.adjacency import Adjacency
-from handful.kernels.attention import attention_torch
-from handful.kernels.blocks import add_block, attend_block, by_blocks, softmax_rows
+from handful.kernels.attention import Scores, attention_torch
+from handful.kernels.attention_numba import forward
+from handful.kernels.blocks import add_block, attend_block, by_blocks
 from handful.kernels.csr import coo_to_csr
 from handful.kernels.threads import get_threads, set_threads
 from rounding import assert_within, attention_bounds, sum_bound
@@ -50,17 +51,17 @@ def test_attention_by_blocks_is_attention(rows: int, more: int, count: int, shif
     rng, indptr, indices = a_rectangle(rows, sources, count, seed)
     first = int(rng.integers(0, more + 1))
     x, a_src, a_dst = rng.normal(size=(sources, 2, 3)), rng.normal(size=(sources, 2)), rng.normal(size=(rows, 2))
-    scores = softmax_rows(indptr, indices, a_src, a_dst, 0.2, first)
+    adj = Adjacency(torch.from_numpy(indptr), torch.from_numpy(indices), sources)
+    wide = [torch.from_numpy(a) for a in (x, a_src, a_dst)]
+    found = forward(adj.indptr, adj.indices, Scores(wide[0][..., :0], *wide[1:], first), keep=False)[2].numpy()
     score = a_src[first : first + rows] + a_dst
-    share = np.exp(np.where(score > 0, score, 0.2 * score) - scores.peak) / scores.total
+    share = np.exp(np.where(score > 0, score, 0.2 * score) - found[0]) * found[1]
     out = share[..., None] * x[first : first + rows]
     edges = by_blocks(indptr, indices, np.empty(0), sources, shift)
     for block in range(len(edges.starts) - 1):
         begin, some = block << shift, slice(block << shift, (block + 1) << shift)
-        attend_block(edges, block, begin, scores, a_src[some], x[some], out)
-    adj = Adjacency(torch.from_numpy(indptr), torch.from_numpy(indices), sources)
-    expected = attention_torch(adj, *(torch.from_numpy(a) for a in (x, a_src, a_dst)), first=first)
-    wide = [torch.from_numpy(a) for a in (x, a_src, a_dst)]
+        attend_block(edges, block, begin - first, a_dst, found, a_src[some], x[some], out)
+    expected = attention_torch(adj, *wide, first=first)
     assert_within(torch.from_numpy(out), expected, attention_bounds(*wide, torch.ones(1), count + 1, count + 1)[0])
 
 

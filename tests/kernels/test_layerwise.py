@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 import torch
 
 from handful import Graph
+from handful.kernels.dispatch import Backend, use
 from handful.kernels.layerwise import layer_numba, layer_torch, transition
 
 
@@ -72,9 +74,11 @@ def test_a_node_above_that_is_not_drawn_is_no_source_and_may_have_an_empty_row()
     assert kinds == {(0,), (0, 1), (0, 2)}
 
 
-def test_the_transition_is_the_row_normalised_adjacency_with_loops() -> None:
+@pytest.mark.parametrize("way", ["numba", "torch"])
+def test_the_transition_is_the_row_normalised_adjacency_with_loops(way: Backend) -> None:
     graph = Graph.from_edge_index([[1, 1, 0, 2, 2], [0, 0, 1, 2, 1]], 4, edge_weight=[1.0, 2.0, 0.5, 3.0, 0.25])
-    indptr, indices, weight = transition(graph.indptr, graph.indices, graph.edge_weight)
+    with use(way):
+        indptr, indices, weight = transition((graph.indptr, graph.indices, graph.edge_weight))
     a = torch.eye(4)
     a.index_put_((graph.edge_index[1], graph.edge_index[0]), graph.edge_weight, accumulate=True)
     dense = torch.zeros(4, 4)

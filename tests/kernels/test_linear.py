@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from handful.kernels.linear import CHUNK, add_linear, linear, linear_torch
+from handful.kernels.linear import CHUNK, BFloat16Linear, add_linear, linear
 from rounding import UNIT, assert_within, sum_bound
 
 
@@ -22,7 +22,7 @@ def inputs(rows: int, dtype: torch.dtype, bias: bool = True) -> list[Tensor]:
 def test_equals_the_torch_twin(rows: int, bias: bool) -> None:
     tensors = inputs(rows, torch.bfloat16, bias)
     results = []
-    for function in (linear, linear_torch):
+    for function in (linear, BFloat16Linear().twin):
         out = function(*tensors)
         assert out.dtype == torch.bfloat16
         results.append([out, *torch.autograd.grad(out, tensors, torch.ones_like(out))])

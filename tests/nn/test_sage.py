@@ -10,7 +10,7 @@ import handful as hf
 from graphs import make_graph
 from handful.adjacency import Adjacency
 from handful.nn.backbone import multiply_first
-from handful.nn.sage import SAGEConv, _Convolution, convolution
+from handful.nn.sage import SAGEConv, _Convolution
 from handful.samplers.full import full_adjacency
 from small import dense, dense_mean
 
@@ -33,8 +33,8 @@ def adj(request: pytest.FixtureRequest) -> Adjacency:
 def test_the_fused_convolution_is_the_plain_one(adj: Adjacency, first: bool) -> None:
     tensors = operands(adj)
     results = []
-    for function in (_Convolution.apply, convolution):
-        out = function(*tensors, adj, first)
+    for function in (_Convolution(adj, first), _Convolution(adj, first).twin):
+        out = function(*tensors)
         results.append([out, *torch.autograd.grad(out, tensors, torch.cos(out.detach()))])
     for fused, plain in zip(*results, strict=True):
         torch.testing.assert_close(fused, plain)
@@ -54,14 +54,14 @@ def test_features_may_be_float16(adj: Adjacency, width: int) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_its_gradients(adj: Adjacency, first: bool) -> None:
     tensors = operands(adj)
-    assert torch.autograd.gradcheck(lambda *t: _Convolution.apply(*t, adj, first), tensors)
-    assert torch.autograd.gradgradcheck(lambda *t: _Convolution.apply(*t, adj, first).square(), tensors)
+    assert torch.autograd.gradcheck(_Convolution(adj, first), tensors)
+    assert torch.autograd.gradgradcheck(lambda *t: _Convolution(adj, first)(*t).square(), tensors)
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_input_may_need_no_gradient(adj: Adjacency, first: bool) -> None:
     h, *weights = operands(adj)
-    out = _Convolution.apply(h.detach(), *weights, adj, first)
+    out = _Convolution(adj, first)(h.detach(), *weights)
     for grad, weight in zip(torch.autograd.grad(out.sum(), weights), weights, strict=True):
         assert grad.shape == weight.shape
 
@@ -83,11 +83,11 @@ def test_the_order_follows_the_gradient() -> None:
 def test_bfloat16_is_close_and_its_gradients_are_the_masters(adj: Adjacency, first: bool) -> None:
     exact = operands(adj)
     wide = [t.detach().float().requires_grad_() for t in exact]
-    out = _Convolution.apply(wide[0].to(torch.bfloat16), *wide[1:], adj, first)
+    out = _Convolution(adj, first)(wide[0].to(torch.bfloat16), *wide[1:])
     assert out.dtype == torch.bfloat16
     cotangent = torch.cos(out.detach())
     found = torch.autograd.grad(out, wide, cotangent)
-    plain = convolution(*exact, adj, first)
+    plain = _Convolution(adj, first).twin(*exact)
     for mine, true in zip(found, torch.autograd.grad(plain, exact, cotangent.double()), strict=True):
         assert mine.dtype == torch.float32
         assert (mine.double() - true).norm() < 2e-2 * true.norm()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful import Batch, Experiment, Graph, SamplerError, Settings
-from handful.kernels.layerwise import Layer, importance, layer_numba, layer_torch
+from handful.kernels.layerwise import Layer, layer_numba, layer_torch, transition_rows
 from handful.kernels.threads import get_threads, set_threads
 from handful.nn import make_model
 from handful.samplers.ladies import Ladies
@@ -53,7 +53,7 @@ def test_a_layer_is_what_the_definition_says(
     p /= p.sum()
 
     weight = None if graph.edge_weight is None else graph.edge_weight.numpy()
-    found = importance(*graph.topology, weight, previous.numpy())
+    found = transition_rows(*graph.topology, weight, previous.numpy())[3]
     assert np.allclose(found / found.sum(), p, rtol=0, atol=4 * graph.num_edges * UNIT[torch.float64])
 
     arguments = (graph.indptr, graph.indices, graph.edge_weight), previous, batch, budget, key

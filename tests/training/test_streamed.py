@@ -88,8 +88,8 @@ def test_products_by_blocks_are_those_of_the_adjacency(weighted: bool) -> None:
         one, other = plain.rows(lo, hi), blocked.rows(lo, hi)
         for product in ("mean", "gcn", "mean_with_loops", "matmul", "own"):
             torch.testing.assert_close(getattr(other, product)(graph.x), getattr(one, product)(graph.x))
-        onto = torch.ones(hi - lo, 5)
-        torch.testing.assert_close(other.mean(graph.x, onto=onto.clone()), one.mean(graph.x, onto=onto))
+        base = torch.ones(hi - lo, 5)
+        torch.testing.assert_close(other.mean(graph.x, base=base), one.mean(graph.x, base=base))
 
 
 def test_within_memory_and_in_the_unit_of_the_labels() -> None:

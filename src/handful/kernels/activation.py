@@ -12,8 +12,8 @@ float32. The loops are in ``activation_numba`` and ``activation_triton``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from torch.nn.functional import batch_norm, layer_norm
 
 from handful.kernels import hashing
 from handful.kernels.bfloat16 import wide_dtype
-from handful.kernels.dispatch import loops, twin_gradients
+from handful.kernels.dispatch import Fused, loops
 
 # -- the public functions ---------------------------------------------------------------------------------------------
 
@@ -38,10 +38,10 @@ def batch_norm_act(
     p: float = 0.0,
     seed: int = 0,
 ) -> Tensor:
-    """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated."""
-    _check(x, p)
-    if training and len(x) < 2:
-        raise ValueError(f"batch norm needs at least two rows, got {len(x)}")
+    """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated.
+
+    The caller ensures that training has two rows at least, and that ``p``, here and below, is from 0 to 1.
+    """
     ops = loops("activation", x.device)
     p = p if training else 0.0
     if ops is None:
@@ -57,40 +57,24 @@ def batch_norm_act(
         assert running_mean is not None
         assert running_var is not None
         stats = torch.stack([running_mean, running_var]).double()
-    return _BatchNormAct.apply(x, weight, bias, stats, training, eps, p, seed)  # type: ignore[no-any-return, no-untyped-call]
+    return _BatchNormAct(p, seed, eps, stats, training)(x, weight, bias)
 
 
 def layer_norm_act(
     x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5, p: float = 0.0, training: bool = False, seed: int = 0
 ) -> Tensor:
     """Layer norm of each row of ``x`` ``(N, F)``, ReLU, dropout."""
-    _check(x, p)
-    p = p if training else 0.0
-    if loops("activation", x.device) is None:
-        return _plain(partial(layer_norm, normalized_shape=x.shape[1:], eps=eps), x, weight, bias, p, seed)
-    return _LayerNormAct.apply(x, weight, bias, eps, p, seed)  # type: ignore[no-any-return, no-untyped-call]
+    return _LayerNormAct(p if training else 0.0, seed, eps)(x, weight, bias)
 
 
 def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: bool = True) -> Tensor:
     """ReLU, if ``relu`` is true, and dropout of ``x`` ``(N, F)``."""
-    _check(x, p)
-    p = p if training else 0.0
-    if loops("activation", x.device) is None:
-        return _dropped(x.relu() if relu else x, p, seed)
-    return _Act.apply(x, relu, p, seed)  # type: ignore[no-any-return, no-untyped-call]
+    return _Act(p if training else 0.0, seed, relu)(x)
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
     """Dropout of ``x`` ``(N, F)`` alone."""
-    _check(x, p)
     return act(x, p, training, seed, relu=False) if training and p > 0.0 else x
-
-
-def _check(x: Tensor, p: float) -> None:
-    if x.ndim != 2:
-        raise ValueError(f"x must be (rows, columns), got {tuple(x.shape)}")
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout must lie between 0 and 1, got {p}")
 
 
 # -- the same in plain torch, for any device --------------------------------------------------------------------------
@@ -113,77 +97,78 @@ def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
 # -- their derivatives ------------------------------------------------------------------------------------------------
 
 
-class _BatchNormAct(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stats: Tensor, train: bool, eps: float, p: float, seed: int
-    ) -> Tensor:
-        mean, rstd = stats[0], (stats[1] + eps).rsqrt()
-        columns = torch.stack([mean, weight.double() * rstd, bias.double()]).to(wide_dtype(x))
-        out: Tensor = loops("activation", x.device).columns_forward(x, columns, p, seed)
-        ctx.save_for_backward(x, weight, bias, out, stats)
-        ctx.training, ctx.eps, ctx.p, ctx.seed = train, eps, p, seed
-        return out
+@dataclass(frozen=True)
+class _Op(Fused):
+    kernel = "activation"
+    p: float
+    seed: int
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, out, stats = ctx.saved_tensors
-        wide, (mean, var) = wide_dtype(x), stats
-        if torch.is_grad_enabled():
-            mean, var = (None, None) if ctx.training else stats.to(wide)
-            norm = partial(batch_norm, running_mean=mean, running_var=var, training=ctx.training, eps=ctx.eps)
-            plain = partial(_plain, norm, p=ctx.p, seed=ctx.seed)
-            return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 5
-        ops, n, grad = loops("activation", x.device), len(x), grads[0].contiguous()
-        rstd = (var + ctx.eps).rsqrt()
-        columns = torch.stack([mean, rstd]).to(wide)
-        grad_bias, grad_weight = ops.columns_sums(x, out, grad, columns, ctx.p)
+
+@dataclass(frozen=True)
+class _BatchNormAct(_Op):
+    eps: float
+    stats: Tensor
+    training: bool
+
+    def twin(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        mean, var = (None, None) if self.training else self.stats.to(wide_dtype(x))
+        norm = partial(batch_norm, running_mean=mean, running_var=var, training=self.training, eps=self.eps)
+        return _plain(norm, x, weight, bias, self.p, self.seed)
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        columns = torch.stack([self.stats[0], weight.double() * self.rstd, bias.double()]).to(wide_dtype(x))
+        out = loops("activation", x.device).columns_forward(x, columns, True, self.p, self.seed)
+        return out, (x, weight, bias, out)
+
+    def backward(self, grad: Tensor, saved: tuple[Tensor, ...], needed: tuple[bool, ...]) -> tuple[Tensor, ...]:
+        x, weight, bias, out = saved
+        ops, n, wide, mean, rstd = loops("activation", x.device), len(x), wide_dtype(x), self.stats[0], self.rstd
+        grad_bias, grad_weight = ops.columns_sums(x, out, grad, torch.stack([mean, rstd]).to(wide), self.p)
         slope = weight.double() * rstd
         pull = torch.zeros(2, len(mean), dtype=torch.float64, device=x.device)
-        if ctx.training:  # the mean and the variance depend on x too
+        if self.training:  # the mean and the variance depend on x too
             pull = torch.stack([-slope * rstd * grad_weight / n, -slope * grad_bias / n])
-        columns = torch.stack([mean, slope, *pull]).to(wide)
-        grad_x = ops.columns_backward(x, out, grad, columns, ctx.p)
-        return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), *(None,) * 5
+        grad_x = ops.columns_backward(x, out, grad, torch.stack([mean, slope, *pull]).to(wide), self.p)
+        return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
+
+    @property
+    def rstd(self) -> Tensor:
+        return (self.stats[1] + self.eps).rsqrt()
 
 
-class _LayerNormAct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, p: float, seed: int) -> Tensor:
+@dataclass(frozen=True)
+class _LayerNormAct(_Op):
+    eps: float
+
+    def twin(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        norm = partial(layer_norm, normalized_shape=x.shape[1:], eps=self.eps)
+        return _plain(norm, x, weight, bias, self.p, self.seed)
+
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         affine = torch.stack([weight, bias]).to(wide_dtype(x))
-        out, moments = loops("activation", x.device).rows_forward(x, affine, eps, p, seed)
-        ctx.save_for_backward(x, weight, bias, out, moments)
-        ctx.eps, ctx.p, ctx.seed = eps, p, seed
-        return out  # type: ignore[no-any-return]
+        out, moments = loops("activation", x.device).rows_forward(x, affine, self.eps, self.p, self.seed)
+        return out, (x, weight, bias, out, moments)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias, out, moments = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            norm = partial(layer_norm, normalized_shape=x.shape[1:], eps=ctx.eps)
-            plain = partial(_plain, norm, p=ctx.p, seed=ctx.seed)
-            return *twin_gradients(plain, (x, weight, bias), grads[0]), *(None,) * 3
-        ops, grad = loops("activation", x.device), grads[0].contiguous()
-        grad_x, sums = ops.rows_backward(x, out, grad, weight.to(moments.dtype), moments, ctx.p)
-        grad_bias, grad_weight = sums
-        return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype), *(None,) * 3
+    def backward(self, grad: Tensor, saved: tuple[Tensor, ...], needed: tuple[bool, ...]) -> tuple[Tensor, ...]:
+        x, weight, bias, out, moments = saved
+        ops = loops("activation", x.device)
+        grad_x, (grad_bias, grad_weight) = ops.rows_backward(x, out, grad, weight.to(moments.dtype), moments, self.p)
+        return grad_x, grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
 
 
-class _Act(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-        out: Tensor = loops("activation", x.device).act_forward(x, relu, p, seed)
-        ctx.save_for_backward(out if relu else None)
-        ctx.relu, ctx.p, ctx.seed = relu, p, seed
-        return out
+@dataclass(frozen=True)
+class _Act(_Op):
+    relu: bool
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (out,) = ctx.saved_tensors
-        grad, p, seed = grads[0], ctx.p, ctx.seed
-        if torch.is_grad_enabled():  # linear in grad, and in plain torch its own derivative
-            passes = hashing.keep_torch(seed, len(grad), grad.shape[1], p, grad.device) if out is None else out > 0
-            return grad * passes * hashing.scale(p), None, None, None
-        ops, grad = loops("activation", grad.device), grad.contiguous()
-        result = ops.act_forward(grad, False, p, seed) if out is None else ops.act_backward(out, grad, p)
-        return result, None, None, None
+    def twin(self, x: Tensor) -> Tensor:
+        return _dropped(x.relu() if self.relu else x, self.p, self.seed)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        out = loops("activation", x.device).columns_forward(x, None, self.relu, self.p, self.seed)
+        return out, (out,)  # x is not kept: a gradient passes where the output is positive
+
+    def backward(self, grad: Tensor, saved: tuple[Tensor, ...], needed: tuple[bool, ...]) -> tuple[Tensor, ...]:
+        ops = loops("activation", grad.device)
+        if self.relu:
+            return (ops.columns_backward(None, saved[0], grad, None, self.p),)
+        return (ops.columns_forward(grad, None, False, self.p, self.seed),)

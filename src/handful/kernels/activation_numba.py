@@ -26,9 +26,13 @@ def moments(x: Tensor) -> Tensor:
     return torch.from_numpy(result)
 
 
-def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:
-    """``max(0, (x - mean) · slope + bias)`` and dropout; ``columns`` ``(3, F)`` are mean, slope and bias."""
-    return _map(_columns_forward, x, array(x), array(columns), *_drop(p, seed, x))
+def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
+    """``z = (x - mean) · slope + bias``, then ReLU, if ``relu`` is true, and dropout.
+
+    ``columns`` ``(3, F)`` are mean, slope and bias; z is x without them.
+    """
+    given = array(x), None if columns is None else array(columns), relu, *_drop(p, seed, x)
+    return _map(_columns_forward, x, *given)
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
@@ -38,9 +42,13 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
     return torch.from_numpy(sums.sum(1, dtype=np.float64))
 
 
-def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """``slope · g + pull · (x - mean) + constant``; ``columns`` ``(4, F)`` are mean, slope, pull and constant."""
-    return _map(_columns_backward, out, array(x), array(out), array(grad), array(columns), _scale(p, x))
+def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
+    """``slope · g + pull · (x - mean) + constant``, where g is the gradient that passes where ``out`` is positive.
+
+    ``columns`` ``(4, F)`` are mean, slope, pull and constant. Without them the result is g, and ``x`` is not read.
+    """
+    given = (None if one is None else array(one) for one in (x, out, grad, columns))
+    return _map(_columns_backward, out, *given, _scale(p, out))
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -59,16 +67,6 @@ def rows_backward(
     arrays = array(x), array(out), array(grad), array(weight), array(moments), _scale(p, x), array(grad_x), sums
     _over_blocks(_rows_backward, len(x), *arrays)
     return grad_x, torch.from_numpy(sums.sum(1, dtype=np.float64))
-
-
-def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-    """ReLU, if ``relu`` is true, and dropout."""
-    return _map(_act_forward, x, array(x), relu, *_drop(p, seed, x))
-
-
-def act_backward(out: Tensor, grad: Tensor, p: float) -> Tensor:
-    """The gradient that passes where ``out`` is positive."""
-    return _map(_act_backward, grad, array(out), array(grad), _scale(p, grad))
 
 
 # -- how the loops are called -----------------------------------------------------------------------------------------
@@ -152,15 +150,18 @@ def _join_moments(x: Any, sums: Any, moments: Any) -> None:
 
 
 @kernel
-def _columns_forward(lo: int, hi: int, x: Any, columns: Any, seed: Any, least: Any, scale: Any, out: Any) -> None:
-    zero = columns.dtype.type(0)
-    mean, slope, bias = columns[0], columns[1], columns[2]
-    factor = np.full(x.shape[1], columns.dtype.type(1))
+def _columns_forward(
+    lo: int, hi: int, x: Any, columns: Any, relu: bool, seed: Any, least: Any, scale: Any, out: Any
+) -> None:
+    factor = np.full(x.shape[1], scale)
+    zero = factor.dtype.type(0)
     for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
         _factors(i, seed, least, scale, factor)
         for j in range(x.shape[1]):
-            z = (widen(x[i, j]) - mean[j]) * slope[j] + bias[j]
-            out[i, j] = narrow(zero if z <= 0 else z * factor[j], out)
+            z = widen(x[i, j])
+            if columns is not None:  # known when this is compiled
+                z = (z - columns[0, j]) * columns[1, j] + columns[2, j]
+            out[i, j] = narrow(zero if relu and z <= 0 else z * factor[j], out)
 
 
 @kernel
@@ -177,12 +178,12 @@ def _columns_sums(lo: int, hi: int, x: Any, out: Any, grad: Any, columns: Any, s
 
 @kernel
 def _columns_backward(lo: int, hi: int, x: Any, out: Any, grad: Any, columns: Any, scale: Any, grad_x: Any) -> None:
-    zero = columns.dtype.type(0)
-    mean, slope, pull, constant = columns[0], columns[1], columns[2], columns[3]
-    for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
-        for j in range(x.shape[1]):
-            g = zero if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
-            grad_x[i, j] = narrow(slope[j] * g + pull[j] * (widen(x[i, j]) - mean[j]) + constant[j], grad_x)
+    for i in range(lo * BLOCK, min(hi * BLOCK, out.shape[0])):
+        for j in range(out.shape[1]):
+            g = scale * 0 if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
+            if columns is not None:
+                g = columns[1, j] * g + columns[2, j] * (widen(x[i, j]) - columns[0, j]) + columns[3, j]
+            grad_x[i, j] = narrow(g, grad_x)
 
 
 @kernel
@@ -230,21 +231,3 @@ def _rows_backward(
                 g = zero if widen(out[i, j]) <= 0 else widen(grad[i, j]) * scale
                 normed = (widen(x[i, j]) - mean) * rstd
                 grad_x[i, j] = narrow(rstd * (g * weight[j] - total - normed * dot), grad_x)
-
-
-@kernel
-def _act_forward(lo: int, hi: int, x: Any, relu: bool, seed: Any, least: Any, scale: Any, out: Any) -> None:
-    factor = np.full(x.shape[1], scale)
-    for i in range(lo * BLOCK, min(hi * BLOCK, x.shape[0])):
-        _factors(i, seed, least, scale, factor)
-        for j in range(x.shape[1]):
-            value = widen(x[i, j])
-            out[i, j] = narrow(factor.dtype.type(0) if relu and value <= 0 else value * factor[j], out)
-
-
-@kernel
-def _act_backward(lo: int, hi: int, out: Any, grad: Any, scale: Any, grad_x: Any) -> None:
-    for i in range(lo * BLOCK, min(hi * BLOCK, out.shape[0])):
-        for j in range(out.shape[1]):
-            value = widen(grad[i, j]) * scale
-            grad_x[i, j] = narrow(scale * 0 if widen(out[i, j]) <= 0 else value, grad_x)

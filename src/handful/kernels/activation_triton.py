@@ -71,14 +71,17 @@ def _block_moments(x, sums, n, width, blocks,
 
 
 @triton.jit
-def _columns_forward(x, columns, seed, out, n, width, LEAST: tl.constexpr, SCALE: tl.constexpr,
-                     ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+def _columns_forward(x, columns, seed, out, n, width, NORM: tl.constexpr, RELU: tl.constexpr, LEAST: tl.constexpr,
+                     SCALE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    z = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
-    z = z * column(columns, 1, cols, width) + column(columns, 2, cols, width)
-    z = tl.where(z <= 0, z * 0, z * factor(seed, rows, cols, LEAST, SCALE, WIDE))
-    put(out, z, rows, cols, n, width)
+    z = tile(x, rows, cols, n, width, WIDE)
+    if NORM:
+        z = (z - column(columns, 0, cols, width)) * column(columns, 1, cols, width) + column(columns, 2, cols, width)
+    result = z * factor(seed, rows, cols, LEAST, SCALE, WIDE)
+    if RELU:
+        result = tl.where(z <= 0, z * 0, result)
+    put(out, result, rows, cols, n, width)
 
 
 @triton.jit
@@ -98,13 +101,15 @@ def _columns_sums(x, out, grad, columns, sums, n, width, blocks, SCALE: tl.const
 
 
 @triton.jit
-def _columns_backward(x, out, grad, columns, grad_x, n, width, SCALE: tl.constexpr,
+def _columns_backward(x, out, grad, columns, grad_x, n, width, NORM: tl.constexpr, SCALE: tl.constexpr,
                       ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    centred = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
-    result = column(columns, 1, cols, width) * passed(out, grad, rows, cols, n, width, SCALE, WIDE)
-    result += column(columns, 2, cols, width) * centred + column(columns, 3, cols, width)
+    result = passed(out, grad, rows, cols, n, width, SCALE, WIDE)
+    if NORM:
+        centred = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
+        result = column(columns, 1, cols, width) * result + column(columns, 2, cols, width) * centred
+        result += column(columns, 3, cols, width)
     put(grad_x, result, rows, cols, n, width)
 
 
@@ -144,26 +149,6 @@ def _rows_backward(x, out, grad, weight, moments, grad_x, sums, n, width, blocks
     tl.store(sums + (blocks + b) * width + cols, scaled, mask=cols < width)
 
 
-@triton.jit
-def _act_forward(x, seed, out, n, width, RELU: tl.constexpr, LEAST: tl.constexpr, SCALE: tl.constexpr,
-                 ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    value = tile(x, rows, cols, n, width, WIDE)
-    result = value * factor(seed, rows, cols, LEAST, SCALE, WIDE)
-    if RELU:
-        result = tl.where(value <= 0, value * 0, result)
-    put(out, result, rows, cols, n, width)
-
-
-@triton.jit
-def _act_backward(out, grad, grad_x, n, width, SCALE: tl.constexpr,
-                  ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    put(grad_x, passed(out, grad, rows, cols, n, width, SCALE, WIDE), rows, cols, n, width)
-
-
 # -- how they are called ----------------------------------------------------------------------------------------------
 
 
@@ -180,9 +165,13 @@ def moments(x: Tensor) -> Tensor:
     return torch.stack([mean, spread.sum(0) / n])
 
 
-def columns_forward(x: Tensor, columns: Tensor, p: float, seed: int) -> Tensor:
-    """``max(0, (x - mean) · slope + bias)`` and dropout; ``columns`` ``(3, F)`` are mean, slope and bias."""
-    return _map(_columns_forward, x, x, columns, seed_of(seed, x), **_drop(p))
+def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
+    """``z = (x - mean) · slope + bias``, then ReLU, if ``relu`` is true, and dropout.
+
+    ``columns`` ``(3, F)`` are mean, slope and bias; z is x without them.
+    """
+    options = {"NORM": columns is not None, "RELU": relu, **_drop(p)}
+    return _map(_columns_forward, x, x, columns, seed_of(seed, x), **options)
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
@@ -190,9 +179,12 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
     return _block_sums(_columns_sums, x, x.contiguous(), out, grad, columns, SCALE=hashing.scale(p)).sum(1)
 
 
-def columns_backward(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """``slope · g + pull · (x - mean) + constant``; ``columns`` ``(4, F)`` are mean, slope, pull and constant."""
-    return _map(_columns_backward, x, x, out, grad, columns, SCALE=hashing.scale(p))
+def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
+    """``slope · g + pull · (x - mean) + constant``, where g is the gradient that passes where ``out`` is positive.
+
+    ``columns`` ``(4, F)`` are mean, slope, pull and constant. Without them the result is g, and ``x`` is not read.
+    """
+    return _map(_columns_backward, out, x, out, grad, columns, NORM=columns is not None, SCALE=hashing.scale(p))
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -216,23 +208,13 @@ def rows_backward(
     return grad_x, _block_sums(_rows_backward, x, *given, whole=True, SCALE=hashing.scale(p)).sum(1)
 
 
-def act_forward(x: Tensor, relu: bool, p: float, seed: int) -> Tensor:
-    """ReLU, if ``relu`` is true, and dropout."""
-    return _map(_act_forward, x, x, seed_of(seed, x), RELU=relu, **_drop(p))
-
-
-def act_backward(out: Tensor, grad: Tensor, p: float) -> Tensor:
-    """The gradient that passes where ``out`` is positive."""
-    return _map(_act_backward, grad, out, grad, SCALE=hashing.scale(p))
-
-
-def _map(function: Any, x: Tensor, *args: Tensor, **options: Any) -> Tensor:
+def _map(function: Any, x: Tensor, *args: Tensor | None, **options: Any) -> Tensor:
     """A new matrix like ``x``, filled tile by tile."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     if x.numel():
         size = _part(x)
         grid = triton.cdiv(len(x), size["ROWS"]), triton.cdiv(x.shape[1], size["COLUMNS"])
-        function[grid](*(arg.contiguous() for arg in args), out, *x.shape, **size, **options)
+        function[grid](*(arg if arg is None else arg.contiguous() for arg in args), out, *x.shape, **size, **options)
     return out
 
 

@@ -34,29 +34,24 @@ class Scaled(NamedTuple):
     right: Tensor | None = None
 
 
-def spmm(
-    a: Scaled, x: Tensor, onto: Tensor | None = None, base: Tensor | None = None, bias: Tensor | None = None
-) -> Tensor:
+def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
     """The product by the fastest way on the device of ``x``.
 
     Args:
         a: the matrix.
         x: ``(columns, F)``; it may be some columns of a wider tensor.
-        onto: ``(rows, F)``, to which the product is added in place.
         base: ``(rows, F)``, added to the product; it may be some columns of a wider tensor.
         bias: ``(F,)``, added to every row.
 
     Returns:
-        ``(rows, F)`` in the type of ``x``, but in float32 where the CPU is given float16; ``onto`` if it is given.
+        ``(rows, F)`` in the type of ``x``, but in float32 where the CPU is given float16.
     """
     ops = loops("aggregate", x.device)
     product = spmm_torch if ops is None else ops.spmm
-    return product(a, x, onto, base, bias)
+    return product(a, x, base, bias)
 
 
-def spmm_torch(
-    a: Scaled, x: Tensor, onto: Tensor | None = None, base: Tensor | None = None, bias: Tensor | None = None
-) -> Tensor:
+def spmm_torch(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
     """The same product in plain torch, for any device: the rows of ``x`` are gathered and added by chunks of edges."""
     indptr, indices, weight, left, right = a
     wide = wide_dtype(x)
@@ -74,7 +69,7 @@ def spmm_torch(
     for more in (base, bias):
         if more is not None:
             out.add_(more.to(wide))
-    return out.to(result_dtype(x)) if onto is None else onto.add_(out.to(onto.dtype))
+    return out.to(result_dtype(x))
 
 
 def result_dtype(x: Tensor) -> torch.dtype:

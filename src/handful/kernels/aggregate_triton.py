@@ -62,75 +62,69 @@ def row_of_tail(tails, tail, rows):
 
 
 @triton.jit
-def _tail_sums(
-    indptr, indices, weight, right, x, stride, tails, sums, rows, width,
-    WEIGHTED: tl.constexpr, SCALED: tl.constexpr,
-    CHUNK: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    tail = tl.program_id(0).to(tl.int64)
-    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    if tail < tl.load(tails + rows):
-        v = row_of_tail(tails, tail, rows)
-        start = tl.load(indptr + v) + (tail - tl.load(tails + v) + 1) * CHUNK
-        stop = tl.minimum(start + CHUNK, tl.load(indptr + v + 1))
-        acc = edge_sum(
-            indices, weight, right, x, stride, start, stop, cols, width, WEIGHTED, SCALED, EDGES, COLUMNS, WIDE
-        )
-        tl.store(sums + tail * width + cols, acc, mask=cols < width)
+def row_edges(indptr, tails, at, rows, TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr):
+    """The row whose edges program ``at`` sums, and where these start and stop: those of a tail, or the first ones of
+    a row. A tail that no row has gets no edges, and its sums are never read."""
+    v = row_of_tail(tails, at, rows) if TAIL else at
+    start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
+    if TAIL:
+        start += (at - tl.load(tails + v) + 1) * CHUNK
+    if SPLIT:
+        stop = tl.minimum(stop, start + CHUNK)
+    return v, start, stop
 
 
 @triton.jit
 def _spmm_rows(
-    indptr, indices, weight, left, right, bias, x, stride, base, base_stride, tails, sums, out, width,
+    indptr, indices, weight, left, right, bias, x, stride, base, base_stride, tails, sums, out, rows, width,
     WEIGHTED: tl.constexpr, SCALED: tl.constexpr, LEFT: tl.constexpr, BIAS: tl.constexpr, BASE: tl.constexpr,
-    SPLIT: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+    TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr,
+    WIDE: tl.constexpr,
 ):  # fmt: skip
-    v = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(0).to(tl.int64)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = cols < width
-    start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
-    if SPLIT:
-        stop = tl.minimum(stop, start + CHUNK)
+    v, start, stop = row_edges(indptr, tails, at, rows, TAIL, SPLIT, CHUNK)
     acc = edge_sum(indices, weight, right, x, stride, start, stop, cols, width, WEIGHTED, SCALED, EDGES, COLUMNS, WIDE)
-    if SPLIT:
-        for tail in range(tl.load(tails + v), tl.load(tails + v + 1)):
-            acc += tl.load(sums + tail * width + cols, mask=inside, other=0.0)
-    if LEFT:
-        acc *= tl.load(left + v)
-    if BIAS:
-        acc += tl.load(bias + cols, mask=inside, other=0.0)
-    if BASE:
-        acc += tl.load(base + v * base_stride + cols, mask=inside, other=0.0).to(WIDE)
-    tl.store(out + v * width + cols, acc.to(out.dtype.element_ty), mask=inside)
+    if TAIL:
+        tl.store(sums + at * width + cols, acc, mask=inside)
+    else:
+        if SPLIT:
+            for tail in range(tl.load(tails + v), tl.load(tails + v + 1)):
+                acc += tl.load(sums + tail * width + cols, mask=inside, other=0.0)
+        if LEFT:
+            acc *= tl.load(left + v)
+        if BIAS:
+            acc += tl.load(bias + cols, mask=inside, other=0.0)
+        if BASE:
+            acc += tl.load(base + v * base_stride + cols, mask=inside, other=0.0).to(WIDE)
+        tl.store(out + v * width + cols, acc.to(out.dtype.element_ty), mask=inside)
 
 
-def spmm(
-    a: Scaled, x: Tensor, onto: Tensor | None = None, base: Tensor | None = None, bias: Tensor | None = None
-) -> Tensor:
+def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
     """The product on a GPU; no tensor of edges × features is ever made."""
     indptr, indices, *scales = a
     rows, width = len(indptr) - 1, x.shape[1]
-    base = onto if onto is not None else base
-    out = onto if onto is not None and onto.is_contiguous() else x.new_empty(rows, width)
+    out = x.new_empty(rows, width)
     if rows and width:
         wide = wide_dtype(x)
         weight, left, right, bias = (None if t is None else t.to(wide) for t in (*scales, bias))
         x, base = by_row(x), None if base is None else by_row(base)
         tile = {"EDGES": EDGES, "COLUMNS": min(COLUMNS, triton.next_power_of_2(width)), "WIDE": triton_type(wide)}
-        tile |= {"CHUNK": CHUNK, "WEIGHTED": weight is not None, "SCALED": right is not None}
-        blocks = triton.cdiv(width, tile["COLUMNS"])
+        tile |= {"WEIGHTED": weight is not None, "SCALED": right is not None}
+        tile |= {"LEFT": left is not None, "BIAS": bias is not None, "BASE": base is not None}
         tails, most = long_rows(indptr, len(indices))
+        given = indptr, indices, weight, left, right, bias, x, x.stride(0), base, 0 if base is None else base.stride(0)
         sums = x.new_empty(most, width, dtype=wide)
-        if most:
-            _tail_sums[(most, blocks)](
-                indptr, indices, weight, right, x, x.stride(0), tails, sums, rows, width, **tile
-            )  # fmt: skip
-        _spmm_rows[(rows, blocks)](
-            indptr, indices, weight, left, right, bias, x, x.stride(0), base, 0 if base is None else base.stride(0),
-            tails, sums, out, width, LEFT=left is not None, BIAS=bias is not None, BASE=base is not None,
-            SPLIT=most > 0, **tile,
-        )  # fmt: skip
-    return out if onto is None or out is onto else onto.copy_(out)
+        blocks = triton.cdiv(width, tile["COLUMNS"])
+        in_turn(_spmm_rows, most, rows, blocks, *given, tails, sums, out, rows, width, **tile)
+    return out
+
+
+def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **options: Any) -> None:
+    """Run ``kernel`` for the tails of all rows, if there can be any, then for the rows, which add the sums of these."""
+    for tail, count in [(True, tails)] * (tails > 0) + [(False, rows)]:
+        kernel[(count, columns)](*args, TAIL=tail, SPLIT=tails > 0, CHUNK=CHUNK, **options)
 
 
 def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
@@ -149,28 +143,3 @@ def by_row(x: Tensor) -> Tensor:
 def triton_type(dtype: torch.dtype) -> Any:
     """What Triton calls the types that sums are kept in."""
     return tl.float64 if dtype == torch.float64 else tl.float32
-
-
-ROWS = 16
-"""How many rows a program copies, ``COLUMNS`` wide."""
-
-
-@triton.jit
-def _gather(x, stride, rows, out, count, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    i = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    row = tl.load(rows + i, mask=i < count, other=0)
-    inside = (i < count)[:, None] & (cols < width)[None, :]
-    values = tl.load(x + row[:, None] * stride + cols[None, :], mask=inside, other=0.0)
-    tl.store(out + i[:, None] * width + cols[None, :], values, mask=inside)
-
-
-def gather(x: Tensor, rows: Tensor) -> Tensor:
-    """``x[rows]`` for ``x`` ``(N, F)`` and ``rows`` that were checked."""
-    x, width = by_row(x), x.shape[1]
-    out = torch.empty(len(rows), width, dtype=x.dtype, device=x.device)
-    if out.numel():
-        columns = min(COLUMNS, triton.next_power_of_2(width))
-        grid = triton.cdiv(len(rows), ROWS), triton.cdiv(width, columns)
-        _gather[grid](x, x.stride(0), rows, out, len(rows), width, ROWS=ROWS, COLUMNS=columns)
-    return out

@@ -13,21 +13,24 @@ again. The loops are in ``attention_numba`` and ``attention_triton``.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from handful.kernels.bfloat16 import wide_dtype
-from handful.kernels.dispatch import loops, twin_gradients
+from handful.kernels.dispatch import Fused, loops
 
 if TYPE_CHECKING:
     from handful.adjacency import Adjacency
 
+SLOPE = 0.2
+"""The slope of the leaky ReLU for negative scores."""
 
-def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0) -> Tensor:
+
+def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
     """Attention by the fastest way on the device of ``x``; differentiable in ``x``, ``a_src`` and ``a_dst``.
 
     Args:
@@ -35,28 +38,24 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: fl
         x: ``(sources, heads, channels)``.
         a_src: ``(sources, heads)``, what each source adds to the score of its edges.
         a_dst: ``(targets, heads)``, what each target adds to the score of its edges.
-        slope: of the leaky ReLU for negative scores.
         first: which source the first target is; ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
 
     Returns:
         ``(targets, heads, channels)`` in the type of ``x``.
     """
-    _check(adj, x, a_src, a_dst, slope, first)
-    if loops("attention", x.device) is None:
-        return attention_torch(adj, x, a_src, a_dst, slope, first)
-    return _Attention.apply(x, a_src, a_dst, adj, slope, first)  # type: ignore[no-any-return, no-untyped-call]
+    _check(adj, x, a_src, a_dst, first)
+    trained = torch.is_grad_enabled() and any(t.requires_grad for t in (x, a_src, a_dst))
+    return _Attention(adj, first, trained)(x, a_src, a_dst)
 
 
-def attention_torch(
-    adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float = 0.2, first: int = 0
-) -> Tensor:
+def attention_torch(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
     """The same in plain torch, for any device and to be differentiated twice; memory is O(E·F)."""
     wide = wide_dtype(x)
     sources, targets = adj.edge_index
     own = torch.arange(adj.num_targets, device=x.device)
     other = sources != targets + first
     sources, targets = torch.cat([sources[other], own + first]), torch.cat([targets[other], own])
-    score = leaky_relu(a_src.to(wide)[sources] + a_dst.to(wide)[targets], slope)
+    score = leaky_relu(a_src.to(wide)[sources] + a_dst.to(wide)[targets], SLOPE)
     index = targets[:, None].expand_as(score)
     peak = torch.zeros_like(a_dst, dtype=wide).scatter_reduce(0, index, score.detach(), "amax", include_self=False)
     share = (score - peak[targets]).exp()
@@ -65,16 +64,11 @@ def attention_torch(
     return out.index_add(0, targets, alpha[..., None] * x.to(wide)[sources]).to(x.dtype)
 
 
-def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, slope: float, first: int) -> None:
-    if slope < 0:
-        raise ValueError(f"slope must not be negative, got {slope}")
-    if x.ndim != 3 or len(x) != adj.num_sources:
-        raise ValueError(f"x must be ({adj.num_sources} sources, heads, channels), got {tuple(x.shape)}")
-    if a_src.shape != x.shape[:2] or a_dst.shape != (adj.num_targets, x.shape[1]):
-        raise ValueError(
-            f"a_src must be {tuple(x.shape[:2])} and a_dst {(adj.num_targets, x.shape[1])}, "
-            f"got {tuple(a_src.shape)} and {tuple(a_dst.shape)}"
-        )
+def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int) -> None:
+    shapes, heads = [tuple(one.shape) for one in (x, a_src, a_dst)], x.shape[1:2]
+    if x.ndim != 3 or shapes != [(adj.num_sources, *x.shape[1:]), (adj.num_sources, *heads), (adj.num_targets, *heads)]:
+        edges = f"({adj.num_sources} sources, heads, channels), (sources, heads), ({adj.num_targets} targets, heads)"
+        raise ValueError(f"x, a_src and a_dst must be {edges}; got {shapes}")
     if not 0 <= first <= adj.num_sources - adj.num_targets:
         raise ValueError(f"targets {first} to {first + adj.num_targets} are not among {adj.num_sources} sources")
 
@@ -85,30 +79,27 @@ class Scores(NamedTuple):
     x: Tensor
     a_src: Tensor
     a_dst: Tensor
-    slope: float
     first: int
 
 
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, a_src: Tensor, a_dst: Tensor, adj: Adjacency, slope: float, first: int) -> Tensor:
-        keep = any(ctx.needs_input_grad[:3])
-        ops = loops("attention", x.device)
-        out, positive, rows = ops.forward(adj.indptr, adj.indices, Scores(x, a_src, a_dst, slope, first), keep)
-        if keep:
-            ctx.save_for_backward(x, a_src, a_dst, out, positive, rows)
-        ctx.adj, ctx.slope, ctx.first = adj, slope, first
-        return out  # type: ignore[no-any-return]
+@dataclass(frozen=True)
+class _Attention(Fused):
+    kernel = "attention"
+    adj: Adjacency
+    first: int
+    trained: bool
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, a_src, a_dst, out, positive, rows = ctx.saved_tensors
-        adj, slope, first = ctx.adj, ctx.slope, ctx.first
-        if torch.is_grad_enabled():  # create_graph=True: the function in plain torch can be differentiated again
-            plain = partial(attention_torch, adj, slope=slope, first=first)
-            return *twin_gradients(plain, (x, a_src, a_dst), grads[0]), None, None, None
-        ops, grad = loops("attention", x.device), grads[0].contiguous()
-        inner, grad_dst = ops.backward_targets(grad, out, positive, rows, slope)
-        given = Scores(x, a_src, a_dst, slope, first)
-        grad_x, grad_src = ops.backward_sources(*adj.transposed[:2], given, grad, rows, inner)
-        return grad_x, grad_src.to(a_src.dtype), grad_dst.to(a_dst.dtype), None, None, None
+    def twin(self, x: Tensor, a_src: Tensor, a_dst: Tensor) -> Tensor:
+        return attention_torch(self.adj, x, a_src, a_dst, self.first)
+
+    def forward(self, x: Tensor, a_src: Tensor, a_dst: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        given = Scores(x, a_src, a_dst, self.first)
+        kept = loops("attention", x.device).forward(self.adj.indptr, self.adj.indices, given, self.trained)
+        return kept[0], (x, a_src, a_dst, *kept)
+
+    def backward(self, grad: Tensor, saved: tuple[Tensor, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+        x, a_src, a_dst, out, positive, rows = saved
+        ops, given = loops("attention", x.device), Scores(x, a_src, a_dst, self.first)
+        inner, grad_dst = ops.backward_targets(grad, out, positive, rows)
+        grad_x, grad_src = ops.backward_sources(*self.adj.transposed[:2], given, grad, rows, inner)
+        return grad_x, grad_src.to(a_src.dtype), grad_dst.to(a_dst.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.attention import Scores
+from handful.kernels.attention import SLOPE, Scores
 from handful.kernels.bfloat16 import array, narrow, wide_dtype, widen
 from handful.kernels.memory import empty
 from handful.kernels.threads import kernel, over_rows
@@ -28,10 +28,10 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
     return out, positive, rows
 
 
-def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """⟨grad, out⟩ of each target and head, and the gradient of ``a_dst``: (1 - slope)(⟨grad, positive⟩ - P·inner)."""
     inner, grad_dst = torch.empty_like(rows[0]), torch.empty_like(rows[0])
-    given = array(grad), array(out), array(positive), array(rows), _scalar(slope, rows)
+    given = array(grad), array(out), array(positive), array(rows)
     over_rows(_target_terms, np.arange(len(grad) + 1), *given, array(inner), array(grad_dst))
     return inner, grad_dst
 
@@ -49,18 +49,14 @@ def backward_sources(
 def _arrays(given: Scores) -> tuple[Any, ...]:
     """``given`` as arrays, with the scores in the type of the sums."""
     a_src, a_dst = (scores.to(wide_dtype(given.x)) for scores in (given.a_src, given.a_dst))
-    return array(given.x), array(a_src), array(a_dst), _scalar(given.slope, a_src), given.first
-
-
-def _scalar(value: float, like: Tensor) -> Any:
-    """``value`` in the type of ``like``, so that a loop does not compute in float64."""
-    return array(like).dtype.type(value)
+    return array(given.x), array(a_src), array(a_dst), given.first
 
 
 @kernel
 def _forward_rows(lo: int, hi: int, indptr: Any, indices: Any, given: Any, out: Any, positive: Any, rows: Any) -> None:
-    x, a_src, a_dst, slope, first = given
-    heads, channels, one = x.shape[1], x.shape[2], a_src.dtype.type(1)
+    x, a_src, a_dst, first = given
+    # In the type of the scores, so that the loop does not compute in float64.
+    heads, channels, one, slope = x.shape[1], x.shape[2], a_src.dtype.type(1), a_src.dtype.type(SLOPE)
     keep = positive.shape[0] > 0
     acc = np.empty((2, heads, channels), a_src.dtype)  # over negative and over positive scores
     total = np.empty((2, heads), a_src.dtype)
@@ -103,9 +99,9 @@ def _forward_rows(lo: int, hi: int, indptr: Any, indices: Any, given: Any, out: 
 
 @kernel
 def _target_terms(
-    lo: int, hi: int, _: Any, grad: Any, out: Any, positive: Any, rows: Any, slope: Any, inner: Any, grad_dst: Any
+    lo: int, hi: int, _: Any, grad: Any, out: Any, positive: Any, rows: Any, inner: Any, grad_dst: Any
 ) -> None:
-    one = rows.dtype.type(1)
+    rest = rows.dtype.type(1 - SLOPE)
     for v in range(lo, hi):
         for h in range(out.shape[1]):
             whole = part = rows.dtype.type(0)
@@ -114,15 +110,16 @@ def _target_terms(
                 whole += g * widen(out[v, h, c])
                 part += g * widen(positive[v, h, c])
             inner[v, h] = whole
-            grad_dst[v, h] = (one - slope) * (part - rows[2, v, h] * whole)
+            grad_dst[v, h] = rest * (part - rows[2, v, h] * whole)
 
 
 @kernel
 def _source_rows(
     lo: int, hi: int, indptr: Any, indices: Any, given: Any, grad: Any, rows: Any, inner: Any, to_x: Any, to_src: Any
 ) -> None:
-    x, a_src, a_dst, slope, first = given
-    heads, channels, targets, one = x.shape[1], x.shape[2], a_dst.shape[0], a_src.dtype.type(1)
+    x, a_src, a_dst, first = given
+    heads, channels, targets = x.shape[1], x.shape[2], a_dst.shape[0]
+    one, slope = a_src.dtype.type(1), a_src.dtype.type(SLOPE)
     acc = np.empty((heads, channels), a_src.dtype)
     row = np.empty((heads, channels), a_src.dtype)
     score = np.empty(heads, a_src.dtype)

@@ -14,28 +14,28 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from handful.kernels import aggregate_triton
-from handful.kernels.aggregate_triton import long_rows, row_of_tail, triton_type
-from handful.kernels.attention import Scores
+from handful.kernels.aggregate_triton import in_turn, long_rows, row_edges, triton_type
+from handful.kernels.attention import SLOPE, Scores
 from handful.kernels.bfloat16 import wide_dtype
 
+_SLOPE = tl.constexpr(SLOPE)
 EDGES = 16
 """How many edges of a row are summed at a time."""
 
 
 @triton.jit
-def leaky(raw, SLOPE: tl.constexpr):
+def leaky(raw):
     """The leaky ReLU."""
-    return tl.where(raw > 0, raw, raw * SLOPE)
+    return tl.where(raw > 0, raw, raw * _SLOPE)
 
 
 @triton.jit
-def attend(indices, x, a_src, target, own, start, stop, head, heads, channels, SLOPE: tl.constexpr,
+def attend(indices, x, a_src, target, own, start, stop, head, heads, channels,
            EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     """Over the edges ``start`` to ``stop``, but for self-loops: the largest score (at least that of the target's own
     loop); the sums of the shares, of all and of the positive scores; and both sums of shares times rows."""
     cols = tl.arange(0, CHANNELS)
-    peak = leaky(tl.load(a_src + own * heads + head) + target, SLOPE)
+    peak = leaky(tl.load(a_src + own * heads + head) + target)
     total, above = peak * 0, peak * 0
     acc, positive = tl.zeros([CHANNELS], WIDE), tl.zeros([CHANNELS], WIDE)
     for at in range(start, stop, EDGES):
@@ -43,7 +43,7 @@ def attend(indices, x, a_src, target, own, start, stop, head, heads, channels, S
         u = tl.load(indices + e, mask=e < stop, other=0).to(tl.int64)
         valid = (e < stop) & (u != own)
         raw = tl.load(a_src + u * heads + head, mask=valid, other=0.0) + target
-        score = tl.where(valid, leaky(raw, SLOPE), float("-inf"))
+        score = tl.where(valid, leaky(raw), float("-inf"))
         higher = tl.maximum(peak, tl.max(score, 0))
         down, share = tl.exp(peak - higher), tl.exp(score - higher)
         share_above = tl.where(raw > 0, share, share * 0)
@@ -59,71 +59,54 @@ def attend(indices, x, a_src, target, own, start, stop, head, heads, channels, S
 
 
 @triton.jit
-def _forward_tails(indptr, indices, x, a_src, a_dst, tails, stats, sums, rows, heads, channels, first,
-                   SLOPE: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr, CHANNELS: tl.constexpr,
-                   WIDE: tl.constexpr):  # fmt: skip
-    tail, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    if tail < tl.load(tails + rows):
-        v = row_of_tail(tails, tail, rows)
-        start = tl.load(indptr + v) + (tail - tl.load(tails + v) + 1) * CHUNK
-        stop = tl.minimum(start + CHUNK, tl.load(indptr + v + 1))
-        target = tl.load(a_dst + v * heads + head)
-        peak, total, above, acc, positive = attend(
-            indices, x, a_src, target, v + first, start, stop, head, heads, channels, SLOPE, EDGES, CHANNELS, WIDE
-        )
-        cols, at = tl.arange(0, CHANNELS), tail * heads + head
+def _forward_rows(indptr, indices, x, a_src, a_dst, tails, stats, sums, out, kept, found, rows, heads, channels, first,
+                  TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr,
+                  CHANNELS: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    program, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    v, start, stop = row_edges(indptr, tails, program, rows, TAIL, SPLIT, CHUNK)
+    own, at, cols = v + first, program * heads + head, tl.arange(0, CHANNELS)
+    inside = cols < channels
+    target = tl.load(a_dst + v * heads + head)
+    peak, total, above, acc, positive = attend(
+        indices, x, a_src, target, own, start, stop, head, heads, channels, EDGES, CHANNELS, WIDE
+    )
+    if TAIL:
         tl.store(stats + at * 3, peak)
         tl.store(stats + at * 3 + 1, total)
         tl.store(stats + at * 3 + 2, above)
-        tl.store(sums + at * 2 * channels + cols, acc, mask=cols < channels)
-        tl.store(sums + (at * 2 + 1) * channels + cols, positive, mask=cols < channels)
-
-
-@triton.jit
-def _forward_rows(indptr, indices, x, a_src, a_dst, tails, stats, sums, out, kept, found, rows, heads, channels, first,
-                  SLOPE: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr, CHANNELS: tl.constexpr,
-                  SPLIT: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    v, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    own, cols = v + first, tl.arange(0, CHANNELS)
-    inside = cols < channels
-    start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
-    if SPLIT:
-        stop = tl.minimum(stop, start + CHUNK)
-    target = tl.load(a_dst + v * heads + head)
-    peak, total, above, acc, positive = attend(
-        indices, x, a_src, target, own, start, stop, head, heads, channels, SLOPE, EDGES, CHANNELS, WIDE
-    )
-    if SPLIT:
-        for tail in range(tl.load(tails + v), tl.load(tails + v + 1)):
-            at = tail * heads + head
-            theirs = tl.load(stats + at * 3)
-            higher = tl.maximum(peak, theirs)
-            down, up = tl.exp(peak - higher), tl.exp(theirs - higher)
-            more = tl.load(sums + at * 2 * channels + cols, mask=inside, other=0.0)
-            more_positive = tl.load(sums + (at * 2 + 1) * channels + cols, mask=inside, other=0.0)
-            acc = acc * down + more * up
-            positive = positive * down + more_positive * up
-            total = total * down + tl.load(stats + at * 3 + 1) * up
-            above = above * down + tl.load(stats + at * 3 + 2) * up
-            peak = higher
-    raw = tl.load(a_src + own * heads + head) + target
-    share = tl.exp(leaky(raw, SLOPE) - peak)
-    mine = share * tl.load(x + (own * heads + head) * channels + cols, mask=inside, other=0.0).to(WIDE)
-    scale = 1.0 / (total + share)
-    at = v * heads + head
-    tl.store(out + at * channels + cols, ((acc + mine) * scale).to(out.dtype.element_ty), mask=inside)
-    positive = tl.where(raw > 0, positive + mine, positive)
-    above = tl.where(raw > 0, above + share, above)
-    if KEEP:
-        tl.store(kept + at * channels + cols, (positive * scale).to(kept.dtype.element_ty), mask=inside)
-    tl.store(found + at, peak)
-    tl.store(found + rows * heads + at, scale)
-    tl.store(found + 2 * rows * heads + at, above * scale)
+        tl.store(sums + at * 2 * channels + cols, acc, mask=inside)
+        tl.store(sums + (at * 2 + 1) * channels + cols, positive, mask=inside)
+    else:
+        if SPLIT:
+            for tail in range(tl.load(tails + v), tl.load(tails + v + 1)):
+                there = tail * heads + head
+                theirs = tl.load(stats + there * 3)
+                higher = tl.maximum(peak, theirs)
+                down, up = tl.exp(peak - higher), tl.exp(theirs - higher)
+                more = tl.load(sums + there * 2 * channels + cols, mask=inside, other=0.0)
+                more_positive = tl.load(sums + (there * 2 + 1) * channels + cols, mask=inside, other=0.0)
+                acc = acc * down + more * up
+                positive = positive * down + more_positive * up
+                total = total * down + tl.load(stats + there * 3 + 1) * up
+                above = above * down + tl.load(stats + there * 3 + 2) * up
+                peak = higher
+        raw = tl.load(a_src + own * heads + head) + target
+        share = tl.exp(leaky(raw) - peak)
+        mine = share * tl.load(x + (own * heads + head) * channels + cols, mask=inside, other=0.0).to(WIDE)
+        scale = 1.0 / (total + share)
+        tl.store(out + at * channels + cols, ((acc + mine) * scale).to(out.dtype.element_ty), mask=inside)
+        positive = tl.where(raw > 0, positive + mine, positive)
+        above = tl.where(raw > 0, above + share, above)
+        if KEEP:
+            tl.store(kept + at * channels + cols, (positive * scale).to(kept.dtype.element_ty), mask=inside)
+        tl.store(found + at, peak)
+        tl.store(found + rows * heads + at, scale)
+        tl.store(found + 2 * rows * heads + at, above * scale)
 
 
 @triton.jit
 def _target_terms(grad, out, positive, found, inner, grad_dst, rows, heads, channels,
-                  SLOPE: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+                  CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * heads + tl.program_id(1)
     cols = tl.arange(0, CHANNELS)
     inside, here = cols < channels, at * channels + cols
@@ -131,28 +114,28 @@ def _target_terms(grad, out, positive, found, inner, grad_dst, rows, heads, chan
     whole = tl.sum(g * tl.load(out + here, mask=inside, other=0.0).to(WIDE), 0)
     part = tl.sum(g * tl.load(positive + here, mask=inside, other=0.0).to(WIDE), 0)
     tl.store(inner + at, whole)
-    tl.store(grad_dst + at, (1 - SLOPE) * (part - tl.load(found + 2 * rows * heads + at) * whole))
+    tl.store(grad_dst + at, (part - tl.load(found + 2 * rows * heads + at) * whole) * (1 - _SLOPE))
 
 
 @triton.jit
-def pulled(v, valid, row, source, a_dst, grad, found, inner, head, heads, channels, targets, SLOPE: tl.constexpr,
+def pulled(v, valid, row, source, a_dst, grad, found, inner, head, heads, channels, targets,
            CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     """What the targets ``v`` send back to a source: to its row, and to its score."""
     cols = tl.arange(0, CHANNELS)
     at = v * heads + head
     raw = source + tl.load(a_dst + at, mask=valid, other=0.0)
     peak = tl.load(found + at, mask=valid, other=0.0)
-    alpha = tl.exp(tl.where(valid, leaky(raw, SLOPE) - peak, float("-inf")))
+    alpha = tl.exp(tl.where(valid, leaky(raw) - peak, float("-inf")))
     alpha *= tl.load(found + targets * heads + at, mask=valid, other=0.0)
     inside = valid[:, None] & (cols < channels)[None, :]
     g = tl.load(grad + at[:, None] * channels + cols[None, :], mask=inside, other=0.0).to(WIDE)
     dot = tl.sum(g * row[None, :], 1) - tl.load(inner + at, mask=valid, other=0.0)
-    return tl.sum(alpha[:, None] * g, 0), tl.sum(alpha * tl.where(raw > 0, dot, dot * SLOPE), 0)
+    return tl.sum(alpha[:, None] * g, 0), tl.sum(alpha * tl.where(raw > 0, dot, dot * _SLOPE), 0)
 
 
 @triton.jit
 def pull(indices, row, source, a_dst, grad, found, inner, own, start, stop, head, heads, channels, targets,
-         SLOPE: tl.constexpr, EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+         EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     """The sums of what comes back over the edges ``start`` to ``stop``, but for self-loops."""
     acc = tl.zeros([CHANNELS], WIDE)
     score = source * 0
@@ -161,7 +144,7 @@ def pull(indices, row, source, a_dst, grad, found, inner, own, start, stop, head
         v = tl.load(indices + e, mask=e < stop, other=0).to(tl.int64)
         to_row, to_score = pulled(
             v, (e < stop) & (v != own), row, source, a_dst, grad, found, inner, head, heads, channels, targets,
-            SLOPE, CHANNELS, WIDE,
+            CHANNELS, WIDE,
         )  # fmt: skip
         acc += to_row
         score += to_score
@@ -169,57 +152,40 @@ def pull(indices, row, source, a_dst, grad, found, inner, own, start, stop, head
 
 
 @triton.jit
-def _source_tails(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, sums, scores, rows, heads, channels,
-                  targets, first, SLOPE: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr,
-                  CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    tail, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    cols = tl.arange(0, CHANNELS)
-    if tail < tl.load(tails + rows):
-        u = row_of_tail(tails, tail, rows)
-        start = tl.load(indptr + u) + (tail - tl.load(tails + u) + 1) * CHUNK
-        stop = tl.minimum(start + CHUNK, tl.load(indptr + u + 1))
-        row = tl.load(x + (u * heads + head) * channels + cols, mask=cols < channels, other=0.0).to(WIDE)
-        acc, score = pull(
-            indices, row, tl.load(a_src + u * heads + head), a_dst, grad, found, inner, u - first, start, stop, head,
-            heads, channels, targets, SLOPE, EDGES, CHANNELS, WIDE,
-        )  # fmt: skip
-        tl.store(sums + (tail * heads + head) * channels + cols, acc, mask=cols < channels)
-        tl.store(scores + tail * heads + head, score)
-
-
-@triton.jit
-def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, sums, scores, grad_x, grad_src, heads,
-                 channels, targets, first, SLOPE: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr,
-                 CHANNELS: tl.constexpr, SPLIT: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    u, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    own, at, cols = u - first, u * heads + head, tl.arange(0, CHANNELS)
+def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, sums, scores, grad_x, grad_src, rows,
+                 heads, channels, targets, first, TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr,
+                 EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+    program, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    u, start, stop = row_edges(indptr, tails, program, rows, TAIL, SPLIT, CHUNK)
+    own, at, cols = u - first, program * heads + head, tl.arange(0, CHANNELS)
     inside = cols < channels
-    row = tl.load(x + at * channels + cols, mask=inside, other=0.0).to(WIDE)
-    source = tl.load(a_src + at)
-    start, stop = tl.load(indptr + u), tl.load(indptr + u + 1)
-    if SPLIT:
-        stop = tl.minimum(stop, start + CHUNK)
+    row = tl.load(x + (u * heads + head) * channels + cols, mask=inside, other=0.0).to(WIDE)
+    source = tl.load(a_src + u * heads + head)
     acc, score = pull(
         indices, row, source, a_dst, grad, found, inner, own, start, stop, head, heads, channels, targets,
-        SLOPE, EDGES, CHANNELS, WIDE,
+        EDGES, CHANNELS, WIDE,
     )  # fmt: skip
-    if SPLIT:
-        for tail in range(tl.load(tails + u), tl.load(tails + u + 1)):
-            acc += tl.load(sums + (tail * heads + head) * channels + cols, mask=inside, other=0.0)
-            score += tl.load(scores + tail * heads + head)
-    mine = own + tl.arange(0, 1)
-    to_row, to_score = pulled(
-        mine, (mine >= 0) & (mine < targets), row, source, a_dst, grad, found, inner, head, heads, channels, targets,
-        SLOPE, CHANNELS, WIDE,
-    )  # fmt: skip
-    tl.store(grad_x + at * channels + cols, (acc + to_row).to(grad_x.dtype.element_ty), mask=inside)
-    tl.store(grad_src + at, score + to_score)
+    if TAIL:
+        tl.store(sums + at * channels + cols, acc, mask=inside)
+        tl.store(scores + at, score)
+    else:
+        if SPLIT:
+            for tail in range(tl.load(tails + u), tl.load(tails + u + 1)):
+                acc += tl.load(sums + (tail * heads + head) * channels + cols, mask=inside, other=0.0)
+                score += tl.load(scores + tail * heads + head)
+        mine = own + tl.arange(0, 1)
+        to_row, to_score = pulled(
+            mine, (mine >= 0) & (mine < targets), row, source, a_dst, grad, found, inner, head, heads, channels,
+            targets, CHANNELS, WIDE,
+        )  # fmt: skip
+        tl.store(grad_x + at * channels + cols, (acc + to_row).to(grad_x.dtype.element_ty), mask=inside)
+        tl.store(grad_src + at, score + to_score)
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The output, the part of it that came over edges with a positive score (empty unless ``keep``), and for every
     target and head its largest score, one over the sum of its shares, and the share of its positive scores."""
-    x, a_src, a_dst, slope, first = given
+    x, a_src, a_dst, first = given
     wide, (targets, heads), channels = wide_dtype(x), a_dst.shape, x.shape[2]
     out = x.new_empty(targets, heads, channels)
     positive = torch.empty_like(out) if keep else out[:0]
@@ -228,19 +194,16 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
         tails, most = long_rows(indptr, len(indices))
         stats, sums = (x.new_empty(most, heads, *shape, dtype=wide) for shape in ((3,), (2, channels)))
         arrays = indptr, indices, *_wide(x, a_src, a_dst), tails, stats, sums
-        tile, sizes = _tile(x, slope), (targets, heads, channels, first)
-        if most:
-            _forward_tails[(most, heads)](*arrays, *sizes, **tile)
-        _forward_rows[(targets, heads)](*arrays, out, positive, found, *sizes, SPLIT=most > 0, KEEP=keep, **tile)
+        args = *arrays, out, positive, found, targets, heads, channels, first
+        in_turn(_forward_rows, most, targets, heads, *args, KEEP=keep, EDGES=EDGES, **_tile(x))
     return out, positive, found
 
 
-def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """⟨grad, out⟩ of each target and head, and the gradient of ``a_dst``: (1 - slope)(⟨grad, positive⟩ - P·inner)."""
     inner, grad_dst = torch.empty_like(rows[0]), torch.empty_like(rows[0])
     if grad.numel():
-        tile = _tile(out, slope, "SLOPE", "CHANNELS", "WIDE")
-        _target_terms[grad.shape[:2]](grad, out, positive, rows, inner, grad_dst, *grad.shape, **tile)
+        _target_terms[grad.shape[:2]](grad, out, positive, rows, inner, grad_dst, *grad.shape, **_tile(out))
     return inner, grad_dst
 
 
@@ -248,7 +211,7 @@ def backward_sources(
     indptr: Tensor, indices: Tensor, given: Scores, grad: Tensor, rows: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
-    x, a_src, a_dst, slope, first = given
+    x, a_src, a_dst, first = given
     sources, heads, channels = x.shape
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
     grad_src = x.new_empty(sources, heads, dtype=rows.dtype)
@@ -256,10 +219,8 @@ def backward_sources(
         tails, most = long_rows(indptr, len(indices))
         sums, scores = (x.new_empty(most, heads, *shape, dtype=rows.dtype) for shape in ((channels,), ()))
         arrays = indptr, indices, *_wide(x, a_src, a_dst), grad, rows, inner, tails, sums, scores
-        tile, sizes = _tile(x, slope), (heads, channels, len(a_dst), first)
-        if most:
-            _source_tails[(most, heads)](*arrays, sources, *sizes, **tile)
-        _source_rows[(sources, heads)](*arrays, grad_x, grad_src, *sizes, SPLIT=most > 0, **tile)
+        args = *arrays, grad_x, grad_src, sources, heads, channels, len(a_dst), first
+        in_turn(_source_rows, most, sources, heads, *args, EDGES=EDGES, **_tile(x))
     return grad_x, grad_src
 
 
@@ -268,8 +229,6 @@ def _wide(x: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
     return x.contiguous(), *(score.to(wide_dtype(x)).contiguous() for score in scores)
 
 
-def _tile(x: Tensor, slope: float, *names: str) -> dict[str, Any]:
+def _tile(x: Tensor) -> dict[str, Any]:
     """What the kernels are compiled for."""
-    tile = {"SLOPE": slope, "CHUNK": aggregate_triton.CHUNK, "EDGES": EDGES, "WIDE": triton_type(wide_dtype(x))}
-    tile["CHANNELS"] = triton.next_power_of_2(x.shape[2])
-    return {name: tile[name] for name in names or tile}
+    return {"CHANNELS": triton.next_power_of_2(x.shape[2]), "WIDE": triton_type(wide_dtype(x))}

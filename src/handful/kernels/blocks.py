@@ -7,11 +7,12 @@ that every block of sources is read once and adds to the sums of all rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, run
+from handful.kernels.attention import SLOPE
+from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, run
 
 Array = np.ndarray
 AHEAD = 8
@@ -110,77 +111,34 @@ def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Arra
 
 
 @kernel
-def _softmax_rows(lo: int, hi: int, indptr: Any, indices: Any, a_src: Any, scores: Any) -> None:
-    a_dst, slope, first, peak, total = scores
-    for v in range(lo, hi):
-        own = v + first
-        for h in range(a_dst.shape[1]):
-            top = a_src[own, h]
-            for e in range(indptr[v], indptr[v + 1]):
-                top = max(top, a_src[indices[e], h])
-            raw = top + a_dst[v, h]
-            top = raw if raw > 0 else raw * slope
-            raw = a_src[own, h] + a_dst[v, h]
-            share = np.exp((raw if raw > 0 else raw * slope) - top)
-            for e in range(indptr[v], indptr[v + 1]):
-                if indices[e] != own:
-                    raw = a_src[indices[e], h] + a_dst[v, h]
-                    share += np.exp((raw if raw > 0 else raw * slope) - top)
-            peak[v, h] = top
-            total[v, h] = share
-
-
-class RowScores(NamedTuple):
-    """The arguments of ``softmax_rows``, and its results."""
-
-    a_dst: Array
-    slope: Any
-    first: int
-    peak: Array
-    """``(rows, heads)``, the largest score."""
-    total: Array
-    """``(rows, heads)``, the sum of exp(score - peak), with that of the row itself once."""
-
-
-def softmax_rows(indptr: Array, indices: Array, a_src: Array, a_dst: Array, slope: float, first: int) -> RowScores:
-    """The softmax over the sources of each row and head.
-
-    Args:
-        indptr, indices: of a checked CSR, rows × sources.
-        a_src, a_dst: ``(sources, heads)`` and ``(rows, heads)``; a score is the leaky ReLU of their sum.
-        slope: of the leaky ReLU.
-        first: which source the first row is.
-    """
-    scores = RowScores(a_dst, a_dst.dtype.type(slope), first, np.empty_like(a_dst), np.empty_like(a_dst))
-    over_rows(_softmax_rows, indptr, indices, a_src, scores)
-    return scores
-
-
-@kernel
-def _attend(lo: int, hi: int, rows: Any, columns: Any, begin: int, scores: Any, a_src: Any, x: Any, out: Any) -> None:
-    a_dst, slope, first, peak, total = scores
+def _attend(
+    lo: int, hi: int, rows: Any, columns: Any, shift: int, a_dst: Any, found: Any, a_src: Any, x: Any, out: Any
+) -> None:
+    slope = a_dst.dtype.type(SLOPE)
     for e in range(lo, hi):
         v, u = rows[e], columns[e]
-        if begin + u == first + v:
+        if u + shift == v:
             continue
         for h in range(out.shape[1]):
             raw = a_src[u, h] + a_dst[v, h]
-            c = np.exp((raw if raw > 0 else raw * slope) - peak[v, h]) / total[v, h]
+            c = np.exp((raw if raw > 0 else raw * slope) - found[0, v, h]) * found[1, v, h]
             for j in range(out.shape[2]):
                 out[v, h, j] += c * x[u, h, j]
 
 
 def attend_block(
-    edges: BlockedEdges, block: int, begin: int, scores: RowScores, a_src: Array, x: Array, out: Array
+    edges: BlockedEdges, block: int, shift: int, a_dst: Array, found: Array, a_src: Array, x: Array, out: Array
 ) -> None:
     """Add to each row the rows of its sources in one block, weighted by attention; without its own row.
 
     Args:
         edges: those of ``by_blocks``.
-        block: which one; its first source is ``begin``.
-        scores: those of ``softmax_rows``.
-        a_src: ``(sources of the block, heads)``.
+        block: which one.
+        shift: the first source of the block minus the source that the first row is.
+        a_dst: ``(rows, heads)``, what each row adds to the score of its edges.
+        found: ``(2 or more, rows, heads)``, of each row the largest score, and one over the sum of its shares.
+        a_src: ``(sources of the block, heads)``, what each source adds to the score of its edges.
         x: ``(sources of the block, heads, channels)``.
         out: ``(rows, heads, channels)``.
     """
-    run(_attend, edges.ranges(block), edges.rows, edges.columns, begin, scores, a_src, x, out)
+    run(_attend, edges.ranges(block), edges.rows, edges.columns, shift, a_dst, found, a_src, x, out)

@@ -12,12 +12,13 @@ derivatives. The two files of loops have the same functions. Tests compare all t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -85,7 +86,53 @@ def use(which: Backend) -> Iterator[None]:
         _forced = before
 
 
-def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor], grad: Tensor) -> list[Tensor | None]:
+class Fused(ABC):
+    """An operation on tensors with loops of its own, and a twin in plain torch, which can be differentiated again.
+
+    All that the operation needs beside its inputs are its attributes. An input may be ``None``.
+    """
+
+    kernel: ClassVar[str | None] = None
+    """The name of its loops, if they have a file: on a device without them the twin runs."""
+
+    @abstractmethod
+    def twin(self, *inputs: Any) -> Tensor:
+        """The operation in plain torch."""
+
+    @abstractmethod
+    def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        """The output, and the tensors that the backward pass needs: first a value of each input at which the twin has
+        the same gradients, usually the input itself."""
+
+    @abstractmethod
+    def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+        """The gradients of the inputs, at least of those that are ``needed``, from what ``forward`` has saved."""
+
+    def __call__(self, x: Tensor, *others: Tensor | None) -> Tensor:
+        """The output, differentiable in the inputs, also twice."""
+        if self.kernel is not None and loops(self.kernel, x.device) is None:
+            return self.twin(x, *others)
+        return _Apply.apply(self, x, *others)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Apply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, op: Fused, *inputs: Tensor | None) -> Tensor:
+        ctx.op = op
+        out, saved = op.forward(*inputs)
+        ctx.save_for_backward(*saved)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        op, saved, needed = ctx.op, ctx.saved_tensors, ctx.needs_input_grad[1:]
+        if torch.is_grad_enabled():  # create_graph=True
+            return None, *twin_gradients(op.twin, saved[: len(needed)], grads[0])
+        return None, *op.backward(grads[0].contiguous(), saved, needed)
+
+
+def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor) -> list[Tensor | None]:
     """The gradients of ``twin(*inputs)``, themselves differentiable; ``None`` for inputs that need none."""
-    result = iter(torch.autograd.grad(twin(*inputs), [t for t in inputs if t.requires_grad], grad, create_graph=True))
-    return [next(result) if t.requires_grad else None for t in inputs]
+    wanted = [t for t in inputs if t is not None and t.requires_grad]
+    result = iter(torch.autograd.grad(twin(*inputs), wanted, grad, create_graph=True))
+    return [next(result) if t is not None and t.requires_grad else None for t in inputs]

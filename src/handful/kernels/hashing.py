@@ -80,27 +80,6 @@ def signed(value: int, bits: int = 64) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def from_row(seed: int, first: int) -> int:
-    """The seed whose rows 0, 1, … have the keys of rows ``first``, ``first + 1``, … of ``seed``.
-
-    So the rows of a matrix can be made in pieces, with the bits that they have in the whole.
-
-    >>> bool(row_key(np.uint64(from_row(7, 3)), 1) == row_key(np.uint64(7), 4))
-    True
-    """
-    return _unmix64(int(mix64(np.uint64(seed))) + first * GOLDEN) if first else seed
-
-
-def _unmix64(z: int) -> int:
-    """The number whose ``mix64`` is ``z``."""
-    z %= 1 << 64
-    z ^= z >> 31 ^ z >> 62
-    z = z * pow(MIX[1], -1, 1 << 64) % (1 << 64)
-    z ^= z >> 27 ^ z >> 54
-    z = z * pow(MIX[0], -1, 1 << 64) % (1 << 64)
-    return z ^ z >> 30 ^ z >> 60
-
-
 def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
     """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device."""
     # Unsigned numbers in int32 compare correctly if the highest bit of both is flipped.

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from handful.kernels.csr import index_dtype, starts
-from handful.kernels.subgraph import AHEAD, unsigned
+from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
@@ -52,12 +52,6 @@ def _keep(
         own[at] = part
         at += np.uint64((part == target_part[target[e]]) & (part != none))
     return np.int64(at)  # type: ignore[return-value]
-
-
-@kernel
-def _count(lo: int, hi: int, count: Any, own: Any) -> None:
-    for k in range(lo, hi):
-        count[own[k]] += 1
 
 
 @kernel
@@ -106,7 +100,7 @@ def inside(
     stops = run(_keep, ranges, *ends, source_part, target_part, m, kept, kept_target, own)
     held = [(lo, stop) for (lo, _), stop in zip(ranges, stops, strict=True)]
     count = np.zeros((len(held), m), np.int64)
-    run(_count, [(*ends, row) for ends, row in zip(held, count, strict=True)], own)
+    run(count_parts, [(*ends, row) for ends, row in zip(held, count, strict=True)], own)
     first = starts(count.sum(axis=0))
     out = np.empty(int(first[-1]), kept.dtype)
     out_target = None if kept_target is None else np.empty(len(out), kept_target.dtype)

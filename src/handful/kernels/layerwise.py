@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from handful.kernels.csr import starts_torch
+from handful.kernels.dispatch import backend
 from handful.kernels.hashing import uniform, uniform_torch
 from handful.kernels.threads import kernel
 
@@ -39,29 +40,38 @@ class Layer(NamedTuple):
 
 
 @kernel
-def importance(indptr: Any, indices: Any, weight: Any, previous: Any) -> Any:
-    """float64 ``(N,)``: the column sums of U², which are p before they are divided by their sum."""
-    out = np.zeros(indptr.shape[0] - 1)
-    for i in range(previous.shape[0]):
-        v = previous[i]
-        stop = indptr[v + 1]
+def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
+    """U = P[rows] as CSR, a row's own column first; and float64 ``(N,)``, the column sums of U²: p, not yet divided by
+    its sum."""
+    room = rows.shape[0]
+    for i in range(rows.shape[0]):
+        room += indptr[rows[i] + 1] - indptr[rows[i]]
+    out_ptr, importance = np.zeros(rows.shape[0] + 1, np.int64), np.zeros(indptr.shape[0] - 1)
+    columns, values = np.empty(room, indices.dtype), np.empty(room)
+    at = 0
+    for i in range(rows.shape[0]):
+        v = rows[i]
+        begin, at = at, at + 1
         own = total = 1.0  # the I of A + I, to which the node's own loops are added
-        for e in range(indptr[v], stop):
-            w = 1.0 if weight is None else np.float64(weight[e])
-            total += w
-            if indices[e] == v:
-                own += w
-        out[v] += (own / total) ** 2
-        e = indptr[v]
+        e, stop = indptr[v], indptr[v + 1]
         while e < stop:
             u = indices[e]
             value = 0.0
             while e < stop and indices[e] == u:  # rows ascend: repeated edges are neighbours, and add up
                 value += 1.0 if weight is None else np.float64(weight[e])
                 e += 1
-            if u != v:
-                out[u] += (value / total) ** 2
-    return out
+            total += value
+            if u == v:
+                own += value
+            else:
+                columns[at], values[at] = u, value
+                at += 1
+        columns[begin], values[begin] = v, own
+        for k in range(begin, at):
+            values[k] /= total
+            importance[columns[k]] += values[k] ** 2
+        out_ptr[i + 1] = at
+    return out_ptr, columns[:at], values[:at], importance
 
 
 @kernel
@@ -73,47 +83,30 @@ def _arrivals(nodes: Any, rate: Any, key: int) -> Any:
 
 
 @kernel
-def _keep_columns(indptr: Any, indices: Any, weight: Any, previous: Any, q: Any, place: Any) -> Any:
-    """U[:, S] / p_S with rows that sum to one; the totals of P's rows cancel."""
-    room = previous.shape[0]
-    for i in range(previous.shape[0]):
-        room += indptr[previous[i] + 1] - indptr[previous[i]]
-    out_ptr = np.zeros(previous.shape[0] + 1, np.int64)
-    columns, values = np.empty(room, np.int32), np.empty(room, np.float32)
+def _keep_columns(indptr: Any, columns: Any, values: Any, importance: Any, place: Any) -> Any:
+    """U[:, S] / p_S with rows that sum to one."""
+    out_ptr = np.zeros_like(indptr)
+    out, weight = np.empty(columns.shape[0], np.int32), np.empty(columns.shape[0], np.float32)
     at = 0
-    for i in range(previous.shape[0]):
-        v = previous[i]
+    for i in range(indptr.shape[0] - 1):
         begin, total = at, 0.0
-        at += place[v] >= 0  # the node's own column comes first
-        own = 1.0
-        e, stop = indptr[v], indptr[v + 1]
-        while e < stop:
-            u = indices[e]
-            value = 0.0
-            while e < stop and indices[e] == u:
-                value += 1.0 if weight is None else np.float64(weight[e])
-                e += 1
-            if u == v:
-                own += value
-            elif place[u] >= 0 and value > 0:
-                value /= q[u]
-                columns[at], values[at] = place[u], value
+        for k in range(indptr[i], indptr[i + 1]):
+            u = columns[k]
+            if place[u] >= 0 and values[k] > 0:
+                value = values[k] / importance[u]
+                out[at], weight[at] = place[u], value
                 total += value
                 at += 1
-        if place[v] >= 0:
-            columns[begin], values[begin] = place[v], own / q[v]
-            total += own / q[v]
         for k in range(begin, at):
-            values[k] /= total
+            weight[k] /= total
         out_ptr[i + 1] = at
-    return out_ptr, columns[:at].copy(), values[:at].copy()
+    return out_ptr, out[:at].copy(), weight[:at].copy()
 
 
 def layer_numba(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
     """The layer on the CPU."""
     above = previous.numpy()
-    arrays = [None if tensor is None else tensor.numpy() for tensor in graph]
-    q = importance(*arrays, above)
+    *rows, q = transition_rows(*_arrays(graph), above)
     candidates = np.flatnonzero(q)
     take = min(budget, len(candidates))
     drawn = np.sort(candidates[np.argpartition(_arrivals(candidates, q, key), take - 1)[:take]])
@@ -121,27 +114,35 @@ def layer_numba(graph: Csr, previous: Tensor, batch: int, budget: int, key: int)
     place[above[:batch]] = np.arange(batch)
     new = drawn[place[drawn] < 0]
     place[new] = np.arange(batch, batch + len(new))
-    kept = (*_keep_columns(*arrays, above, q, place), place[above].astype(np.int64))
+    kept = (*_keep_columns(*rows, q, place), place[above].astype(np.int64))
     return Layer(torch.cat([previous[:batch], torch.from_numpy(new)]), *(torch.from_numpy(array) for array in kept))
+
+
+def _arrays(graph: Csr) -> list[np.ndarray | None]:
+    return [None if tensor is None else tensor.numpy() for tensor in graph]
+
+
+def transition_torch(graph: Csr, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The row, column and value of the entries of U = P[rows], sorted, in plain torch for any device."""
+    indptr, indices, weight = graph
+    n, own = len(indptr) - 1, torch.arange(len(rows), device=indptr.device)
+    degree = indptr[rows + 1] - indptr[rows]
+    row = torch.repeat_interleave(degree)
+    edge = torch.arange(len(row), device=indptr.device) + (indptr[rows] - degree.cumsum(0) + degree)[row]
+    one = torch.ones_like(own, dtype=torch.float64)
+    a = torch.ones_like(edge, dtype=torch.float64) if weight is None else weight[edge].to(torch.float64)
+    # A + I, repeated entries added up.
+    entry = torch.cat([row * n + indices[edge], own * n + rows])
+    entry, merged = torch.unique(entry, return_inverse=True)
+    value = torch.zeros_like(entry, dtype=torch.float64).index_add_(0, merged, torch.cat([a, one]))
+    row = entry // n
+    return row, entry % n, value / torch.zeros_like(one).index_add_(0, row, value)[row]
 
 
 def layer_torch(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
     """The same layer in plain torch, for any device."""
-    indptr, indices, weight = graph
-    device, n, targets = indptr.device, len(indptr) - 1, len(previous)
-    own = torch.arange(targets, device=device)
-    degree = indptr[previous + 1] - indptr[previous]
-    row = torch.repeat_interleave(own, degree)
-    edge = torch.arange(len(row), device=device) + (indptr[previous] - degree.cumsum(0) + degree)[row]
-    one = torch.ones(targets, dtype=torch.float64, device=device)
-    a = torch.ones_like(edge, dtype=torch.float64) if weight is None else weight[edge].to(torch.float64)
-    # A + I, repeated entries added up, in the order of (row, column).
-    entry = torch.cat([row * n + indices[edge], own * n + previous])
-    entry, merged = torch.unique(entry, return_inverse=True)
-    value = torch.zeros(len(entry), dtype=torch.float64, device=device).index_add_(0, merged, torch.cat([a, one]))
-    row, column = entry // n, entry % n
-    value /= torch.zeros_like(one).index_add_(0, row, value)[row]
-
+    row, column, value = transition_torch(graph, previous)
+    device, targets = row.device, len(previous)
     nodes, column = torch.unique(column, return_inverse=True)
     importance = torch.zeros(len(nodes), dtype=torch.float64, device=device).index_add_(0, column, value * value)
     arrival = -torch.log1p(-uniform_torch(key, nodes)) / importance  # infinite where the importance is 0
@@ -152,13 +153,13 @@ def layer_torch(graph: Csr, previous: Tensor, batch: int, budget: int, key: int)
     is_new[first[:batch]] = False
     new = is_new.nonzero().squeeze(1)
     place = torch.full((len(nodes),), -1, device=device)
-    place[first[:batch]] = own[:batch]
+    place[first[:batch]] = torch.arange(batch, device=device)
     place[new] = torch.arange(batch, batch + len(new), device=device)
 
     kept = (place[column] >= 0) & (value > 0)
     row, column = row[kept], column[kept]
     value = value[kept] / importance[column]
-    value /= torch.zeros_like(one).index_add_(0, row, value)[row]
+    value /= torch.zeros(targets, dtype=torch.float64, device=device).index_add_(0, row, value)[row]
     out_ptr = starts_torch(torch.bincount(row, minlength=targets))
     sources = torch.cat([previous[:batch], nodes[new]])
     return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32), place[first])
@@ -173,21 +174,16 @@ def layer(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> La
         budget: how many nodes to draw.
         key: of the random numbers.
     """
-    draw = layer_numba if previous.device.type == "cpu" else layer_torch
+    draw = layer_numba if backend(previous.device) == "numba" else layer_torch
     return draw(graph, previous, batch, budget, key)
 
 
-def transition(indptr: Tensor, indices: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """P = row-normalised A + I of the whole graph, as CSR: its own column first in each row, float32 weights."""
-    n = len(indptr) - 1
-    loops = torch.arange(n, device=indptr.device)
-    out_ptr = indptr + torch.arange(n + 1, device=indptr.device)
-    out, values = indices.new_empty(len(indices) + n), torch.ones(len(indices) + n, device=indptr.device)
-    is_loop = torch.zeros(len(out), dtype=torch.bool, device=indptr.device)
-    is_loop[out_ptr[:-1]] = True
-    out[is_loop], out[~is_loop] = loops.to(indices.dtype), indices
-    if weight is not None:
-        values[~is_loop] = weight.to(torch.float32)
-    row = torch.repeat_interleave(loops, out_ptr.diff())
-    total = torch.zeros(n, dtype=torch.float64, device=indptr.device).index_add_(0, row, values.double())
-    return out_ptr, out, (values / total[row]).to(torch.float32)
+def transition(graph: Csr) -> tuple[Tensor, Tensor, Tensor]:
+    """P = row-normalised A + I of the whole graph, as CSR with float32 weights."""
+    n, device = len(graph[0]) - 1, graph[0].device
+    if backend(device) == "numba":
+        indptr, columns, value = map(torch.from_numpy, transition_rows(*_arrays(graph), np.arange(n))[:3])
+    else:
+        row, columns, value = transition_torch(graph, torch.arange(n, device=device))
+        indptr = starts_torch(torch.bincount(row, minlength=n))
+    return indptr, columns.to(graph[1].dtype), value.to(torch.float32)

@@ -15,7 +15,7 @@ from llvmlite.binding import get_host_cpu_features
 from torch import Tensor
 from torch.nn import functional as F
 
-from handful.kernels.dispatch import twin_gradients
+from handful.kernels.dispatch import Fused
 from handful.kernels.memory import empty
 
 CHUNK = 8192
@@ -34,7 +34,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if x.device.type == "cpu":
         x = as_asked(x)
         if x.dtype == torch.bfloat16:
-            return _Linear.apply(x, weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+            return BFloat16Linear()(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
@@ -52,36 +52,25 @@ def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return out.add_(linear(x, weight))
 
 
-def linear_torch(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The same in plain torch: for bfloat16, the product of the rounded numbers, rounded once."""
-    if x.dtype != torch.bfloat16:
-        return F.linear(x, weight, bias)
-    wide = F.linear(x.float(), weight.to(torch.bfloat16).float(), bias)
-    return wide.to(torch.bfloat16)
+class BFloat16Linear(Fused):
+    """The product of the rounded numbers, rounded once."""
 
-
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight, bias)
+    def twin(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         with torch.autocast("cpu", enabled=False):
-            return product(x, weight.to(torch.bfloat16).T, bias)
+            return F.linear(x.float(), weight.to(torch.bfloat16).float(), bias).to(torch.bfloat16)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias = ctx.saved_tensors
-        inputs = (x, weight) if bias is None else (x, weight, bias)
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, tuple[Tensor | None, ...]]:
         with torch.autocast("cpu", enabled=False):
-            if torch.is_grad_enabled():
-                result = twin_gradients(linear_torch, inputs, grads[0])
-            else:
-                need, grad = ctx.needs_input_grad, grads[0].contiguous()
-                result = [
-                    product(grad, weight.to(torch.bfloat16)) if need[0] else None,
-                    outer(grad, x).to(weight.dtype) if need[1] else None,
-                    grad.sum(0, dtype=torch.float32).to(bias.dtype) if bias is not None and need[2] else None,
-                ]
-        return result[0], result[1], result[2] if bias is not None else None
+            return product(x, weight.to(torch.bfloat16).T, bias), (x, weight, bias)
+
+    def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+        x, weight, bias = saved
+        with torch.autocast("cpu", enabled=False):
+            return (
+                product(grad, weight.to(torch.bfloat16)) if needed[0] else None,
+                outer(grad, x).to(weight.dtype) if needed[1] else None,
+                grad.sum(0, dtype=torch.float32).to(bias.dtype) if needed[2] else None,
+            )
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:

@@ -308,7 +308,8 @@ def induced_torch(indptr: Tensor, indices: Tensor, nodes: Tensor) -> tuple[Tenso
 
 
 @kernel
-def _counts(lo: int, hi: int, out: Any, part: Any) -> None:
+def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
+    """Add to ``out`` how often each number below its length is in ``part[lo:hi]``."""
     for v in range(lo, hi):
         if part[v] < out.shape[0]:
             out[part[v]] += 1
@@ -322,7 +323,7 @@ def counts(part: np.ndarray, m: int) -> np.ndarray:
     """
     ranges = even_ranges(len(part), get_threads() if len(part) > 100_000 else 1)
     result = np.zeros((len(ranges), m), np.int64)
-    run(_counts, [(*ends, own) for ends, own in zip(ranges, result, strict=True)], part)
+    run(count_parts, [(*ends, own) for ends, own in zip(ranges, result, strict=True)], part)
     return result.sum(0)  # type: ignore[no-any-return]
 
 

@@ -8,7 +8,6 @@ learns the sizes of all parts at once, and nothing else: it waits for the device
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 import triton
@@ -50,9 +49,11 @@ def _cut(indptr, indices, part, node, own_part, pieces, local, at, out, edges, r
             tl.store(at + piece, count)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows of a CSR, each to be cut to the sources that are in its part.
+def _cut_rows(
+    indptr: Tensor, indices: Tensor, node: Tensor, own_part: Tensor, used: Tensor, part: Tensor, local: Tensor,
+    marks: Tensor, with_edges: bool,
+) -> tuple[Tensor, Tensor, Tensor, list[list[int]]]:  # fmt: skip
+    """Rows of a CSR, each cut to the sources that are in its part.
 
     Args:
         indptr, indices: the CSR.
@@ -61,39 +62,33 @@ class _Rows:
         used: bool ``(rows,)``; the other rows come last, and stay empty.
         part: int32 ``(N,)``, the part of every node.
         local: int32 ``(N,)``, the number of every node in its own part.
+        marks: int64, places among the rows; the last one is the end of the rows that are used.
+        with_edges: whether the edges are wanted.
+
+    Returns:
+        Where the sources of every row start, the sources by their ``local`` numbers, the edges that they belong to, and
+        on the host ``marks`` and where the sources start there.
     """
+    degree = indptr.diff()[node] * used
+    pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
+    given = indptr, indices, part, node, own_part, pieces, local
+    # How many pieces there are is not asked. At most one for every row, and one for every full chunk of its edges.
+    most = len(node) + len(indices) // CHUNK
+    counts = torch.zeros(most + 1, dtype=torch.int64, device=degree.device)
 
-    indptr: Tensor
-    indices: Tensor
-    node: Tensor
-    own_part: Tensor
-    used: Tensor
-    part: Tensor
-    local: Tensor
+    def launch(at: Tensor, out: Tensor | None, edges: Tensor | None) -> None:
+        if len(node):
+            ways = {"WRITE": out is not None, "AS_EDGES": edges is not None}
+            _cut[(most,)](*given, at, out, edges, len(node), **ways, CHUNK=CHUNK, EDGES=EDGES)
 
-    def counted(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Where the pieces of every row start, where the edges of every piece start, and where those of every row."""
-        degree = self.indptr.diff()[self.node] * self.used
-        pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
-        # How many pieces there are is not asked. At most one for every row, and one for every full chunk of its edges.
-        most = len(self.node) + len(self.indices) // CHUNK
-        counts = torch.zeros(most + 1, dtype=torch.int64, device=degree.device)
-        self._launch(pieces, counts[1:], None, None)
-        torch.cumsum(counts, 0, out=counts)
-        return pieces, counts, counts[pieces]
-
-    def written(self, pieces: Tensor, counts: Tensor, total: int, with_edges: bool) -> tuple[Tensor, Tensor]:
-        """The new numbers of the ``total`` sources that stay, row after row, and the edges that they belong to."""
-        out = torch.empty(total, dtype=torch.int32, device=pieces.device)
-        edges = torch.empty(total if with_edges else 0, dtype=torch.int64, device=pieces.device)
-        self._launch(pieces, counts, out, edges if with_edges else None)
-        return out, edges
-
-    def _launch(self, pieces: Tensor, at: Tensor, out: Tensor | None, edges: Tensor | None) -> None:
-        given = self.indptr, self.indices, self.part, self.node, self.own_part, pieces, self.local
-        ways = {"WRITE": out is not None, "AS_EDGES": edges is not None}
-        if len(self.node):
-            _cut[(len(at),)](*given, at, out, edges, len(self.node), **ways, CHUNK=CHUNK, EDGES=EDGES)
+    launch(counts[1:], None, None)
+    torch.cumsum(counts, 0, out=counts)
+    row_start = counts[pieces]
+    on_host = torch.stack([marks, row_start[marks]]).tolist()  # here, and nowhere else, the host waits
+    out = torch.empty(on_host[1][-1], dtype=torch.int32, device=degree.device)
+    edges = torch.empty(len(out) if with_edges else 0, dtype=torch.int64, device=degree.device)
+    launch(counts, out, edges if with_edges else None)
+    return row_start, out, edges, on_host
 
 
 def parts(
@@ -111,17 +106,14 @@ def parts(
     local = torch.empty_like(part)
     place = torch.arange(len(part), device=part.device) - start[own_part.to(torch.int64)]
     local[order] = place.to(torch.int32)
-    rows = _Rows(indptr, indices, order, own_part, own_part < m, part, local)
-    pieces, counts, row_start = rows.counted()
-    firsts, ends = torch.stack([start, row_start[start]]).tolist()  # here, and nowhere else, the host waits
-    out, edges = rows.written(pieces, counts, ends[m], with_edges)
+    rows = order, own_part, own_part < m, part, local
+    row_start, out, edges, (firsts, ends) = _cut_rows(indptr, indices, *rows, start, with_edges)
 
     def part_csr(p: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         first, last, lo, hi = firsts[p], firsts[p + 1], ends[p], ends[p + 1]
-        own_edges = edges[lo:hi] if with_edges else edges
-        return rows.node[first:last], row_start[first : last + 1] - lo, out[lo:hi], own_edges
+        return order[first:last], row_start[first : last + 1] - lo, out[lo:hi], edges[lo:hi] if with_edges else edges
 
-    return map(part_csr, range(m))
+    return map(part_csr, range(m))  # not a generator, which would launch kernels only after the caller has returned
 
 
 def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False) -> tuple[Tensor, Tensor, Tensor]:
@@ -129,16 +121,13 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 
     The host waits once, for the number of edges.
     """
-    device = nodes.device
-    part = torch.ones(len(indptr) - 1, dtype=torch.int32, device=device)
+    part = torch.ones(len(indptr) - 1, dtype=torch.int32, device=nodes.device)
     part[nodes] = 0
     local = torch.empty_like(part)
-    local[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=device)
-    everywhere = torch.zeros(len(nodes), dtype=torch.int32, device=device)
-    rows = _Rows(indptr, indices, nodes, everywhere, everywhere == 0, part, local)
-    pieces, counts, row_start = rows.counted()
-    out, edges = rows.written(pieces, counts, int(row_start[-1]), with_edges)
-    return row_start, out, edges
+    local[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=nodes.device)
+    everywhere = torch.zeros_like(nodes, dtype=torch.int32)
+    rows = nodes, everywhere, everywhere == 0, part, local
+    return _cut_rows(indptr, indices, *rows, nodes.new_tensor([len(nodes)]), with_edges)[:3]
 
 
 @triton.jit

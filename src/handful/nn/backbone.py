@@ -15,7 +15,6 @@ from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
-from handful.kernels.hashing import from_row
 from handful.nn.network import Chunks, Depth, Network, Width, arguments, device_of, moved
 from handful.random import derive_seed
 from handful.settings import Rate
@@ -85,16 +84,18 @@ class Stack(Network):
 
 
 class NormAct(nn.Module):
-    """norm → ReLU → dropout, in one pass."""
+    """norm → ReLU → dropout, in one pass; a LayerNorm may have no ReLU after it."""
 
-    def __init__(self, norm: Norm, features: int, p: float) -> None:
+    def __init__(self, norm: Norm, features: int, p: float, relu: bool = True) -> None:
         super().__init__()
-        self.p = p
+        self.p, self.relu = p, relu
         kinds: dict[str, Any] = {"bn": nn.BatchNorm1d, "ln": nn.LayerNorm}
         self.norm: nn.BatchNorm1d | nn.LayerNorm | None = kinds[norm](features) if norm in kinds else None
 
     def forward(self, h: Tensor, seed: int) -> Tensor:
         norm = self.norm
+        if norm is not None and not self.relu:
+            return dropout(norm(h), self.p, self.training, seed)
         if norm is None:
             return act(h, self.p, self.training, seed)
         if isinstance(norm, nn.LayerNorm):
@@ -224,14 +225,11 @@ class Backbone(Stack):
         return dropout(self.input_projection(x), self.dropout, self.training, derive_seed(self.step_seed, 0))
 
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
-        return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None), adj.offset)
+        return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None))
 
-    def act(self, i: int, h: Tensor, first: int = 0) -> Tensor:
-        """Norm, ReLU and dropout after convolution ``i``; nothing after the one that gives the logits.
-
-        ``first`` is the node of the first row.
-        """
-        return self.acts[i](h, from_row(derive_seed(self.step_seed, i + 1), first)) if i < len(self.acts) else h
+    def act(self, i: int, h: Tensor) -> Tensor:
+        """Norm, ReLU and dropout after convolution ``i``; nothing after the one that gives the logits."""
+        return self.acts[i](h, derive_seed(self.step_seed, i + 1)) if i < len(self.acts) else h
 
     def head(self, h: Tensor) -> Tensor:
         return h if self.output_projection is None else self.output_projection(h)

@@ -49,13 +49,7 @@ class GraphLandSAGE(Stack):
     whole_layers = 0
 
     def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        hidden: Width = 512,
-        layers: Depth = 3,
-        *,
-        dropout: Rate = 0.2,
+        self, in_features: int, out_features: int, hidden: Width = 512, layers: Depth = 3, *, dropout: Rate = 0.2
     ) -> None:
         super().__init__(**arguments(locals()))
         self.dropout = dropout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.kernels.aggregate import Scaled, result_dtype, spmm
-from handful.kernels.dispatch import backend, twin_gradients
+from handful.kernels.dispatch import Fused, backend
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
@@ -41,9 +42,8 @@ class SAGEConv(Conv):
             return linear(adj.typed(h), torch.cat([own, neighbor], 1), bias)
         if self.self_loops:
             return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
-        if fused:
-            return _Convolution.apply(as_asked(h), neighbor, own, bias, adj, first)  # type: ignore[no-any-return, no-untyped-call]
-        return convolution(h, neighbor, own, bias, adj, first)
+        convolution = _Convolution(adj, first)
+        return convolution(as_asked(h), neighbor, own, bias) if fused else convolution.twin(h, neighbor, own, bias)
 
     def fused(self, adj: Adjacency) -> bool:
         """Whether the fused implementation for the CPU runs."""
@@ -55,60 +55,60 @@ class SAGEConv(Conv):
         return (neighbor, own, bias) if skip is None else (neighbor, own + skip.weight, bias + skip.bias)
 
 
-def convolution(h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool) -> Tensor:
-    """mean(h) Wₙᵀ + h Wₛᵀ + b. The product with Wₙ comes before the mean if ``first`` is true."""
-    h = h.to(neighbor.dtype) if h.dtype == torch.float16 and adj.in_memory else h
-    mine = linear(adj.own(h), own, bias)
-    return adj.mean(linear(h, neighbor), onto=mine) if first else add_linear(mine, adj.mean(h), neighbor)
+@dataclass(frozen=True)
+class _Convolution(Fused):
+    """mean(h) Wₙᵀ + h Wₛᵀ + b. The product with Wₙ comes before the mean if ``first`` is true.
 
+    On the CPU each term is added to the array of the first one, which saves a pass.
+    """
 
-class _Convolution(torch.autograd.Function):
-    """The same on the CPU. Each term is added to the array of the first one, which saves a pass."""
+    adj: Adjacency
+    first: bool
 
-    @staticmethod
+    def twin(self, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor) -> Tensor:
+        h = h.to(neighbor.dtype) if h.dtype == torch.float16 and self.adj.in_memory else h
+        mine = linear(self.adj.own(h), own, bias)
+        if self.first:
+            return self.adj.mean(linear(h, neighbor), base=mine)
+        return add_linear(mine, self.adj.mean(h), neighbor)
+
     def forward(
-        ctx: Any, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor, adj: Adjacency, first: bool
-    ) -> Tensor:
+        self, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor
+    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        adj = self.adj
         mean = partial(spmm, Scaled(adj.indptr, adj.indices, adj.weight, adj.mean_scale))
         around, width, mine = None, len(own), adj.own(h).to(result_dtype(h))
         wn, ws = neighbor.to(mine.dtype), own.to(mine.dtype)
         with torch.autocast("cpu", enabled=False):
-            if first and adj.num_targets == adj.num_sources:  # one wide product is faster than two
+            if self.first and adj.num_targets == adj.num_sources:  # one wide product is faster than two
                 both = product(h, torch.cat([wn, ws]).T)
                 out = mean(both[:, :width], base=both[:, width:], bias=bias)
-            elif first:
+            elif self.first:
                 out = product(mine, ws.T, onto=mean(product(h, wn.T), bias=bias))
             else:
                 around = mean(h)
                 out = product(mine, ws.T, onto=product(around, wn.T, bias))
-        ctx.save_for_backward(h, neighbor, own, bias, around)
-        ctx.adj, ctx.first = adj, first
-        return out
+        return out, (h, neighbor, own, bias, around)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        h, neighbor, own, bias, around = ctx.saved_tensors
-        adj: Adjacency = ctx.adj
-        if torch.is_grad_enabled():
-            twin = partial(convolution, adj=adj, first=ctx.first)
-            return *twin_gradients(twin, (h, neighbor, own, bias), grads[0]), None, None
-        mine = adj.own(h).to(result_dtype(h))
-        grad, wn, ws = grads[0].contiguous(), neighbor.to(mine.dtype), own.to(mine.dtype)
+    def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
+        h, neighbor, own, bias, around = saved
+        adj, mine = self.adj, self.adj.own(h).to(result_dtype(h))
+        wn, ws = neighbor.to(mine.dtype), own.to(mine.dtype)
         back = partial(spmm, Scaled(*adj.transposed, None, adj.mean_scale))
         # In this order each product finds its input in the cache, and leaves grad_h there for the layer below.
         grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, mine), None
-        if ctx.first:
+        if self.first:
             moved = back(grad)
             grad_neighbor = outer(moved, h)
-            if ctx.needs_input_grad[0]:
+            if needed[0]:
                 grad_h = product(moved, wn)
         else:
             grad_neighbor = outer(grad, around)
-            if ctx.needs_input_grad[0]:
+            if needed[0]:
                 grad_h = back(product(grad, wn))
         if grad_h is not None:
             product(grad, ws, onto=adj.own(grad_h))
-        return grad_h, grad_neighbor, grad_own, grad_bias, None, None
+        return grad_h, grad_neighbor, grad_own, grad_bias
 
 
 class SAGE(Backbone):

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import SamplerError
-from handful.kernels.activation import dropout
 from handful.nn.backbone import Norm, NormAct
 from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, device_of, moved
 from handful.random import derive_seed
@@ -70,17 +69,6 @@ class GraphConv(nn.Module):
     def forward(self, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
         around = adj.gcn(h)
         return self.linear(torch.cat([around, adj.own(first)], 1) if self.use_init else around)  # type: ignore[no-any-return]
-
-
-class NormDrop(nn.Module):
-    """LayerNorm → dropout."""
-
-    def __init__(self, features: int, p: float) -> None:
-        super().__init__()
-        self.norm, self.p = nn.LayerNorm(features), p
-
-    def forward(self, h: Tensor, seed: int) -> Tensor:
-        return dropout(self.norm(h), self.p, self.training, seed)
 
 
 class Branch(nn.Module):
@@ -156,8 +144,7 @@ class SGFormer(Network):
         self.residual = residual
         self.graph_weight = graph_weight
         attention = [GlobalAttention(hidden, heads, use_weight) for _ in range(layers)]
-        after: Callable[..., nn.Module] = partial(NormAct, "ln") if use_act else NormDrop
-        acts = [NormAct("ln", hidden, dropout), *(after(hidden, dropout) for _ in range(layers))]
+        acts = [NormAct("ln", hidden, dropout, relu=i == 0 or use_act) for i in range(layers + 1)]
         self.attention = Branch(in_features, hidden, attention, acts)
         self.graph: Branch | None = None
         if use_graph:

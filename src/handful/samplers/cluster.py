@@ -13,17 +13,15 @@ from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
 import numpy as np
-from torch import Tensor
 
-from handful.adjacency import Adjacency
-from handful.batch import Sample, training_sample
+from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.kernels.csr import row_of_edge
 from handful.random import generator
 from handful.samplers.base import Deal, Sampler, Size, check_options, register
-from handful.samplers.induced import induced_parts, part_dtype
+from handful.samplers.induced import dealt_samples, part_dtype
 
 _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 
@@ -67,12 +65,7 @@ class Clusters(Sampler):
         return self.per_batch / self.clusters
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        for nodes, adjacency in self.subgraphs(graph, seed, epoch):
-            yield training_sample(graph, nodes, (adjacency,))
-
-    def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
-        """The node ids and edges of an epoch's batches; the graph may have neither features nor labels."""
-        return induced_parts(graph, *self.deal(graph, seed, epoch))
+        return dealt_samples(graph, *self.deal(graph, seed, epoch))
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
         clusters = partition(graph, self.clusters).cluster

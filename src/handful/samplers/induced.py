@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from handful.adjacency import Adjacency
+from handful.batch import Sample, training_sample
 from handful.graph import Graph
 from handful.kernels import subgraph
 from handful.kernels.dispatch import backend, loops
@@ -42,6 +43,17 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
         for p in range(parts):
             nodes = np.flatnonzero(part == p)
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
+
+
+def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample]:
+    """The sample of every part of a partition, whose targets are the training nodes inside."""
+    graph.require_training()
+    assert graph.train_mask is not None
+    targets: list[int | None] = [None] * parts
+    if backend(graph.device) != "numba":  # counted on the host, which then need not wait for the device
+        targets = np.bincount(part[graph.train_mask.cpu().numpy()], minlength=parts)[:parts].tolist()
+    for count, (nodes, adjacency) in zip(targets, induced_parts(graph, part, parts), strict=True):
+        yield training_sample(graph, nodes, (adjacency,), count=count)
 
 
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:

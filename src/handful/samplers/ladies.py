@@ -65,7 +65,7 @@ class Ladies(Sampler):
     def operator(self, graph: Graph) -> Adjacency:
         """P = row-normalised A + I, by which LADIES trains."""
         if graph not in _operators:
-            indptr, indices, weight = transition(graph.indptr, graph.indices, graph.edge_weight)
+            indptr, indices, weight = transition((graph.indptr, graph.indices, graph.edge_weight))
             _operators[graph] = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
         return _operators[graph]
 

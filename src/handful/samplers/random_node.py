@@ -14,11 +14,10 @@ from handful.adjacency import Adjacency
 from handful.batch import Sample, training_sample
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.kernels.dispatch import backend
 from handful.kernels.subgraph import counts, of_rank
 from handful.random import generator
 from handful.samplers.base import Deal, Sampler, Size, check_options, register
-from handful.samplers.induced import induced_adjacency, induced_parts, part_dtype
+from handful.samplers.induced import dealt_samples, induced_adjacency, induced_parts, part_dtype
 from handful.settings import Range
 
 
@@ -67,26 +66,20 @@ class RandomNodes(Sampler):
         return 1 / self.parts if self.fraction is None else self.fraction
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        for nodes, adjacency, count in self._blocks(graph, seed, epoch):
-            yield training_sample(graph, nodes, (adjacency,), count=count)
+        if self.deals:
+            return dealt_samples(graph, *self.deal(graph, seed, epoch))
+        return (training_sample(graph, nodes, (edges,)) for nodes, edges in self.subgraphs(graph, seed, epoch))
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
         """The node ids and edges of an epoch's parts; the graph may have neither features nor labels."""
-        for nodes, adjacency, *_ in self._blocks(graph, seed, epoch):
-            yield nodes, adjacency
-
-    def _blocks(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency, int | None]]:
-        """Of every part its nodes, its edges, and how many of the nodes are training nodes, where a device would have
-        to be asked for that."""
-        if self.fraction is not None:
-            yield from self._drawn(graph, seed, epoch, self.fraction)
+        if self.fraction is None:
+            yield from induced_parts(graph, *self.deal(graph, seed, epoch))
             return
-        dealt = self.deal(graph, seed, epoch)
-        trained: list[int | None] = [None] * self.parts
-        if backend(graph.device) != "numba" and graph.train_mask is not None:
-            trained = np.bincount(dealt.part[graph.train_mask.cpu().numpy()], minlength=self.parts).tolist()
-        for count, (nodes, adjacency) in zip(trained[: self.parts], induced_parts(graph, *dealt), strict=True):
-            yield nodes, adjacency, count
+        size = max(1, round(self.fraction * graph.num_nodes))
+        for step in range(self.steps):
+            nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
+            nodes.sort()
+            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
 
     @property
     def deals(self) -> bool:
@@ -103,13 +96,6 @@ class RandomNodes(Sampler):
         else:
             part = deal(graph.num_nodes, self.parts, rng, self.drop_last)
         return Deal(part, self.parts)
-
-    def _drawn(self, graph: Graph, seed: int, epoch: int, fraction: float) -> Iterator[tuple[Tensor, Adjacency, None]]:
-        size = max(1, round(fraction * graph.num_nodes))
-        for step in range(self.steps):
-            nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
-            nodes.sort()
-            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes), None
 
 
 def dealing(sampler: Sampler) -> RandomNodes:

@@ -95,7 +95,7 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
         x = fetch(graph.x, graph.cuts, none if sample is None else sample.nodes)
         if sample is not None:
             y = graph.y[sample.nodes[sample.targets]]
-            yield Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, sample.hops, x=x, y=y)
+            yield Batch(**vars(sample), x=x, y=y)
 
 
 def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:

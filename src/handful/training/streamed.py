@@ -29,7 +29,9 @@ from handful.budget import show_size
 from handful.errors import HandfulError, readable
 from handful.files import private_map, read_bytes, seal, text_fingerprint, unseal, write_json
 from handful.graph import Graph, fingerprint
-from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks, softmax_rows
+from handful.kernels.attention import SLOPE, Scores
+from handful.kernels.attention_numba import forward
+from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks
 from handful.kernels.memory import release
 from handful.nn.network import Chunks, Network
 from handful.samplers.ahead import run_ahead
@@ -40,8 +42,6 @@ Progress = Callable[[int, int, int], None]
 STATE = "state.json"
 RECORD_SECONDS = 5.0
 """Minimum time between two records of the progress, in seconds."""
-SLOPE = 0.2
-"""The slope of the leaky ReLU of attention."""
 FEWEST_ROWS = 256
 """A budget must hold this many rows of the widest layer, and a block of as many sources."""
 
@@ -84,7 +84,7 @@ class Blocked(Adjacency):
         return out
 
     def matmul(
-        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, onto: Tensor | None = None
+        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, base: Tensor | None = None
     ) -> Tensor:
         out = torch.zeros(self.num_targets, x.shape[1], dtype=self.dtype)
         none = np.empty(0, out.numpy().dtype)
@@ -93,17 +93,18 @@ class Blocked(Adjacency):
             add_block(self._edges, block, scale, rows, out.numpy())
         if left is not None:
             out.mul_(left.to(self.dtype)[:, None])
-        return out if onto is None else onto.add_(out)
+        return out if base is None else out.add_(base)
 
     def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
-        a_src, a_dst = a_source.numpy(), a_target.to(self.dtype).contiguous().numpy()
-        edges = self.indptr.numpy(), self.indices.numpy()
-        scores = softmax_rows(*edges, a_src, a_dst, SLOPE, self.offset)
-        score = torch.nn.functional.leaky_relu(self.own(a_source) + a_target, SLOPE)
-        share = (score - torch.from_numpy(scores.peak)).exp() / torch.from_numpy(scores.total)
-        out = share[..., None] * self.own(x)
+        a_src, a_dst = a_source.numpy(), a_target.to(self.dtype).contiguous()
+        none = x.new_empty(*x.shape[:2], 0, dtype=self.dtype)  # the softmax alone, without a sum of rows
+        found = forward(self.indptr, self.indices, Scores(none, a_source, a_dst, self.offset), keep=False)[2]
+        score = torch.nn.functional.leaky_relu(self.own(a_source) + a_dst, SLOPE)
+        out = ((score - found[0]).exp() * found[1])[..., None] * self.own(x)
+        of_rows = a_dst.numpy(), found.numpy()
         for block, begin, rows in self._blocks(x):
-            attend_block(self._edges, block, begin, scores, a_src[begin : begin + len(rows)], rows, out.numpy())
+            sources = a_src[begin : begin + len(rows)], rows
+            attend_block(self._edges, block, begin - self.offset, *of_rows, *sources, out.numpy())
         return out
 
     @cached_property
