@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +61,7 @@ def check_paper(place: Path) -> dict[str, Any]:
         here = source.on_disk is None or source.on_disk(place)
         if here:
             note(f"measuring {name}…")
-            measured = statistics(load(name, root=place)).as_dict()
+            measured = asdict(statistics(load(name, root=place)))
         else:
             size, edges = source.nodes, source.edges
             measured = {"nodes": size, "edges": edges}
