@@ -16,7 +16,7 @@ from torch_geometric.data.hetero_data import to_homogeneous_edge_index
 from torch_geometric.utils import select
 
 from handful.errors import GraphError, SamplerError
-from handful.kernels.csr import first_outside
+from handful.kernels.csr import first_outside, index_dtype
 from handful.kernels.inside import Inside, inside
 from handful.pyg.operators import kernel_threads
 
@@ -53,9 +53,7 @@ class RandomNodeLoader(DataLoader[Any]):
         else:
             self.edge_index = data.edge_index
         if not 1 <= num_parts <= max(1, self.num_nodes):
-            raise SamplerError(
-                f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}, got {num_parts}"
-            )
+            raise SamplerError(f"num_parts lies between 1 and the number of nodes, {self.num_nodes}, got {num_parts}")
         self._checked: dict[Any, tuple[Tensor, int]] = {}
         self._edges()
         size = math.ceil(self.num_nodes / num_parts)
@@ -109,22 +107,29 @@ class RandomNodeLoader(DataLoader[Any]):
 
     def _cut(self, parts: list[Tensor]) -> Iterator[Any]:
         """The batches of these parts, which share no node."""
-        m, threads = len(parts), kernel_threads()
-        part = np.full(self.num_nodes, m, np.min_scalar_type(m))
-        number = np.empty(self.num_nodes, np.int32 if self.num_nodes < 2**31 else np.int64)
-        for p, nodes in enumerate(parts):
-            part[nodes.numpy()] = p
-            for start, end in self._kinds.values():
-                own = nodes[(nodes >= start) & (nodes < end)] if len(self._kinds) > 1 else nodes
-                number[own.numpy()] = np.arange(len(own))
-        numbers = {kind: number[slice(*ends)] for kind, ends in self._kinds.items()}
+        m, threads, part, number = len(parts), kernel_threads(), {}, {}
+        for kind, (start, end) in self._kinds.items():
+            part[kind] = np.full(end - start, m, np.min_scalar_type(m))
+            number[kind] = np.empty(end - start, index_dtype(end - start))
+            for p, nodes in enumerate(parts):
+                own = self._own(nodes, kind).numpy()
+                part[kind][own] = p
+                number[kind][own] = np.arange(len(own))
         edges, kept = self._edges(), {}
-        for kind, ends in edges.items():
-            of_source, of_target = (part[slice(*self._kinds[end])] for end in (kind[0], kind[2]))
-            source, target = ends.numpy()
-            kept[kind] = inside(source, target, of_source, of_target, m, self._needs_places(kind), threads)
+        for store in self.data.edge_stores:
+            if (kind := _kind(store)) in edges:
+                more = self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
+                source, target = edges[kind].numpy()
+                kept[kind] = inside(source, target, part[kind[0]], part[kind[2]], m, more, threads)
         for nodes in parts:
-            yield self._batch(nodes, edges, {kind: result.pop(0) for kind, result in kept.items()}, numbers)
+            yield self._batch(nodes, edges, {kind: result.pop(0) for kind, result in kept.items()}, number)
+
+    def _own(self, nodes: Tensor, kind: Any) -> Tensor:
+        """Those of ``nodes`` that are of this type, as it numbers them."""
+        if len(self._kinds) == 1:
+            return nodes
+        start, end = self._kinds[kind]
+        return nodes[(nodes >= start) & (nodes < end)] - start
 
     def _edges(self) -> dict[Any, Tensor]:
         """The edges of every type, on the CPU, as ``data`` has them now; what has not changed is not checked again.
@@ -134,7 +139,7 @@ class RandomNodeLoader(DataLoader[Any]):
         found = {}
         for store in self.data.edge_stores:
             if "edge_index" in store:
-                kind, edges = _ONLY if isinstance(self.data, Data) else store._key, store.edge_index
+                kind, edges = _kind(store), store.edge_index
                 found[kind] = edges.detach().cpu()
                 version = 0 if edges.is_inference() else edges._version
                 before = self._checked.get(kind)
@@ -146,19 +151,13 @@ class RandomNodeLoader(DataLoader[Any]):
                 raise GraphError("RandomNodeLoader reads edge_index, and these edges are in a sparse matrix (adj_t)")
         return found
 
-    def _needs_places(self, kind: Any) -> bool:
-        """Whether a batch has more of its edges than their ends."""
-        store = _store(self.data, kind)
-        return self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
-
     def _batch(
-        self, nodes: Tensor, edges: dict[Any, Tensor], kept: dict[Any, Inside], numbers: dict[Any, np.ndarray]
+        self, nodes: Tensor, edges: dict[Any, Tensor], kept: dict[Any, Inside], number: dict[Any, np.ndarray]
     ) -> Any:
         """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
         out = copy.copy(self.data)
-        for kind, (start, end) in self._kinds.items():
-            store, new = (_store(one, kind) for one in (self.data, out))
-            own = nodes if kind is None else nodes[(nodes >= start) & (nodes < end)] - start
+        for store, new in zip(self.data.node_stores, out.node_stores, strict=True):
+            own = self._own(nodes, store._key)
             for key, value in store.items():
                 if key == "num_nodes":
                     new.num_nodes = len(own)
@@ -166,21 +165,22 @@ class RandomNodeLoader(DataLoader[Any]):
                     new[key] = _pick(value, own, self._dim(key, value))
             if self.return_ids and "n_id" not in store:
                 new.n_id = own
-        for kind, result in kept.items():
-            store, new = (_store(one, kind) for one in (self.data, out))
-            source, target = edges[kind].numpy()
-            numbered = result.numbered(source, target, numbers[kind[0]], numbers[kind[2]], kernel_threads())
-            new.edge_index = torch.from_numpy(numbered).to(self._checked[kind][0].device)
+        for store, new in zip(self.data.edge_stores, out.edge_stores, strict=True):
+            if (kind := _kind(store)) not in kept:
+                continue
+            result, (source, target) = kept[kind], edges[kind].numpy()
+            numbered = result.numbered(source, target, number[kind[0]], number[kind[2]], kernel_threads())
+            new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
             if result.places is None:
                 continue
             ids = torch.from_numpy(result.places)
             for key, value in store.items():
-                at_edges = key != "edge_index" and store.is_edge_attr(key)
-                if at_edges and not (kind == _ONLY and store.is_node_attr(key)):
+                of_nodes = kind == _ONLY and store.is_node_attr(key)
+                if key != "edge_index" and store.is_edge_attr(key) and not of_nodes:
                     dim = self._dim(key, value)
-                    count = value.shape[dim] if hasattr(value, "shape") else len(value)
-                    if count != edges[kind].shape[1]:
-                        raise GraphError(f"{key} has {count} entries for {edges[kind].shape[1]} edges")
+                    entries = value.shape[dim] if hasattr(value, "shape") else len(value)
+                    if entries != len(source):
+                        raise GraphError(f"{key} has {entries} entries for {len(source)} edges")
                     new[key] = _pick(value, ids, dim)
             if self.return_ids and "e_id" not in store:
                 new.e_id = ids.to(torch.int64)
@@ -205,9 +205,7 @@ class LinkRandomNodeLoader(RandomNodeLoader):
     def _batch(self, nodes: Tensor, *cut: Any) -> Any:
         out, n = super()._batch(nodes, *cut), len(nodes)
         if not isinstance(out, Data):
-            raise GraphError(
-                "LinkRandomNodeLoader takes a Data: of a HeteroData it is not known which links to predict"
-            )
+            raise GraphError("LinkRandomNodeLoader takes a Data: a HeteroData does not tell which links to predict")
         edges = out.edge_index
         pairs = torch.randint(n, edges.shape, device=edges.device)
         taken = torch.isin(pairs[0] * n + pairs[1], edges[0] * n + edges[1]) | (pairs[0] == pairs[1])
@@ -231,8 +229,8 @@ _ONLY = (None, None, None)
 """The edge type of a ``Data``."""
 
 
-def _store(data: Data | HeteroData, kind: Any) -> Any:
-    return data._store if isinstance(data, Data) else data[kind]
+def _kind(store: Any) -> Any:
+    return store._key or _ONLY
 
 
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:

@@ -85,9 +85,7 @@ class VariancePenalty(Callback):
     def on_start(self, loop: Loop) -> None:
         """Add the penalty's gradient before every step of the optimiser."""
         if loop.settings.update != "epoch":
-            raise HandfulError(
-                "a variance penalty needs the mean gradient of an epoch first: train with update='epoch'"
-            )
+            raise HandfulError("a variance penalty needs the mean gradient of an epoch: train with update='epoch'")
         loop.optimizer.register_step_pre_hook(lambda *_: self._add(loop))
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:

@@ -58,7 +58,7 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of three vectors.
+    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of a few vectors.
 
     ``variances`` holds (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` their sum. All is in float64: R may be a
     millionth of ‖ḡ‖².
@@ -71,18 +71,15 @@ class Welford:
     """
 
     count: int = 0
-    mean: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
-    spread: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    mean: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
+    spread: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
 
     def add(self, vector: Tensor) -> None:
         """Add one vector."""
-        vector = vector.to(torch.float64)
-        if self.count == 0:
-            self.mean, self.spread = torch.zeros_like(vector), torch.zeros_like(vector)
         self.count += 1
-        off = vector - self.mean
-        self.mean += off / self.count
-        self.spread.addcmul_(off, off, value=(self.count - 1) / self.count)
+        off = vector.to(torch.float64) - self.mean
+        self.mean = self.mean + off / self.count
+        self.spread = self.spread + off.square() * ((self.count - 1) / self.count)
 
     @property
     def variances(self) -> Tensor:
@@ -92,7 +89,7 @@ class Welford:
     @property
     def variance(self) -> float:
         """(1/n)·Σ‖g_k − ḡ‖²; NaN before the first vector."""
-        return float(self.variances.sum()) if self.count else float("nan")
+        return float(self.variances.sum())
 
 
 def without_dropout(model: nn.Module) -> nn.Module:
