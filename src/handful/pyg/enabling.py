@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 import torch_geometric
-import torch_geometric.testing.decorators
 import torch_geometric.typing
 from torch_geometric.loader import cluster, graph_saint
 from torch_geometric.nn import Node2Vec
@@ -27,6 +26,7 @@ from torch_geometric.sampler import (
 )
 from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.utils import remap_keys
+from torch_geometric.testing import decorators
 
 from handful.errors import HandfulError
 from handful.pyg import operators
@@ -70,12 +70,13 @@ def enable(quiet: bool = False) -> None:
         return
     _register("pyg", operators.PYG)
     for name in FLAGS:
-        _flag(name, True)
+        _set(torch_geometric.typing, name, True)
     seen = {**vars(torch_geometric.typing), "WITH_PYG_LIB": True}
     _set(neighbor_sampler, "torch_geometric", SimpleNamespace(typing=SimpleNamespace(**seen)))
     _set(cluster, "pyg_lib", SimpleNamespace(partition=SimpleNamespace(metis=operators.metis)))
-    for module in (node2vec, torch_geometric.testing.decorators):  # which mean walks and neighbour sampling by it
+    for module in (node2vec, decorators):  # which mean walks and neighbour sampling by it
         _set(module, "WITH_PYG_LIB", True)
+    _set(decorators, "WITH_METIS", True)
     _set(Node2Vec, "loader", _loader)
     for sampler in (NeighborSampler, HGTSampler):
         _set(sampler, "__init__", _loading(sampler.__init__))
@@ -116,19 +117,6 @@ def _set(owner: Any, name: str, value: Any) -> None:
     inherited, before = name not in vars(owner), getattr(owner, name)
     setattr(owner, name, value)
     _undo.append(lambda: delattr(owner, name) if inherited else setattr(owner, name, before))
-
-
-def _flag(name: str, value: Any) -> None:
-    """Set a name of ``torch_geometric.typing`` there and in every module of PyG that has imported it."""
-    before = getattr(torch_geometric.typing, name)
-    _everywhere(name, value)
-    _undo.append(lambda: _everywhere(name, before))
-
-
-def _everywhere(name: str, value: Any) -> None:
-    for key, module in list(sys.modules.items()):
-        if key.partition(".")[0] == "torch_geometric" and name in vars(module):
-            setattr(module, name, value)
 
 
 # -- kernels are loaded before workers are forked: each worker would load them in every epoch ------------------------
