@@ -69,7 +69,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _get_iterator(self) -> Any:
         if self.num_workers == 0:
             return self._epoch()
-        for edges in self._edges().values():  # workers are forked with the kernels, or each would load them
+        for _, edges in self._edges():  # workers are forked with the kernels, or each would load them
             loop = Data(edge_index=torch.zeros(2, 1, dtype=edges.dtype), num_nodes=1)
             RandomNodeLoader(loop, 1).collate_fn([0])
         return super()._get_iterator()
@@ -115,14 +115,13 @@ class RandomNodeLoader(DataLoader[Any]):
                 own = self._own(nodes, kind).numpy()
                 part[kind][own] = p
                 number[kind][own] = np.arange(len(own))
-        edges, kept = self._edges(), {}
-        for store in self.data.edge_stores:
-            if (kind := _kind(store)) in edges:
-                more = self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
-                source, target = edges[kind].numpy()
-                kept[kind] = inside(source, target, part[kind[0]], part[kind[2]], m, more, threads)
+        edges, kept = self._edges(), []
+        for store, (source, target) in edges:
+            more = self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
+            tail, _, head = store._key or _ONLY
+            kept.append(inside(source.numpy(), target.numpy(), part[tail], part[head], m, more, threads))
         for nodes in parts:
-            yield self._batch(nodes, edges, {kind: result.pop(0) for kind, result in kept.items()}, number)
+            yield self._batch(nodes, edges, [result.pop(0) for result in kept], number)
 
     def _own(self, nodes: Tensor, kind: Any) -> Tensor:
         """Those of ``nodes`` that are of this type, as it numbers them."""
@@ -131,33 +130,34 @@ class RandomNodeLoader(DataLoader[Any]):
         start, end = self._kinds[kind]
         return nodes[(nodes >= start) & (nodes < end)] - start
 
-    def _edges(self) -> dict[Any, Tensor]:
+    def _edges(self) -> list[tuple[Any, Tensor]]:
         """The edges of every type, on the CPU, as ``data`` has them now; what has not changed is not checked again.
 
         No array of them is kept: ``share_memory_`` frees what an array points to.
         """
-        found = {}
+        found = []
         for store in self.data.edge_stores:
             if "edge_index" in store:
-                kind, edges = _kind(store), store.edge_index
-                found[kind] = edges.detach().cpu()
+                edges = store.edge_index
+                found.append((store, edges.detach().cpu()))
                 version = 0 if edges.is_inference() else edges._version
-                before = self._checked.get(kind)
+                before = self._checked.get(store._key)
                 if before is None or before[0] is not edges or before[1] != version:
-                    ranges = (self._kinds[end] for end in (kind[0], kind[2]))
-                    _check(found[kind].numpy(), [end - start for start, end in ranges], kind)
-                    self._checked[kind] = edges, version
+                    tail, _, head = store._key or _ONLY
+                    sizes = [end - start for start, end in (self._kinds[tail], self._kinds[head])]
+                    _check(found[-1][1].numpy(), sizes, store._key)
+                    self._checked[store._key] = edges, version
             elif "adj_t" in store or "adj" in store:
                 raise GraphError("RandomNodeLoader reads edge_index, and these edges are in a sparse matrix (adj_t)")
         return found
 
     def _batch(
-        self, nodes: Tensor, edges: dict[Any, Tensor], kept: dict[Any, Inside], number: dict[Any, np.ndarray]
+        self, nodes: Tensor, edges: list[tuple[Any, Tensor]], kept: list[Inside], number: dict[Any, np.ndarray]
     ) -> Any:
         """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
         out = copy.copy(self.data)
-        for store, new in zip(self.data.node_stores, out.node_stores, strict=True):
-            own = self._own(nodes, store._key)
+        for store in self.data.node_stores:
+            new, own = out if store._key is None else out[store._key], self._own(nodes, store._key)
             for key, value in store.items():
                 if key == "num_nodes":
                     new.num_nodes = len(own)
@@ -165,22 +165,20 @@ class RandomNodeLoader(DataLoader[Any]):
                     new[key] = _pick(value, own, self._dim(key, value))
             if self.return_ids and "n_id" not in store:
                 new.n_id = own
-        for store, new in zip(self.data.edge_stores, out.edge_stores, strict=True):
-            if (kind := _kind(store)) not in kept:
-                continue
-            result, (source, target) = kept[kind], edges[kind].numpy()
-            numbered = result.numbered(source, target, number[kind[0]], number[kind[2]], kernel_threads())
-            new.edge_index = torch.from_numpy(numbered).to(store.edge_index.device)
+        for (store, (source, target)), result in zip(edges, kept, strict=True):
+            new, (tail, _, head) = out if store._key is None else out[store._key], store._key or _ONLY
+            ends = result.numbered(source.numpy(), target.numpy(), number[tail], number[head], kernel_threads())
+            new.edge_index = torch.from_numpy(ends).to(store.edge_index.device)
             if result.places is None:
                 continue
             ids = torch.from_numpy(result.places)
             for key, value in store.items():
-                of_nodes = kind == _ONLY and store.is_node_attr(key)
+                of_nodes = store._key is None and store.is_node_attr(key)
                 if key != "edge_index" and store.is_edge_attr(key) and not of_nodes:
                     dim = self._dim(key, value)
-                    entries = value.shape[dim] if hasattr(value, "shape") else len(value)
-                    if entries != len(source):
-                        raise GraphError(f"{key} has {entries} entries for {len(source)} edges")
+                    count = value.shape[dim] if hasattr(value, "shape") else len(value)
+                    if count != len(source):
+                        raise GraphError(f"{key} has {count} entries for {len(source)} edges")
                     new[key] = _pick(value, ids, dim)
             if self.return_ids and "e_id" not in store:
                 new.e_id = ids.to(torch.int64)
@@ -229,10 +227,6 @@ _ONLY = (None, None, None)
 """The edge type of a ``Data``."""
 
 
-def _kind(store: Any) -> Any:
-    return store._key or _ONLY
-
-
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
     """Refuse what is no list of edges between nodes of their types, of which there are so many."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
@@ -240,7 +234,7 @@ def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
     for size, row in zip(sizes, rows, strict=True):
         at = first_outside(row, size)
         if at >= 0:
-            where = "" if kind == _ONLY else f" of type {kind}"
+            where = "" if kind is None else f" of type {kind}"
             raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {size - 1}")
 
 
