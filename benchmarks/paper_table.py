@@ -6,7 +6,7 @@ Data sets on disk are measured. For the others, the published sizes count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ def check_data(place: Path) -> list[dict[str, Any]]:
         source = sources()[name]
         here = source.on_disk is None or source.on_disk(place)
         if here:
-            measured = statistics(load(name, root=place)).as_dict()
+            measured = asdict(statistics(load(name, root=place)))
         else:
             size, edges = source.nodes, source.edges
             measured = {"nodes": size, "edges": edges}

@@ -234,16 +234,20 @@ def test_it_steps_back_where_pyg_lib_is_installed(
 
 
 @pytest.mark.slow
-def test_importing_handful_pyg_changes_nothing_until_a_loader_is_asked_for() -> None:
+def test_importing_handful_pyg_changes_nothing_until_a_loader_is_made() -> None:
     code = """
+import torch
 import torch_geometric.typing as typing
 import handful.pyg
-from handful.pyg import RandomNodeLoader
+from handful.pyg import ClusterData, NeighborLoader, RandomNodeLoader
+from torch_geometric.data import Data
+data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+list(RandomNodeLoader(data, 2))
 assert not typing.WITH_METIS
-from handful.pyg import NeighborLoader
+NeighborLoader(data, [1])
 assert typing.WITH_METIS and handful.pyg.enabled()
 handful.pyg.disable()
-from handful.pyg import NeighborLoader
+ClusterData(data, 2, log=False)
 assert typing.WITH_METIS
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -129,8 +129,8 @@ def test_the_model_is_left_as_it_was() -> None:
     before = {k: v.clone() for k, v in model.state_dict().items()}
     modes = [module.training for module in model.modules()]
     batch = next(FullGraph().epoch(graph, 0, 0))
-    with without_dropout(model):
-        assert torch.equal(batch_loss(model, batch), batch_loss(model, batch))
+    still = without_dropout(model)
+    assert torch.equal(batch_loss(still, batch), batch_loss(still, batch))
     implicit_terms(model, graph, RandomNodes(3), batches=3)
     assert modes == [module.training for module in model.modules()]
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
@@ -228,8 +228,8 @@ def test_nothing_is_drawn_without_dropout(name: str) -> None:
             return batch_loss(model, batch)
 
         assert not torch.equal(step(1), step(2)), rate
-        with without_dropout(model):
-            assert torch.equal(step(1), step(2)), rate
+        still = without_dropout(model)
+        assert torch.equal(step(1, still), step(2, still)), rate
 
 
 def test_a_watch_does_not_disturb_training() -> None:

@@ -95,7 +95,7 @@ def test_adam_of_one_loss_penalises_the_perturbed_norm() -> None:
     (loss,), w = smooth_losses(list(RandomNodes(1).epoch(noisy_graph(48, 0), 1, 0)), hidden=2, classes=3, seed=2)
     beta1, beta2, eps, step = 0.8, 0.95, 0.02, 0.3
     at = w.clone().requires_grad_()
-    size = gradient(loss, at, create_graph=True).abs()
+    size = torch.autograd.grad(loss(at), at, create_graph=True)[0].abs()
     (slope,) = torch.autograd.grad((size - eps * torch.log1p(size / eps)).sum(), at)
     g = gradient(loss, w)
     size = size.detach()

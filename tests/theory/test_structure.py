@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 import networkx as nx
 import numpy as np
@@ -164,7 +165,7 @@ def test_split_sizes() -> None:
 
 
 def test_the_columns_are_measured() -> None:
-    assert set(COLUMNS) <= set(statistics(from_networkx(nx.path_graph(3))).as_dict())
+    assert set(COLUMNS) <= set(asdict(statistics(from_networkx(nx.path_graph(3)))))
 
 
 # -- homophily ---------------------------------------------------------------------------------------------------------

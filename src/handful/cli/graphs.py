@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -25,7 +26,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
     from handful.theory.structure import statistics
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
-    found = statistics(data, sources, sweeps, seed).as_dict()
+    found = asdict(statistics(data, sources, sweeps, seed))
     result = {"graph": data.name, **found, "metric": data.metric}
     return Answer(result, [make_info_table(result)])
 

@@ -1,7 +1,7 @@
 """For PyG users: PyG's loaders after one plain pip install, without pyg-lib, torch-sparse or a compiler.
 
 ``enable()`` gives PyG the operators that it lacks, and its own loaders run. The loaders here have PyG's names,
-arguments and batches, and call ``enable`` themselves: a script only changes its import.
+arguments and batches. Each calls ``enable`` when it is made: a script only changes its import.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ try:
 except ImportError as error:
     raise ImportError("handful.pyg needs PyG: pip install 'handful[pyg]'") from error
 
-from typing import TYPE_CHECKING, Any
-
 from handful.pyg.enabling import disable, enable, enabled
+from handful.pyg.loaders import (
+    ClusterData,
+    ClusterLoader,
+    GraphSAINTEdgeSampler,
+    GraphSAINTNodeSampler,
+    GraphSAINTRandomWalkSampler,
+    HGTLoader,
+    LinkNeighborLoader,
+    NeighborLoader,
+)
 from handful.pyg.random_node import LinkRandomNodeLoader, RandomNodeLoader, edge_share
 from handful.pyg.transforms import AddAggregated
-
-if TYPE_CHECKING:
-    from handful.pyg.loaders import (
-        ClusterData,
-        ClusterLoader,
-        GraphSAINTEdgeSampler,
-        GraphSAINTNodeSampler,
-        GraphSAINTRandomWalkSampler,
-        HGTLoader,
-        LinkNeighborLoader,
-        NeighborLoader,
-    )
 
 __all__ = [
     "AddAggregated",
@@ -46,13 +42,3 @@ __all__ = [
     "enable",
     "enabled",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Loaders that need operators are imported, and the operators enabled, when one of them is asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module 'handful.pyg' has no attribute {name!r}")
-    from handful.pyg import loaders
-
-    enable(quiet=True)
-    return getattr(loaders, name)

@@ -11,9 +11,7 @@ from typing import Any
 
 import torch
 import torch_geometric
-import torch_geometric.testing.decorators
 import torch_geometric.typing
-from torch import Tensor
 from torch_geometric.loader import cluster, graph_saint
 from torch_geometric.nn import Node2Vec
 from torch_geometric.nn.models import node2vec
@@ -28,6 +26,7 @@ from torch_geometric.sampler import (
 )
 from torch_geometric.sampler.base import SubgraphType
 from torch_geometric.sampler.utils import remap_keys
+from torch_geometric.testing import decorators
 
 from handful.errors import HandfulError
 from handful.pyg import operators
@@ -71,15 +70,16 @@ def enable(quiet: bool = False) -> None:
         return
     _register("pyg", operators.PYG)
     for name in FLAGS:
-        _flag(name, True)
+        _set(torch_geometric.typing, name, True)
     seen = {**vars(torch_geometric.typing), "WITH_PYG_LIB": True}
     _set(neighbor_sampler, "torch_geometric", SimpleNamespace(typing=SimpleNamespace(**seen)))
     _set(cluster, "pyg_lib", SimpleNamespace(partition=SimpleNamespace(metis=operators.metis)))
-    for module in (node2vec, torch_geometric.testing.decorators):  # which mean walks and neighbour sampling by it
+    for module in (node2vec, decorators):  # which mean walks and neighbour sampling by it
         _set(module, "WITH_PYG_LIB", True)
+    _set(decorators, "WITH_METIS", True)
     _set(Node2Vec, "loader", _loader)
-    for sampler, load in ((NeighborSampler, _load_neighbors), (HGTSampler, _load_hgt)):
-        _set(sampler, "__init__", _loading(sampler.__init__, load))
+    for sampler in (NeighborSampler, HGTSampler):
+        _set(sampler, "__init__", _loading(sampler.__init__))
         _set(sampler, "__reduce_ex__", _reduce)
     if not torch_geometric.typing.WITH_TORCH_SPARSE:
         _register("torch_sparse", operators.TORCH_SPARSE)
@@ -119,51 +119,23 @@ def _set(owner: Any, name: str, value: Any) -> None:
     _undo.append(lambda: delattr(owner, name) if inherited else setattr(owner, name, before))
 
 
-def _flag(name: str, value: Any) -> None:
-    """Set a name of ``torch_geometric.typing`` there and in every module of PyG that has imported it."""
-    before = getattr(torch_geometric.typing, name)
-    _everywhere(name, value)
-    _undo.append(lambda: _everywhere(name, before))
-
-
-def _everywhere(name: str, value: Any) -> None:
-    for key, module in list(sys.modules.items()):
-        if key.partition(".")[0] == "torch_geometric" and name in vars(module):
-            setattr(module, name, value)
-
-
 # -- kernels are loaded before workers are forked: each worker would load them in every epoch ------------------------
 
 
-def _loading(init: Any, load: Any) -> Any:
+def _loading(init: Any) -> Any:
     """An ``__init__`` of a sampler that also loads its kernels. What cannot be sampled is told when it is asked for."""
 
     @wraps(init)
     def made(self: Any, *args: Any, **options: Any) -> None:
         init(self, *args, **options)
         with suppress(Exception), torch.random.fork_rng(devices=[]):
-            load(self)
+            pointers = self.colptr_dict if hasattr(self, "colptr_dict") else {"": self.colptr}
+            for name, colptr in pointers.items():
+                node = (colptr.diff() > 0).int().argmax().view(1)  # the first that has an edge
+                kind = name.split("__")[-1] or None
+                self.sample_from_nodes(NodeSamplerInput(None, node, torch.tensor([2**62]), kind))
 
     return made
-
-
-def _first_row(colptr: Tensor) -> Tensor:
-    """``(1,)``: the first node that has an edge."""
-    return (colptr.diff() > 0).int().argmax().view(1)
-
-
-def _load_neighbors(sampler: Any) -> None:
-    if hasattr(sampler, "colptr"):
-        sampler._sample(_first_row(sampler.colptr), torch.tensor([2**62]))
-    else:
-        for name, colptr in sampler.colptr_dict.items():
-            kind = name.split("__")[-1]
-            sampler._sample({kind: _first_row(colptr)}, {kind: torch.tensor([2**62])})
-
-
-def _load_hgt(sampler: Any) -> None:
-    for name, colptr in sampler.colptr_dict.items():
-        sampler.sample_from_nodes(NodeSamplerInput(None, _first_row(colptr), input_type=name.split("__")[-1]))
 
 
 _pyg_loader = Node2Vec.loader

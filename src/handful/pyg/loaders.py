@@ -9,21 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch_geometric.loader as pyg
-from torch_geometric.loader import ClusterData as ClusterData
 from torch_geometric.loader import ClusterLoader as ClusterLoader
 
 from handful.pyg.enabling import enable
 from handful.random import derive_seed
 
-enable(quiet=True)  # here, so that a worker that is spawned and reads a loader from a pickle has the operators too
+
+class _Enabled:
+    """What needs the operators, and brings them: when it is made, and when a spawned worker reads it from a pickle."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        enable(quiet=True)
+        return super().__new__(cls)
 
 
-class _OwnStreams:
+class ClusterData(_Enabled, pyg.ClusterData):  # type: ignore[misc]
+    """``torch_geometric.loader.ClusterData``."""
+
+
+class _OwnStreams(_Enabled):
     """A ``DataLoader`` whose batches draw from torch's generator, each with a seed of its own."""
 
     _epoch_seed: int | None = None
@@ -43,13 +52,10 @@ class _OwnStreams:
         if seed is None or (worker is not None and self.persistent_workers):
             yield
             return
-        before = torch.get_rng_state()
         name = blake2b(np.asarray(batch, np.int64).tobytes(), digest_size=8).digest()
-        torch.default_generator.manual_seed(derive_seed(seed, int.from_bytes(name, "little")))
-        try:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive_seed(seed, int.from_bytes(name, "little")))
             yield
-        finally:
-            torch.set_rng_state(before)
 
 
 class _Collated(_OwnStreams):

@@ -37,57 +37,46 @@ class OperatorError(HandfulError, RuntimeError):
 # -- what is given -----------------------------------------------------------------------------------------------------
 
 
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise OperatorError(otherwise)
+
+
 def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndarray:
     """A vector of whole numbers as an array; no copy is made of int32 and int64."""
-    if given.device.type != "cpu":
-        raise OperatorError(f"'{name}' must be a CPU tensor, got one on {given.device}")
-    if given.dim() != 1 or given.is_floating_point() or given.dtype == torch.bool:
-        raise OperatorError(f"'{name}' must be a vector of whole numbers, got {given.dtype} {tuple(given.shape)}")
-    if dtype is not None and given.dtype != dtype:
-        raise OperatorError(f"expected '{name}' to have the dtype of the seeds, {dtype}, got {given.dtype}")
-    if not given.is_contiguous():
-        raise OperatorError(f"Non-contiguous '{name}'")
+    whole = given.dim() == 1 and not given.is_floating_point() and given.dtype != torch.bool
+    _check(given.device.type == "cpu", f"'{name}' must be a CPU tensor, got one on {given.device}")
+    _check(whole, f"'{name}' must be a vector of whole numbers, got {given.dtype} {tuple(given.shape)}")
+    same = dtype is None or given.dtype == dtype
+    _check(same, f"expected '{name}' to have the dtype of the seeds, {dtype}, got {given.dtype}")
+    _check(given.is_contiguous(), f"Non-contiguous '{name}'")
     return given.detach().numpy()
 
 
-def _times(name: str, given: Tensor, like: int | None = None) -> np.ndarray:
-    if given.dtype != torch.int64:
-        raise OperatorError(f"expected '{name}' to be int64 (Long), got {given.dtype}")
-    if like is not None and given.numel() != like:
-        raise OperatorError(f"'{name}' has {given.numel()} entries for {like}")
+def _longs(name: str, given: Tensor, count: int | None = None) -> np.ndarray:
+    """Times, or weights for METIS; ``count`` of them if it is given."""
+    _check(given.dtype == torch.int64, f"expected '{name}' to be int64 (Long), got {given.dtype}")
+    _check(count is None or given.numel() == count, f"'{name}' has {given.numel()} entries for {count}")
     return _ints(name, given)
 
 
 def _weights(given: Tensor, edges: int) -> np.ndarray:
-    if given.device.type != "cpu" or given.shape != (edges,) or not given.is_contiguous():
-        raise OperatorError(f"'edge_weight' must be a contiguous CPU vector of {edges}, got {tuple(given.shape)}")
-    kept = given.detach()
-    return (kept if kept.dtype in (torch.float32, torch.float64) else kept.to(torch.float64)).numpy()
+    fits = given.device.type == "cpu" and given.shape == (edges,) and given.is_contiguous()
+    _check(fits, f"'edge_weight' must be a contiguous CPU vector of {edges}, got {tuple(given.shape)}")
+    return given.detach().to(torch.float32 if given.dtype == torch.float32 else torch.float64).numpy()
 
 
-def _seeds(given: Tensor, rows: int | None) -> np.ndarray:
+def _seeds(given: Tensor, rows: int = NODE + 1) -> np.ndarray:
     ids = _ints("seed", given).astype(np.int64, copy=False)
-    if len(ids) and not (ids.min() >= 0 and ids.max() < (NODE if rows is None else rows)):
-        raise OperatorError(f"'seed' has a node outside 0 to {NODE if rows is None else rows - 1}")
+    inside = ids.min(initial=0) >= 0 and ids.max(initial=-1) < rows
+    _check(inside, f"'seed' has a node outside 0 to {rows - 1}")
     return ids
 
 
-def _rowptr(given: Tensor, dtype: torch.dtype) -> np.ndarray:
-    rowptr = _ints("rowptr", given, dtype)
-    if len(rowptr) == 0:
-        raise OperatorError("'rowptr' is empty: it has one entry more than there are nodes")
-    return rowptr
-
-
-def _check_temporal(node_time: Any, edge_time: Any, seed_time: Any, edge_weight: Any, disjoint: bool) -> None:
-    if (node_time is not None or edge_time is not None) and not disjoint:
-        raise OperatorError("Temporal sampling needs to create disjoint subgraphs")
-    if node_time is not None and edge_time is not None:
-        raise OperatorError("Only one of node-level or edge-level sampling is supported")
-    if edge_time is not None and seed_time is None:
-        raise OperatorError("Seed time needs to be specified")
-    if edge_weight is not None and (node_time is not None or edge_time is not None):
-        raise OperatorError("Biased temporal sampling not yet supported")
+def _csr(rowptr: Tensor, col: Tensor, dtype: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
+    pointers, ends = _ints("rowptr", rowptr, dtype), _ints("col", col, dtype)
+    _check(len(pointers) > 0, "'rowptr' is empty: it has one entry more than there are nodes")
+    return pointers, ends
 
 
 def kernel_threads() -> int:
@@ -99,7 +88,7 @@ def _key() -> int:
     return int(torch.randint(2**63 - 1, ()))
 
 
-def _checked(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _run(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Call the kernels; what they find wrong with an array is the caller's mistake."""
     try:
         return operator(*args, **options, threads=kernel_threads())
@@ -108,14 +97,7 @@ def _checked(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 
 def _tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(dtype)
-
-
-def _nodes(sampled: Sampled, kind: str, disjoint: bool, dtype: torch.dtype) -> Tensor:
-    """Ids ``(N,)``, or ``(N, 2)`` with the tree before the id."""
-    if not disjoint:
-        return _tensor(sampled.nodes(kind), dtype)
-    return _tensor(np.stack([sampled.trees(kind), sampled.nodes(kind)], axis=1), dtype)
+    return torch.from_numpy(array).to(dtype)
 
 
 # -- pyg ---------------------------------------------------------------------------------------------------------------
@@ -170,54 +152,54 @@ def hetero_neighbor_sample(
     return_edge_id: bool = True,
 ) -> tuple[Found, Found, Found, Found | None, dict[str, list[int]], dict[str, list[int]]]:
     """``neighbor_sample`` for many types; relations are named ``source__relation__target``."""
-    _check_temporal(node_time_dict, edge_time_dict, seed_time_dict, edge_weight_dict, disjoint)
-    if temporal_strategy not in ("uniform", "last"):
-        raise OperatorError(f"No valid temporal strategy found: 'uniform' or 'last', got {temporal_strategy!r}")
-    if not directed and disjoint:
-        raise OperatorError("Disjoint subgraphs not yet supported where edges are not directed")
+    timed = node_time_dict is not None or edge_time_dict is not None
+    _check(disjoint or not timed, "Temporal sampling needs to create disjoint subgraphs")
+    both = node_time_dict is not None and edge_time_dict is not None
+    _check(not both, "Only one of node-level or edge-level sampling is supported")
+    _check(edge_time_dict is None or seed_time_dict is not None, "Seed time needs to be specified")
+    _check(edge_weight_dict is None or not timed, "Biased temporal sampling not yet supported")
+    known_strategy = temporal_strategy in ("uniform", "last")
+    _check(known_strategy, f"No valid temporal strategy found: 'uniform' or 'last', got {temporal_strategy!r}")
+    _check(directed or not disjoint, "Disjoint subgraphs not yet supported where edges are not directed")
     dtype = next((seed.dtype for seed in seed_dict.values()), torch.int64)
     relations = _relations(edge_types, rowptr_dict, col_dict, num_neighbors_dict, dtype, csc)
+    seeds = _seeds_of(node_types, relations, seed_dict)
+    trees = sum(map(len, seeds.values()))
+    _check(not disjoint or trees < 1 << (63 - TREE), f"disjoint sampling takes fewer than {1 << (63 - TREE)} seeds")
+    seed_time = _seed_times(seeds, seed_time_dict, node_time_dict)
     weights, edge_times, node_times = (given or {} for given in (edge_weight_dict, edge_time_dict, node_time_dict))
     for name, relation in relations.items():
-        count = len(relation.col)
+        relation.replace, relation.latest, relation.seed_time = replace, temporal_strategy == "last", seed_time
         if name in weights:
-            relation.weight = _weights(weights[name], count)
+            relation.weight = _weights(weights[name], len(relation.col))
         if name in edge_times:
-            relation.edge_time = _times("edge_time", edge_times[name], count)
-        if relation.cols in node_times:
-            relation.node_time = _times("node_time", node_times[relation.cols])
-    seeds = _seeds_of(node_types, relations, seed_dict)
-    if disjoint and sum(map(len, seeds.values())) >= 1 << (63 - TREE):
-        raise OperatorError(f"disjoint sampling takes fewer than {1 << (63 - TREE)} seeds")
-    times = _seed_times(seeds, seed_time_dict, node_time_dict)
-    how = {"replace": replace, "disjoint": disjoint, "strategy": temporal_strategy, "seed_time": times}
-    sampled: Sampled = _checked(sample, node_types, relations, seeds, key=_key(), **how)
+            relation.time = _longs("edge_time", edge_times[name], len(relation.col))
+        elif relation.cols in node_times:
+            relation.time, relation.of_nodes = _longs("node_time", node_times[relation.cols]), True
+    sampled: Sampled = _run(sample, node_types, relations, seeds, key=_key(), disjoint=disjoint)
     edges = sampled.edges
     per_edge = {name: [len(place) for *_, place in hops] if directed else [] for name, hops in edges.items()}
     if not directed:
         known = sampled.known
-        edges = {name: [_checked(induced, r, known[r.rows], known[r.cols])] for name, r in relations.items()}
-    nodes = {kind: _nodes(sampled, kind, disjoint, dtype) for kind in node_types}
+        edges = {name: [_run(induced, r, known[r.rows], known[r.cols])] for name, r in relations.items()}
+    nodes = {kind: _tensor(sampled.nodes(kind, with_trees=disjoint), dtype) for kind in node_types}
     rows, cols, places = _edges(edges, csc, dtype)
     return rows, cols, nodes, places if return_edge_id else None, sampled.nodes_per_hop, per_edge
 
 
 def _relations(
-    edge_types: Sequence[EdgeType], rowptrs: Tensors, cols: Tensors, fanouts: Counts | None, dtype: Any, csc: bool
+    edge_types: Sequence[EdgeType], rowptrs: Tensors, cols: Tensors, fanouts: Counts, dtype: Any, csc: bool
 ) -> dict[str, Relation]:
-    if len(rowptrs) != len(cols):
-        raise OperatorError("Number of edge types in 'rowptr_dict' and 'col_dict' must match")
     relations = {}
     for edge_type in edge_types:
         name = "__".join(edge_type)
-        if any(given is not None and name not in given for given in (rowptrs, cols, fanouts)):
-            raise OperatorError(f"the edge type {edge_type} has no rowptr, no col or no num_neighbors")
+        complete = name in rowptrs and name in cols and name in fanouts
+        _check(complete, f"the edge type {edge_type} has no rowptr, no col or no num_neighbors")
         tail, head = (edge_type[2], edge_type[0]) if csc else (edge_type[0], edge_type[2])
-        rowptr, col = _rowptr(rowptrs[name], dtype), _ints("col", cols[name], dtype)
-        fanout = () if fanouts is None else tuple(fanouts[name])
-        relations[name] = Relation(rows=tail, cols=head, rowptr=rowptr, col=col, fanout=fanout)
-    if len({len(relation.fanout) for relation in relations.values()}) > 1:
-        raise OperatorError("'num_neighbors' must have the same number of hops for all edge types")
+        rowptr, col = _csr(rowptrs[name], cols[name], dtype)
+        relations[name] = Relation(rows=tail, cols=head, rowptr=rowptr, col=col, fanout=fanouts[name])
+    hops = {len(relation.fanout) for relation in relations.values()}
+    _check(len(hops) <= 1, "'num_neighbors' must have the same number of hops for all edge types")
     return relations
 
 
@@ -226,9 +208,9 @@ def _seeds_of(
 ) -> dict[str, np.ndarray]:
     rows = {relation.rows: len(relation.rowptr) - 1 for relation in relations.values()}
     for kind in seed_dict:
-        if kind not in node_types:
-            raise OperatorError(f"there are seeds of type {kind!r}, and the node types are {list(node_types)}")
-    return {kind: _seeds(seed, rows.get(kind)) for kind, seed in seed_dict.items()}
+        known = kind in node_types
+        _check(known, f"there are seeds of type {kind!r}, and the node types are {list(node_types)}")
+    return {kind: _seeds(seed, rows.get(kind, NODE + 1)) for kind, seed in seed_dict.items()}
 
 
 def _seed_times(
@@ -240,15 +222,13 @@ def _seed_times(
         return None
     result = [np.empty(0, np.int64)]
     for kind, ids in seeds.items():
-        if kind not in given:
-            raise OperatorError(f"the seeds of type {kind!r} have no time: give 'seed_time'")
+        _check(kind in given, f"the seeds of type {kind!r} have no time: give 'seed_time'")
         if seed_time_dict is not None:
-            result.append(_times("seed_time", given[kind], len(ids)))
-            continue
-        time = _times("node_time", given[kind])
-        if len(ids) and ids.max() >= len(time):
-            raise OperatorError(f"'node_time' has {len(time)} entries and there is a seed {ids.max()}")
-        result.append(time[ids])
+            result.append(_longs("seed_time", given[kind], len(ids)))
+        else:
+            time, last = _longs("node_time", given[kind]), ids.max(initial=-1)
+            _check(last < len(time), f"'node_time' has {len(time)} entries and there is a seed {last}")
+            result.append(time[ids])
     return np.concatenate(result)
 
 
@@ -268,10 +248,11 @@ def subgraph(
     >>> subgraph(torch.tensor([0, 2, 2, 3]), torch.tensor([1, 2, 0]), torch.tensor([2, 0]))
     (tensor([0, 1, 2]), tensor([1, 0]), tensor([2, 1]))
     """
-    relation = Relation(rows="", cols="", rowptr=_rowptr(rowptr, nodes.dtype), col=_ints("col", col, nodes.dtype))
+    pointers, ends = _csr(rowptr, col, nodes.dtype)
     ids = _seeds(nodes, len(rowptr) - 1)
     known = Known(ids)
-    row, result, place = _checked(induced, relation, known, known)
+    relation = Relation(rows="", cols="", rowptr=pointers, col=ends)
+    row, result, place = _run(induced, relation, known, known)
     ptr = starts(np.bincount(row, minlength=len(ids)))
     edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
     return _tensor(ptr, nodes.dtype), _tensor(result, nodes.dtype), edge_id
@@ -283,12 +264,10 @@ def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: 
     >>> random_walk(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2]), torch.tensor([0]), 3)
     tensor([[0, 1, 2, 2]])
     """
-    if not (p > 0 and q > 0):
-        raise OperatorError(f"p and q must be positive, got {p} and {q}")
-    if walk_length < 0:
-        raise OperatorError(f"a walk has 0 steps or more, got {walk_length}")
-    arrays = _rowptr(rowptr, seed.dtype), _ints("col", col, seed.dtype), _seeds(seed, len(rowptr) - 1)
-    return _tensor(_checked(walk, *arrays, walk_length, _key(), p, q), seed.dtype)
+    _check(p > 0 and q > 0, f"p and q must be positive, got {p} and {q}")
+    _check(walk_length >= 0, f"a walk has 0 steps or more, got {walk_length}")
+    arrays = *_csr(rowptr, col, seed.dtype), _seeds(seed, len(rowptr) - 1)
+    return _tensor(_run(walk, *arrays, walk_length, _key(), p, q), seed.dtype)
 
 
 def metis(
@@ -306,18 +285,16 @@ def metis(
     tensor([2, 2])
     """
     dtype = rowptr.dtype
-    pointers, ends = _rowptr(rowptr, dtype), _ints("col", col, dtype)
+    pointers, ends = _csr(rowptr, col, dtype)
     n = len(pointers) - 1
-    if not 1 <= num_partitions <= max(1, n):
-        raise OperatorError(f"cannot cut {n} nodes into {num_partitions} parts")
-    if pointers[0] != 0 or pointers[-1] != len(ends) or first_bad_row(pointers) >= 0:
-        raise OperatorError("'rowptr' must ascend from 0 to the number of edges")
-    if first_outside(ends, n) >= 0:
-        raise OperatorError(f"'col' has a node outside 0 to {n - 1}")
+    ascends = pointers[0] == 0 and pointers[-1] == len(ends) and first_bad_row(pointers) < 0
+    _check(1 <= num_partitions <= max(1, n), f"cannot cut {n} nodes into {num_partitions} parts")
+    _check(ascends, "'rowptr' must ascend from 0 to the number of edges")
+    _check(first_outside(ends, n) < 0, f"'col' has a node outside 0 to {n - 1}")
     if num_partitions == 1:
         return torch.zeros(n, dtype=dtype)
-    of_edges = None if edge_weight is None else _times("edge_weight", edge_weight, len(ends))
-    of_nodes = None if node_weight is None else _times("node_weight", node_weight, n)
+    of_edges = None if edge_weight is None else _longs("edge_weight", edge_weight, len(ends))
+    of_nodes = None if node_weight is None else _longs("node_weight", node_weight, n)
     return _tensor(cut_by_metis(pointers, ends, num_partitions, of_edges, of_nodes, recursive), dtype)
 
 
@@ -334,14 +311,14 @@ def hgt_sample(
         edge_types.append((parts[0], "__".join(parts[1:-1]), parts[-1]))
     kinds = sorted({kind for edge_type in edge_types for kind in (edge_type[0], edge_type[2])} | set(num_samples_dict))
     dtype = next((seed.dtype for seed in input_node_dict.values()), torch.int64)
-    relations = _relations(edge_types, colptr_dict, row_dict, None, dtype, csc=True)
+    relations = _relations(edge_types, colptr_dict, row_dict, dict.fromkeys(colptr_dict, ()), dtype, csc=True)
     for kind in kinds:
-        if len(num_samples_dict.get(kind, ())) < num_hops:
-            raise OperatorError(f"'num_samples' has fewer than {num_hops} entries for the node type {kind!r}")
+        enough = len(num_samples_dict.get(kind, ())) >= num_hops
+        _check(enough, f"'num_samples' has fewer than {num_hops} entries for the node type {kind!r}")
     seeds = _seeds_of(kinds, relations, input_node_dict)
-    sampled: Sampled = _checked(layered, kinds, relations, seeds, num_samples_dict, num_hops, key=_key())
+    sampled: Sampled = _run(layered, kinds, relations, seeds, num_samples_dict, num_hops, key=_key())
     rows, cols, places = _edges(sampled.edges, True, dtype)
-    return {kind: _nodes(sampled, kind, False, dtype) for kind in kinds}, rows, cols, places
+    return {kind: _tensor(sampled.nodes(kind), dtype) for kind in kinds}, rows, cols, places
 
 
 def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_parts: int, recursive: bool) -> Tensor:
@@ -352,18 +329,20 @@ def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_pa
 
 # -- schemas -----------------------------------------------------------------------------------------------------------
 
+_HOW = (
+    "bool csc = False, bool replace = False, bool directed = True, bool disjoint = False, "
+    "str temporal_strategy = 'uniform', bool return_edge_id = True"
+)
 PYG: dict[str, Callable[..., Any]] = {
     "neighbor_sample(Tensor rowptr, Tensor col, Tensor seed, int[] num_neighbors, Tensor? node_time = None, "
-    "Tensor? edge_time = None, Tensor? seed_time = None, Tensor? edge_weight = None, bool csc = False, "
-    "bool replace = False, bool directed = True, bool disjoint = False, str temporal_strategy = 'uniform', "
-    "bool return_edge_id = True) -> (Tensor, Tensor, Tensor, Tensor?, int[], int[])": neighbor_sample,
+    f"Tensor? edge_time = None, Tensor? seed_time = None, Tensor? edge_weight = None, {_HOW}) "
+    "-> (Tensor, Tensor, Tensor, Tensor?, int[], int[])": neighbor_sample,
     "hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, Dict(str, Tensor) rowptr_dict, "
     "Dict(str, Tensor) col_dict, Dict(str, Tensor) seed_dict, Dict(str, int[]) num_neighbors_dict, "
     "Dict(str, Tensor)? node_time_dict = None, Dict(str, Tensor)? edge_time_dict = None, "
-    "Dict(str, Tensor)? seed_time_dict = None, Dict(str, Tensor)? edge_weight_dict = None, bool csc = False, "
-    "bool replace = False, bool directed = True, bool disjoint = False, str temporal_strategy = 'uniform', "
-    "bool return_edge_id = True) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
-    "Dict(str, Tensor)?, Dict(str, int[]), Dict(str, int[]))": hetero_neighbor_sample,
+    f"Dict(str, Tensor)? seed_time_dict = None, Dict(str, Tensor)? edge_weight_dict = None, {_HOW}) "
+    "-> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor)?, Dict(str, int[]), "
+    "Dict(str, int[]))": hetero_neighbor_sample,
     "subgraph(Tensor rowptr, Tensor col, Tensor nodes, bool return_edge_id) -> (Tensor, Tensor, Tensor?)": subgraph,
     "random_walk(Tensor rowptr, Tensor col, Tensor seed, int walk_length, float p, float q) -> Tensor": random_walk,
     "metis(Tensor rowptr, Tensor col, int num_partitions, Tensor? node_weight = None, Tensor? edge_weight = None, "

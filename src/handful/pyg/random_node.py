@@ -16,7 +16,7 @@ from torch_geometric.data.hetero_data import to_homogeneous_edge_index
 from torch_geometric.utils import select
 
 from handful.errors import GraphError, SamplerError
-from handful.kernels.csr import first_outside
+from handful.kernels.csr import first_outside, index_dtype
 from handful.kernels.inside import Inside, inside
 from handful.pyg.operators import kernel_threads
 
@@ -53,9 +53,7 @@ class RandomNodeLoader(DataLoader[Any]):
         else:
             self.edge_index = data.edge_index
         if not 1 <= num_parts <= max(1, self.num_nodes):
-            raise SamplerError(
-                f"num_parts must lie between 1 and the number of nodes, {self.num_nodes}, got {num_parts}"
-            )
+            raise SamplerError(f"num_parts lies between 1 and the number of nodes, {self.num_nodes}, got {num_parts}")
         self._checked: dict[Any, tuple[Tensor, int]] = {}
         self._edges()
         size = math.ceil(self.num_nodes / num_parts)
@@ -71,7 +69,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _get_iterator(self) -> Any:
         if self.num_workers == 0:
             return self._epoch()
-        for edges in self._edges().values():  # workers are forked with the kernels, or each would load them
+        for _, edges in self._edges():  # workers are forked with the kernels, or each would load them
             loop = Data(edge_index=torch.zeros(2, 1, dtype=edges.dtype), num_nodes=1)
             RandomNodeLoader(loop, 1).collate_fn([0])
         return super()._get_iterator()
@@ -109,56 +107,57 @@ class RandomNodeLoader(DataLoader[Any]):
 
     def _cut(self, parts: list[Tensor]) -> Iterator[Any]:
         """The batches of these parts, which share no node."""
-        m, threads = len(parts), kernel_threads()
-        part = np.full(self.num_nodes, m, np.min_scalar_type(m))
-        number = np.empty(self.num_nodes, np.int32 if self.num_nodes < 2**31 else np.int64)
-        for p, nodes in enumerate(parts):
-            part[nodes.numpy()] = p
-            for start, end in self._kinds.values():
-                own = nodes[(nodes >= start) & (nodes < end)] if len(self._kinds) > 1 else nodes
-                number[own.numpy()] = np.arange(len(own))
-        numbers = {kind: number[slice(*ends)] for kind, ends in self._kinds.items()}
-        edges, kept = self._edges(), {}
-        for kind, ends in edges.items():
-            of_source, of_target = (part[slice(*self._kinds[end])] for end in (kind[0], kind[2]))
-            source, target = ends.numpy()
-            kept[kind] = inside(source, target, of_source, of_target, m, self._needs_places(kind), threads)
+        m, threads, part, number = len(parts), kernel_threads(), {}, {}
+        for kind, (start, end) in self._kinds.items():
+            part[kind] = np.full(end - start, m, np.min_scalar_type(m))
+            number[kind] = np.empty(end - start, index_dtype(end - start))
+            for p, nodes in enumerate(parts):
+                own = self._own(nodes, kind).numpy()
+                part[kind][own] = p
+                number[kind][own] = np.arange(len(own))
+        edges, kept = self._edges(), []
+        for store, (source, target) in edges:
+            more = self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
+            tail, _, head = store._key or _ONLY
+            kept.append(inside(source.numpy(), target.numpy(), part[tail], part[head], m, more, threads))
         for nodes in parts:
-            yield self._batch(nodes, edges, {kind: result.pop(0) for kind, result in kept.items()}, numbers)
+            yield self._batch(nodes, edges, [result.pop(0) for result in kept], number)
 
-    def _edges(self) -> dict[Any, Tensor]:
+    def _own(self, nodes: Tensor, kind: Any) -> Tensor:
+        """Those of ``nodes`` that are of this type, as it numbers them."""
+        if len(self._kinds) == 1:
+            return nodes
+        start, end = self._kinds[kind]
+        return nodes[(nodes >= start) & (nodes < end)] - start
+
+    def _edges(self) -> list[tuple[Any, Tensor]]:
         """The edges of every type, on the CPU, as ``data`` has them now; what has not changed is not checked again.
 
         No array of them is kept: ``share_memory_`` frees what an array points to.
         """
-        found = {}
+        found = []
         for store in self.data.edge_stores:
             if "edge_index" in store:
-                kind, edges = _ONLY if isinstance(self.data, Data) else store._key, store.edge_index
-                found[kind] = edges.detach().cpu()
+                edges = store.edge_index
+                found.append((store, edges.detach().cpu()))
                 version = 0 if edges.is_inference() else edges._version
-                before = self._checked.get(kind)
+                before = self._checked.get(store._key)
                 if before is None or before[0] is not edges or before[1] != version:
-                    ranges = (self._kinds[end] for end in (kind[0], kind[2]))
-                    _check(found[kind].numpy(), [end - start for start, end in ranges], kind)
-                    self._checked[kind] = edges, version
+                    tail, _, head = store._key or _ONLY
+                    sizes = [end - start for start, end in (self._kinds[tail], self._kinds[head])]
+                    _check(found[-1][1].numpy(), sizes, store._key)
+                    self._checked[store._key] = edges, version
             elif "adj_t" in store or "adj" in store:
                 raise GraphError("RandomNodeLoader reads edge_index, and these edges are in a sparse matrix (adj_t)")
         return found
 
-    def _needs_places(self, kind: Any) -> bool:
-        """Whether a batch has more of its edges than their ends."""
-        store = _store(self.data, kind)
-        return self.return_ids or any(key != "edge_index" and store.is_edge_attr(key) for key in store)
-
     def _batch(
-        self, nodes: Tensor, edges: dict[Any, Tensor], kept: dict[Any, Inside], numbers: dict[Any, np.ndarray]
+        self, nodes: Tensor, edges: list[tuple[Any, Tensor]], kept: list[Inside], number: dict[Any, np.ndarray]
     ) -> Any:
         """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
         out = copy.copy(self.data)
-        for kind, (start, end) in self._kinds.items():
-            store, new = (_store(one, kind) for one in (self.data, out))
-            own = nodes if kind is None else nodes[(nodes >= start) & (nodes < end)] - start
+        for store in self.data.node_stores:
+            new, own = out if store._key is None else out[store._key], self._own(nodes, store._key)
             for key, value in store.items():
                 if key == "num_nodes":
                     new.num_nodes = len(own)
@@ -166,21 +165,20 @@ class RandomNodeLoader(DataLoader[Any]):
                     new[key] = _pick(value, own, self._dim(key, value))
             if self.return_ids and "n_id" not in store:
                 new.n_id = own
-        for kind, result in kept.items():
-            store, new = (_store(one, kind) for one in (self.data, out))
-            source, target = edges[kind].numpy()
-            numbered = result.numbered(source, target, numbers[kind[0]], numbers[kind[2]], kernel_threads())
-            new.edge_index = torch.from_numpy(numbered).to(self._checked[kind][0].device)
+        for (store, (source, target)), result in zip(edges, kept, strict=True):
+            new, (tail, _, head) = out if store._key is None else out[store._key], store._key or _ONLY
+            ends = result.numbered(source.numpy(), target.numpy(), number[tail], number[head], kernel_threads())
+            new.edge_index = torch.from_numpy(ends).to(store.edge_index.device)
             if result.places is None:
                 continue
             ids = torch.from_numpy(result.places)
             for key, value in store.items():
-                at_edges = key != "edge_index" and store.is_edge_attr(key)
-                if at_edges and not (kind == _ONLY and store.is_node_attr(key)):
+                of_nodes = store._key is None and store.is_node_attr(key)
+                if key != "edge_index" and store.is_edge_attr(key) and not of_nodes:
                     dim = self._dim(key, value)
                     count = value.shape[dim] if hasattr(value, "shape") else len(value)
-                    if count != edges[kind].shape[1]:
-                        raise GraphError(f"{key} has {count} entries for {edges[kind].shape[1]} edges")
+                    if count != len(source):
+                        raise GraphError(f"{key} has {count} entries for {len(source)} edges")
                     new[key] = _pick(value, ids, dim)
             if self.return_ids and "e_id" not in store:
                 new.e_id = ids.to(torch.int64)
@@ -205,9 +203,7 @@ class LinkRandomNodeLoader(RandomNodeLoader):
     def _batch(self, nodes: Tensor, *cut: Any) -> Any:
         out, n = super()._batch(nodes, *cut), len(nodes)
         if not isinstance(out, Data):
-            raise GraphError(
-                "LinkRandomNodeLoader takes a Data: of a HeteroData it is not known which links to predict"
-            )
+            raise GraphError("LinkRandomNodeLoader takes a Data: a HeteroData does not tell which links to predict")
         edges = out.edge_index
         pairs = torch.randint(n, edges.shape, device=edges.device)
         taken = torch.isin(pairs[0] * n + pairs[1], edges[0] * n + edges[1]) | (pairs[0] == pairs[1])
@@ -231,10 +227,6 @@ _ONLY = (None, None, None)
 """The edge type of a ``Data``."""
 
 
-def _store(data: Data | HeteroData, kind: Any) -> Any:
-    return data._store if isinstance(data, Data) else data[kind]
-
-
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
     """Refuse what is no list of edges between nodes of their types, of which there are so many."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
@@ -242,7 +234,7 @@ def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
     for size, row in zip(sizes, rows, strict=True):
         at = first_outside(row, size)
         if at >= 0:
-            where = "" if kind == _ONLY else f" of type {kind}"
+            where = "" if kind is None else f" of type {kind}"
             raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {size - 1}")
 
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, spans, until
 from handful.random import derive_seed, generator
 
-Strategy = Literal["uniform", "last"]
-
 
 @dataclass(eq=False, kw_only=True)
 class Relation:
-    """The edges of one type, compressed by rows."""
+    """The edges of one type, compressed by rows, and how they are sampled."""
 
     rows: str
     """The type of the nodes that have a row each."""
@@ -29,11 +27,36 @@ class Relation:
     col: np.ndarray
     fanout: Sequence[int] = ()
     """For each hop how many edges a new node takes; -1 for all."""
+    replace: bool = False
     weight: np.ndarray | None = None
-    edge_time: np.ndarray | None = None
-    """Of every edge; ascending in each row."""
-    node_time: np.ndarray | None = None
-    """Of every node of type ``cols``; ascending in each row."""
+    time: np.ndarray | None = None
+    """Of every edge or, if ``of_nodes``, of every node of type ``cols``; ascending in each row."""
+    of_nodes: bool = False
+    seed_time: np.ndarray | None = None
+    """Of all seeds in order. A tree has no edge that is later than its seed."""
+    latest: bool = False
+    """Of the edges that are not later than the seed, take the latest, not any."""
+
+    def take(
+        self, keys: np.ndarray, hop: int | None = None, key: int = 0, bound: int = NODE, threads: int = 1
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Edges of these nodes, in a hop or all: the place of its node, the key of its other end, its place in ``col``.
+
+        Args:
+            keys: of the nodes.
+            hop: which entry of ``fanout`` counts; all edges when ``None``.
+            key: what is drawn depends on it.
+            bound: ids of other ends lie below this.
+        """
+        count = -1 if hop is None else self.fanout[hop]
+        start, stop = spans(keys, self.rowptr, len(self.col), threads)
+        limit = None
+        if self.time is not None and self.seed_time is not None:
+            limit = self.seed_time[keys >> TREE]
+            until(start, stop, limit, self.time, self.col, self.of_nodes, count if self.latest else -1, threads)
+        ptr, places = pick(start, stop, count, self.replace, self.weight, key, threads)
+        met = heads(keys, ptr, places, self.col, bound, limit, self.time, self.of_nodes, threads)
+        return np.repeat(np.arange(len(keys)), np.diff(ptr)), met, places
 
 
 class Sampled(NamedTuple):
@@ -44,13 +67,10 @@ class Sampled(NamedTuple):
     edges: dict[str, list[tuple[np.ndarray, ...]]]
     """The numbers of their rows and columns, and their places in ``col``."""
 
-    def nodes(self, kind: str) -> np.ndarray:
-        """The ids of the nodes of this type."""
-        return self.known[kind].keys[: self.known[kind].count] & NODE
-
-    def trees(self, kind: str) -> np.ndarray:
-        """The tree of each of them: the number of its seed."""
-        return self.known[kind].keys[: self.known[kind].count] >> TREE
+    def nodes(self, kind: str, with_trees: bool = False) -> np.ndarray:
+        """The ids ``(N,)`` of the nodes of this type; or ``(N, 2)``, with the number of the node's seed before it."""
+        keys = self.known[kind].keys[: self.known[kind].count]
+        return np.stack([keys >> TREE, keys & NODE], axis=1) if with_trees else keys & NODE
 
 
 def sample(
@@ -59,10 +79,7 @@ def sample(
     seeds: Mapping[str, np.ndarray],
     *,
     key: int,
-    replace: bool = False,
     disjoint: bool = False,
-    strategy: Strategy = "uniform",
-    seed_time: np.ndarray | None = None,
     threads: int = 1,
 ) -> Sampled:
     """Sample around seeds, hop by hop: every node that is new in a hop takes edges of each relation that has its rows.
@@ -72,10 +89,7 @@ def sample(
         relations: by name; they are sampled in this order.
         seeds: ids of every type, the numbers of trees run over them in this order.
         key: what everything is drawn from.
-        replace: take edges with replacement.
-        disjoint: keep what is sampled around each seed apart.
-        strategy: of the edges not later than the seed, take any or the latest.
-        seed_time: of all seeds in order, for relations with times; needs ``disjoint``.
+        disjoint: keep what is sampled around each seed apart; relations with times need it.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])
     >>> sampled = sample([""], {"": to_itself}, {"": np.array([0])}, key=0)
@@ -91,22 +105,9 @@ def sample(
         end = {kind: known[kind].count for kind in kinds}
         for place, (name, relation) in enumerate(relations.items()):
             begin = first[relation.rows]
-            keys = known[relation.rows].keys[begin : end[relation.rows]]
-            count = relation.fanout[hop]
-            start, stop = spans(keys, relation.rowptr, len(relation.col), threads)
-            limit, time = None, relation.edge_time if relation.edge_time is not None else relation.node_time
-            of_nodes = relation.edge_time is None
-            if time is not None:
-                assert seed_time is not None
-                limit = seed_time[keys >> TREE]
-                last = count if strategy == "last" else -1
-                until(start, stop, limit, time, relation.col, of_nodes, last, threads)
-            own_key = derive_seed(key, hop, place)
-            ptr, picked = pick(start, stop, count, replace, relation.weight, own_key, threads)
-            bound = bounds.get(relation.cols, NODE)
-            met = heads(keys, ptr, picked, relation.col, bound, limit, time, of_nodes, threads)
-            rows = np.repeat(np.arange(begin, end[relation.rows]), np.diff(ptr))
-            edges[name].append((rows, known[relation.cols].meet(met), picked))
+            keys, bound = known[relation.rows].keys[begin : end[relation.rows]], bounds.get(relation.cols, NODE)
+            rows, met, places = relation.take(keys, hop, derive_seed(key, hop, place), bound, threads)
+            edges[name].append((begin + rows, known[relation.cols].meet(met), places))
         for kind in kinds:
             first[kind] = end[kind]
             per_hop[kind].append(known[kind].count - end[kind])
@@ -124,12 +125,10 @@ def _seeded(kinds: Sequence[str], seeds: Mapping[str, np.ndarray], disjoint: boo
 
 def induced(relation: Relation, rows: Known, cols: Known, threads: int = 1) -> tuple[np.ndarray, ...]:
     """All edges of a relation between nodes of a sample: numbers of their rows and columns, and their places."""
-    keys = rows.keys[: rows.count]
-    start, stop = spans(keys, relation.rowptr, len(relation.col), threads)
-    ptr, places = pick(start, stop, -1, False, None, 0, threads)
-    numbers = cols.find(heads(keys, ptr, places, relation.col, NODE, threads=threads))
+    row, met, places = relation.take(rows.keys[: rows.count], threads=threads)
+    numbers = cols.find(met)
     inside = numbers >= 0
-    return np.repeat(np.arange(rows.count), np.diff(ptr))[inside], numbers[inside], places[inside]
+    return row[inside], numbers[inside], places[inside]
 
 
 def layered(
@@ -160,10 +159,8 @@ def layered(
     for hop in range(hops):
         for relation in relations.values():
             keys = known[relation.rows].keys[first[relation.rows] : known[relation.rows].count]
-            start, stop = spans(keys, relation.rowptr, len(relation.col), threads)
-            ptr, places = pick(start, stop, -1, False, None, 0, threads)
-            met = heads(keys, ptr, places, relation.col, NODE, threads=threads)
-            share = np.repeat(1.0 / np.maximum(stop - start, 1), np.diff(ptr))
+            rows, met, _ = relation.take(keys, threads=threads)
+            share = 1.0 / np.bincount(rows)[rows]
             new = known[relation.cols].find(met) < 0
             numbers = near[relation.cols].meet(met[new])
             grown = np.zeros(near[relation.cols].count)

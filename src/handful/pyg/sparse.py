@@ -12,12 +12,9 @@ import torch
 import torch_geometric.typing
 from torch import Tensor
 
-from handful.errors import GraphError
 from handful.graph import check_edges
-from handful.kernels.csr import coo_to_csr, row_of_edge
-from handful.kernels.neighbors import Known
-from handful.pyg.operators import random_walk
-from handful.pyg.sampling import Relation, induced
+from handful.kernels.csr import coo_to_csr
+from handful.pyg.operators import random_walk, subgraph
 
 _Placeholder: Any = torch_geometric.typing.SparseTensor
 
@@ -26,27 +23,23 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
     """A sparse matrix with its entries in order of row and then of column.
 
     Args:
-        row, col: of every entry.
-        value: of every entry, if it has one.
-        sparse_sizes: rows and columns; as many as are needed when ``None``.
+        row, col, value: of every entry.
+        sparse_sizes: rows and columns.
 
-    >>> matrix = SparseTensor(row=torch.tensor([1, 0, 1]), col=torch.tensor([1, 2, 0]), value=torch.tensor([5, 6, 7]))
+    >>> row, col = torch.tensor([[1, 0, 1], [1, 2, 0]])
+    >>> matrix = SparseTensor(row, col, value=torch.tensor([5, 6, 7]), sparse_sizes=(3, 3))
     >>> matrix.coo()
     (tensor([0, 1, 1]), tensor([2, 0, 1]), tensor([6, 7, 5]))
-    >>> matrix[torch.tensor([1]), torch.tensor([0, 1])].coo()
-    (tensor([0, 0]), tensor([0, 1]), tensor([7, 5]))
+    >>> matrix.saint_subgraph(torch.tensor([0, 1]))[0].coo()
+    (tensor([1, 1]), tensor([0, 1]), tensor([7, 5]))
     """
 
-    def __init__(
-        self, row: Tensor, col: Tensor, value: Tensor | None = None, sparse_sizes: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, row: Tensor, col: Tensor, value: Tensor, sparse_sizes: tuple[int, int]) -> None:
         ends = np.stack([row.numpy(), col.numpy()])
-        if sparse_sizes is None:
-            sparse_sizes = (int(row.max()) + 1, int(col.max()) + 1) if len(row) else (0, 0)
         check_edges(ends, max(sparse_sizes))
-        self._sizes = sparse_sizes
-        self._rowptr, self._col, order = coo_to_csr(ends[0], ends[1], *sparse_sizes, True)
-        self._value = None if value is None else value[torch.from_numpy(order)]
+        self._columns = sparse_sizes[1]
+        rowptr, indices, order = map(torch.from_numpy, coo_to_csr(ends[0], ends[1], *sparse_sizes, True))
+        self._rowptr, self._col, self._value = rowptr, indices.long(), value[order]
 
     @property
     def storage(self) -> SparseTensor:
@@ -55,49 +48,31 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
 
     def row(self) -> Tensor:
         """The row of every entry."""
-        return torch.from_numpy(row_of_edge(self._rowptr))
+        return torch.repeat_interleave(self._rowptr.diff())
 
-    def col(self) -> Tensor:
-        """The column of every entry."""
-        return torch.from_numpy(self._col.astype(np.int64))
-
-    def value(self) -> Tensor | None:
+    def value(self) -> Tensor:
         """The value of every entry."""
         return self._value
 
     def rowcount(self) -> Tensor:
         """How many entries each row has."""
-        return torch.from_numpy(np.diff(self._rowptr))
+        return self._rowptr.diff()
 
     def colcount(self) -> Tensor:
         """How many entries each column has."""
-        return torch.from_numpy(np.bincount(self._col, minlength=self._sizes[1]))
+        return torch.bincount(self._col, minlength=self._columns)
 
-    def coo(self) -> tuple[Tensor, Tensor, Tensor | None]:
+    def coo(self) -> tuple[Tensor, Tensor, Tensor]:
         """Row, column and value of every entry."""
-        return self.row(), self.col(), self._value
-
-    def __getitem__(self, index: tuple[Tensor, Tensor]) -> SparseTensor:
-        rows, cols = index
-        if len(torch.unique(cols)) < len(cols):
-            raise GraphError("a column is asked for twice: that needs torch-sparse")
-        relation = Relation(rows="", cols="", rowptr=self._rowptr, col=self._col)
-        row, col, place = map(torch.from_numpy, induced(relation, Known(rows.numpy()), Known(cols.numpy())))
-        value = None if self._value is None else self._value[place]
-        return SparseTensor(row, col, value, (len(rows), len(cols)))
+        return self.row(), self._col, self._value
 
     def saint_subgraph(self, node_idx: Tensor) -> tuple[SparseTensor, Tensor]:
-        """The matrix of these nodes, and the values of its entries."""
-        inside = self[node_idx, node_idx]
-        assert inside._value is not None
+        """The matrix of these nodes, each given once, and the values of its entries."""
+        rowptr, col, place = subgraph(self._rowptr, self._col, node_idx)
+        size = len(node_idx), len(node_idx)
+        inside = SparseTensor(torch.repeat_interleave(rowptr.diff()), col, self._value[place], size)
         return inside, inside._value
 
     def random_walk(self, start: Tensor, walk_length: int) -> Tensor:
         """``(starts, walk_length + 1)``: walks along the rows, every entry of a row equally likely."""
-        dtype = torch.from_numpy(self._col).dtype
-        rowptr = torch.from_numpy(self._rowptr.astype(self._col.dtype, copy=False))
-        walk = random_walk(rowptr, torch.from_numpy(self._col), start.to(dtype), walk_length)
-        return walk.to(start.dtype)
-
-    def __repr__(self) -> str:
-        return f"SparseTensor{self._sizes}"
+        return random_walk(self._rowptr, self._col, start, walk_length)

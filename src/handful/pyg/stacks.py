@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -22,15 +23,15 @@ OPTIONS: dict[type, dict[str, Any]] = {
     GATConv: {"add_self_loops": True, "negative_slope": 0.2, "dropout": 0.0, "edge_dim": None, "residual": False},
 }
 """What a convolution must be, to be the same as a layer of handful."""
+KINDS: dict[type, str] = {nn.ReLU: "r", nn.Linear: "l", Linear: "l", nn.Identity: "", **dict.fromkeys(BACKBONES, "c")}
+KINDS |= dict.fromkeys((BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "n")
+"""The letter of a module in ``STACK``; none for one that does nothing."""
 STACK = re.compile("d?(ld?)?(cn?rd?)*(c|cn?rd?l)")
 """Backbones, a letter for each step: dropout, Linear, convolution, norm and ReLU."""
 
 
-class Step(NamedTuple):
-    """One step of a forward pass: its letter in ``STACK``, and the module, or the rate of a dropout."""
-
-    kind: str
-    what: Any = None
+Step = tuple[str, Any]
+"""One step of a forward pass: its letter in ``STACK``, and the module, or the rate of a dropout."""
 
 
 def accelerate(model: nn.Module) -> Backbone:
@@ -51,14 +52,14 @@ def accelerate(model: nn.Module) -> Backbone:
     ('SAGE', 3, 'bn')
     """
     try:
-        return _converted(model)
+        return _converted(copy.deepcopy(model)).train(model.training)
     except HandfulError as error:
         raise HandfulError(f"{type(model).__name__} cannot be accelerated: {error}") from None
 
 
 def _converted(model: nn.Module) -> Backbone:
     steps = _steps(model)
-    letters = "".join(step.kind for step in steps)
+    letters = "".join(kind for kind, _ in steps)
     if not STACK.fullmatch(letters):
         names = {"d": "dropout", "l": "Linear", "c": "convolution", "n": "norm", "r": "ReLU"}
         raise HandfulError(f"{' → '.join(names[letter] for letter in letters) or 'nothing'} is no stack of handful's")
@@ -69,15 +70,11 @@ def _converted(model: nn.Module) -> Backbone:
     kinds = {type(layer["c"]) for layer in layers}
     norms = {_norm(layer.get("n")) for layer in hidden}
     rates = {part.get("d", 0.0) for part in [*hidden, before] if part}
-    if any(len(different) > 1 for different in (kinds, norms, rates)):
-        raise HandfulError("its layers differ in their convolution, norm or dropout")
-    for i, layer in enumerate(layers):
-        _check(layer["c"], final=i == len(layers) - 1 and "l" not in last)
-    heads = {layer["c"].heads for layer in layers} if kinds == {GATConv} else set()
-    if len(heads) > 1:
-        raise HandfulError(
-            f"its layers have {' and '.join(map(str, sorted(heads)))} heads, and handful's have one number"
-        )
+    heads = {layer["c"].heads for layer in layers if isinstance(layer["c"], GATConv)}
+    if any(len(different) > 1 for different in (kinds, norms, rates, heads)):
+        raise HandfulError("its layers differ in their convolution, norm, dropout or number of heads")
+    for layer in layers:
+        _check(layer["c"], final=layer is last and "l" not in last)
     first, out = before.get("l", layers[0]["c"]), last.get("l", last["c"])
     ours = BACKBONES[kinds.pop()](
         _widths(first)[0],
@@ -89,34 +86,32 @@ def _converted(model: nn.Module) -> Backbone:
         residual=False,
         input_projection="l" in before,
         output_projection="l" in last,
-        input_dropout=steps[0].what if drops else 0.0,
+        input_dropout=steps[0][1] if drops else 0.0,
         **({"heads": heads.pop()} if heads else {}),
     )
     weight = next(model.parameters())
     _copy(ours.to(weight.device, weight.dtype), before, layers)
     _compare(model, ours)
-    return ours.train(model.training)
+    return ours
 
 
 def _steps(model: nn.Module) -> list[Step]:
     """What ``model`` does with its features, in order; steps that do nothing are left out."""
-    whole, training = _Whole(model), model.training
+    whole = _Whole(model).train()
     try:
-        x, edge_index, *nodes = _Tracer().trace(whole.train()).nodes
+        x, edge_index, *nodes = _Tracer().trace(whole).nodes
     except Exception as error:  # whatever a forward raises when it is given no tensors
         raise HandfulError(f"its forward cannot be traced ({str(error).split('. ')[0]})") from None
-    finally:
-        model.train(training)
     out, steps = x, []
     for node in nodes:
-        step = Step("") if node.op == "output" else _step(whole, node)
+        step = ("", None) if node.op == "output" else _step(whole, node)
         if not node.args or node.args[0] is not out:
             raise HandfulError(f"its step {node.name} does not take what the step before it gives")
         others = [value for value in (*node.args[1:], *node.kwargs.values()) if isinstance(value, fx.Node)]
-        if others != [edge_index] * (step.kind == "c"):
+        if others != [edge_index] * (step[0] == "c"):
             raise HandfulError(f"its step {node.name} takes more than features and edge_index")
         out = node
-        steps += [step] if step.kind else []
+        steps += [step] if step[0] else []
     return steps
 
 
@@ -139,21 +134,18 @@ class _Tracer(fx.Tracer):
 def _step(model: nn.Module, node: fx.Node) -> Step:
     if node.op == "call_module":
         module = model.get_submodule(str(node.target))
-        kinds: dict[str, tuple[type, ...]] = {"c": (*BACKBONES,), "r": (nn.ReLU,), "l": (nn.Linear, Linear)}
-        kinds |= {"n": (BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "": (nn.Identity,)}
-        if isinstance(module, nn.Dropout):
-            return Step("d", module.p)
         name = type(module).__name__
-        for kind, types in kinds.items():
-            if type(module) in types:
-                return Step(kind, module)
+        if isinstance(module, nn.Dropout):
+            return "d", module.p
+        if type(module) in KINDS:
+            return KINDS[type(module)], module
     else:
         name = getattr(node.target, "__name__", str(node.target))
         if name in ("relu", "relu_"):
-            return Step("r")
+            return "r", None
         if name == "dropout":
             rate, training = (node.kwargs.get(key, 0.5) for key in ("p", "training"))
-            return Step("d", rate if training else 0.0)
+            return "d", rate if training else 0.0
     raise HandfulError(f"handful's layers have no {name}")
 
 
@@ -228,9 +220,7 @@ def _compare(model: nn.Module, ours: Backbone) -> None:
     indptr, indices = torch.tensor([0, 2, 3, 5]), torch.tensor([1, 2, 0, 0, 1])
     edges = Adjacency(indptr, indices, 3).to(weight.device)
     x = torch.linspace(-1, 1, 3 * ours.in_features, device=weight.device, dtype=weight.dtype).view(3, -1)
-    training = model.training
     with torch.no_grad():
         theirs, same = model.eval()(x, edges.edge_index), ours.eval().infer(x, edges, Chunks(3))
-    model.train(training)
     if theirs.shape != same.shape or not torch.allclose(theirs, same, rtol=1e-3, atol=1e-3):
         raise HandfulError("handful's layers give other outputs")

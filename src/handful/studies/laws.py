@@ -125,7 +125,7 @@ def bound(request: Request) -> Finding:
     models = {name: job.make_model(graph, seed).to(request.device) for name, job in jobs.items()}
     found: dict[str, list[BiasBound]] = {name: [] for name in BACKBONES}
     for name, m in request.each([*product(BACKBONES, VALUES)], "{0[0]}, m = {0[1]}".format):
-        found[name] += bias_bound(models[name], graph, [m], epochs, seed)
+        found[name].append(bias_bound(models[name], graph, m, epochs, seed))
     bounds, model = found["sage"], models["sage"]
     splits = {name: bias_split(model, graph, make_sampler(name), 5 * epochs, seed) for name in request.each(SAMPLERS)}
     rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]

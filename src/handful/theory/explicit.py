@@ -8,13 +8,13 @@ same effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
 from handful.batch import Batch
 from handful.errors import HandfulError
-from handful.theory.implicit import kept_buffers
 from handful.training.callbacks import Callback
 from handful.training.loop import Loop, batch_loss
 from handful.training.loss import NodeLosses, node_losses
@@ -47,19 +47,18 @@ def variance_gradient(
     >>> variance_gradient(model, [(batch, 0)], mean)[0] < 1e-9  # one batch does not vary
     True
     """
+    model = deepcopy(model)  # a pass changes running statistics
     weights = [p for p in model.parameters() if p.requires_grad]
     total = [torch.zeros_like(w) for w in weights]
     spread = 0.0
-    with kept_buffers(model):
-        for batch, seed in batches:
-            seed_step(model, seed)
-            loss = batch_loss(model, batch, losses=losses, class_weight=class_weight)
-            slopes = torch.autograd.grad(loss, weights, create_graph=True, materialize_grads=True)
-            deviations = [slope.detach() - at for slope, at in zip(slopes, mean, strict=True)]
-            spread += sum(float(off.square().sum()) for off in deviations)
-            inner = torch.stack([(g * off).sum() for g, off in zip(slopes, deviations, strict=True)]).sum()
-            products = torch.autograd.grad(inner, weights, materialize_grads=True)
-            total = [sum_ + product * (2 / len(batches)) for sum_, product in zip(total, products, strict=True)]
+    for batch, seed in batches:
+        seed_step(model, seed)
+        loss = batch_loss(model, batch, losses=losses, class_weight=class_weight)
+        slopes = torch.autograd.grad(loss, weights, create_graph=True, materialize_grads=True)
+        deviations = [slope.detach() - at for slope, at in zip(slopes, mean, strict=True)]
+        spread += sum(float(off.square().sum()) for off in deviations)
+        products = torch.autograd.grad(slopes, weights, deviations, materialize_grads=True)
+        total = [sum_ + product * (2 / len(batches)) for sum_, product in zip(total, products, strict=True)]
     return spread / len(batches), total
 
 
@@ -86,9 +85,7 @@ class VariancePenalty(Callback):
     def on_start(self, loop: Loop) -> None:
         """Add the penalty's gradient before every step of the optimiser."""
         if loop.settings.update != "epoch":
-            raise HandfulError(
-                "a variance penalty needs the mean gradient of an epoch first: train with update='epoch'"
-            )
+            raise HandfulError("a variance penalty needs the mean gradient of an epoch: train with update='epoch'")
         loop.optimizer.register_step_pre_hook(lambda *_: self._add(loop))
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:

@@ -5,13 +5,13 @@
 All are taken at fixed weights over the first ``batches`` batches that make a step. Dropout is off (the paper does not
 say whether it was); everything else is as in a training step. BatchNorm in particular normalises by the statistics of
 the batch, and for L_full by those of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1) has
-no bias. The model is left as it was found, running statistics and gradients included.
+no bias. The model itself does not change: a copy is measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -58,7 +58,7 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of three vectors.
+    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of a few vectors.
 
     ``variances`` holds (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` their sum. All is in float64: R may be a
     millionth of ‖ḡ‖².
@@ -71,18 +71,15 @@ class Welford:
     """
 
     count: int = 0
-    mean: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
-    spread: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    mean: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
+    spread: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
 
     def add(self, vector: Tensor) -> None:
         """Add one vector."""
-        vector = vector.to(torch.float64)
-        if self.count == 0:
-            self.mean, self.spread = torch.zeros_like(vector), torch.zeros_like(vector)
         self.count += 1
-        off = vector - self.mean
-        self.mean += off / self.count
-        self.spread.addcmul_(off, off, value=(self.count - 1) / self.count)
+        off = vector.to(torch.float64) - self.mean
+        self.mean = self.mean + off / self.count
+        self.spread = self.spread + off.square() * ((self.count - 1) / self.count)
 
     @property
     def variances(self) -> Tensor:
@@ -92,55 +89,25 @@ class Welford:
     @property
     def variance(self) -> float:
         """(1/n)·Σ‖g_k − ḡ‖²; NaN before the first vector."""
-        return float(self.variances.sum()) if self.count else float("nan")
+        return float(self.variances.sum())
 
 
-@contextmanager
-def kept_buffers(model: nn.Module) -> Iterator[None]:
-    """Restore running statistics afterwards.
+def without_dropout(model: nn.Module) -> nn.Module:
+    """A copy in training mode with every dropout at 0.
 
-    >>> norm = nn.BatchNorm1d(1)
-    >>> with kept_buffers(norm):
-    ...     _ = norm(torch.tensor([[1.0], [3.0]]))
-    >>> norm.running_mean
-    tensor([0.])
-    """
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                buffer.copy_(buffers[name])
-
-
-@contextmanager
-def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Training mode with every dropout at 0; afterwards the model is as before, including buffers and modes.
+    It is a copy because training mode changes the running statistics of a model.
 
     >>> drop = nn.Dropout(0.5).eval()
-    >>> with without_dropout(drop):
-    ...     drop.training, drop.p
-    (True, 0.0)
-    >>> drop.training, drop.p
-    (False, 0.5)
+    >>> still = without_dropout(drop)
+    >>> (still.training, still.p), (drop.training, drop.p)
+    ((True, 0.0), (False, 0.5))
     """
-    before = [
-        (module, name, value)
-        for module in model.modules()
-        for name, kind in (("training", bool), ("p", float), ("dropout", float), ("input_dropout", float))
-        if isinstance(value := getattr(module, name, None), kind)
-    ]
-    model.train()
-    for module, name, _ in before:
-        if name != "training":
-            setattr(module, name, 0.0)
-    try:
-        with kept_buffers(model):
-            yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
+    still = deepcopy(model).train()
+    for module in still.modules():
+        for name in ("p", "dropout", "input_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    return still
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
@@ -185,9 +152,9 @@ def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) ->
     >>> full_loss(hf.SAGE(3, 3, hidden=4, layers=1), ring) > 0
     True
     """
-    with without_dropout(model), torch.no_grad():
-        whole = next(FullGraph().epoch(graph, 0, 0))
-        return float(batch_loss(model, replace(whole, layers=(sampler.operator(graph),)), losses=losses_of(graph)))
+    whole = replace(next(FullGraph().epoch(graph, 0, 0)), layers=(sampler.operator(graph),))
+    with torch.no_grad():
+        return float(batch_loss(without_dropout(model), whole, losses=losses_of(graph)))
 
 
 def implicit_terms(
@@ -218,15 +185,15 @@ def implicit_terms(
     losses, gradients, of_nodes = Welford(), Welford(), losses_of(graph)
     nodes = targets = 0
     reference = full_loss(model, graph, sampler)
-    with without_dropout(model):
-        for batch in first_batches(graph, sampler, batches, seed):
-            loss = batch_loss(model, batch, losses=of_nodes)
-            gradient = flat_gradient(loss, model)
-            gradients.add(gradient)
-            losses.add(loss.detach().reshape(1))
-            nodes, targets = nodes + batch.num_nodes, targets + len(batch.targets)
-            if on_batch is not None:
-                on_batch(batch, gradient)
+    still = without_dropout(model)
+    for batch in first_batches(graph, sampler, batches, seed):
+        loss = batch_loss(still, batch, losses=of_nodes)
+        gradient = flat_gradient(loss, still)
+        gradients.add(gradient)
+        losses.add(loss.detach().reshape(1))
+        nodes, targets = nodes + batch.num_nodes, targets + len(batch.targets)
+        if on_batch is not None:
+            on_batch(batch, gradient)
     mean, squares = float(losses.mean), gradients.mean.square()
     metric = adam_metric(squares + gradients.variances)
     return ImplicitTerms(

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.functional import vhp
 
 from handful.theory.implicit import adam_metric, regulariser_coefficients
 
@@ -68,19 +69,14 @@ class Memory:
 SGD = Memory()
 
 
-def gradient(loss: Loss, w: Tensor, create_graph: bool = False) -> Tensor:
+def gradient(loss: Loss, w: Tensor) -> Tensor:
     """∇L(w).
-
-    Args:
-        loss: of one batch.
-        w: float64, all weights in one vector.
-        create_graph: whether the result can be differentiated again.
 
     >>> gradient(lambda w: w.square().sum(), torch.tensor([1.0, 2.0]))
     tensor([2., 4.])
     """
-    w = w if w.requires_grad else w.detach().requires_grad_()
-    return torch.autograd.grad(loss(w), w, create_graph=create_graph)[0]
+    at = w.detach().requires_grad_()
+    return torch.autograd.grad(loss(at), at)[0]
 
 
 def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
@@ -90,19 +86,14 @@ def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor
     >>> [float(value) for value in found]
     [6.0, 12.0, 12.0]
     """
-    at = w.detach().requires_grad_()
-    slopes = [gradient(loss, at, create_graph=True) for loss in losses]
-    each = torch.stack(slopes).detach()
+    each = torch.stack([gradient(loss, w) for loss in losses])
     metric = memory.metric(each.square().mean(0))
-
-    def product(slope: Tensor, vector: Tensor) -> Tensor:
-        if not slope.requires_grad:  # a linear loss
-            return torch.zeros_like(vector)
-        return torch.autograd.grad(slope, at, vector, retain_graph=True, materialize_grads=True)[0]
-
-    along = [product(slope, metric * each.mean(0)) for slope in slopes]
-    own = [product(slope, metric * slope.detach()) for slope in slopes]
-    return each, torch.stack(along), torch.stack(own)
+    force = (metric * each.mean(0)).expand_as(each)
+    along, own = (
+        torch.stack([vhp(loss, w, vector)[1] for loss, vector in zip(losses, vectors, strict=True)])  # type: ignore[no-untyped-call]
+        for vectors in (force, metric * each)
+    )
+    return each, along, own
 
 
 def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:

@@ -56,8 +56,12 @@ def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50)
     if x_min is not None and values[0] > x_min:
         # The law starts at x_min whether or not the data hold it.
         values, counts = np.insert(values, 0, float(x_min)), np.insert(counts, 0, 0)
-    best, alpha, distance, tail = fit_tail(values, counts, candidates, min_tail)
-    return PowerLaw(alpha, int(values[best]), distance, tail)
+    tail, sum_log = (np.cumsum(x[::-1])[::-1] for x in (counts, counts * np.log(values)))
+    tried = max(1, int(np.count_nonzero(tail[:candidates] >= min_tail)))
+    alpha = exponents(sum_log[:tried] / tail[:tried], values[:tried])
+    distance = [ks_distance(values[i:], counts[i:], alpha[i]) for i in range(tried)]
+    best = int(np.argmin(distance))
+    return PowerLaw(float(alpha[best]), int(values[best]), distance[best], int(tail[best]))
 
 
 def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
@@ -80,26 +84,6 @@ def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
     seen, from_here = np.cumsum(counts) / counts.sum(), zeta(alpha, values)
     at, before_next = (1 - above / from_here[0] for above in (from_here - values**-alpha, from_here[1:]))
     return float(max(np.abs(at - seen).max(), np.abs(before_next - seen[:-1]).max(initial=0)))
-
-
-def fit_tail(values: np.ndarray, counts: np.ndarray, candidates: int, min_tail: int) -> tuple[int, float, float, int]:
-    """The fit of least distance among those that start at one of the first ``candidates`` values.
-
-    Args:
-        values: float64, the distinct values, ascending.
-        counts: int64, how often each value occurs.
-        candidates: how many values to try as x_min.
-        min_tail: tails with fewer observations are not tried, except the first.
-
-    Returns:
-        The place of x_min in ``values``, α, the Kolmogorov–Smirnov distance, and the observations from x_min on.
-    """
-    tail, sum_log = (np.cumsum(x[::-1])[::-1] for x in (counts, counts * np.log(values)))
-    tried = max(1, int(np.count_nonzero(tail[:candidates] >= min_tail)))
-    alpha = exponents(sum_log[:tried] / tail[:tried], values[:tried])
-    distance = [ks_distance(values[i:], counts[i:], alpha[i]) for i in range(tried)]
-    best = int(np.argmin(distance))
-    return best, float(alpha[best]), distance[best], int(tail[best])
 
 
 def degrees(graph: Graph | Sample) -> np.ndarray:

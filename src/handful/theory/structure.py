@@ -73,10 +73,6 @@ class Statistics:
     undirected: bool
     """Whether the graph was so when it was loaded."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """The values by name."""
-        return asdict(self)
-
 
 COLUMNS = tuple(field.name for field in fields(Statistics))[:9]
 """The columns of the paper's table of data sets, in its order."""
