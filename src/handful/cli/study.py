@@ -17,6 +17,7 @@ OWN = {
     "budget": p.option(str, p.TRAINING, "How much to compute: smoke, laptop or paper (else laptop)."),
     "tune_each": p.option(int, p.TRAINING, "Trials for every m or fanout before it is trained (parts, fanout).", min=0),
     "resume": p.option(bool, p.RECORDS, "Go on with what is in the folder, as a study always does.", "--resume"),
+    "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: those of the study.", min=1),
     "optimizer": p.option(str, p.TRAINING, "Whose path to follow: sgd, sgdm or adam (backward-error)."),
 }
 

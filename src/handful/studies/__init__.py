@@ -21,6 +21,7 @@ STUDIES = {
     "speedup": "speedup.speedup_study",
     "architectures": "regimes.architectures",
     "graphland": "regimes.graphland",
+    "synthetic": "regimes.synthetic",
     "parts": "sizes.parts",
     "fanout": "sizes.fanout",
     "batch-size": "sizes.batch_size",
@@ -34,16 +35,15 @@ STUDIES = {
     "survey": "survey.run",
 }
 """Where each study is: a module of this package, and a function."""
-REPLACED = {
-    "structure": "structure GRAPH",
-    "datasets": "datasets --check",
-    "powerlaw": "study implicit",
-    "curves": "study speedup",
-    "hubs": "study mean-field",
+ONLY = {
+    "tune_each": ("parts", "fanout", "survey"),
+    "optimizer": ("backward-error",),
+    "epochs": (
+        *("regimes", "controls", "samplers", "speedup", "architectures", "graphland", "synthetic"),
+        *("parts", "fanout", "batch-size", "along-adam", "mean-field", "survey"),
+    ),
 }
-"""What used to be studies, and the commands that do the same."""
-TUNED = ("parts", "fanout", "survey")
-"""Those whose configurations may be tuned apart."""
+"""The studies that have an option of ``Request``, for options that not all studies have."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 
@@ -59,14 +59,11 @@ def run_study(name: str, request: Request) -> Finding:
     >>> run_study("backward-error", Request(budget="smoke")).name
     'backward-error'
     """
-    if name in REPLACED:
-        raise HandfulError(f"study '{name}' is gone: use `handful {REPLACED[name]}`")
     if name not in STUDIES:
         raise HandfulError(unknown("study", name, STUDIES))
-    if request.tune_each and name not in TUNED:
-        raise HandfulError(f"study '{name}' tunes nothing: tune_each is for {' and '.join(TUNED)}")
-    if request.optimizer != Request.optimizer and name != "backward-error":
-        raise HandfulError(f"study '{name}' has its own optimisers: optimizer is for backward-error")
+    for option, studies in ONLY.items():
+        if getattr(request, option) != getattr(Request, option) and name not in studies:
+            raise HandfulError(f"study '{name}' has no option {option}: it is for {', '.join(studies)}")
     result = _function(name)(request)
     asked = {"budget": request.budget, "seeds": words(request.seeds), "device": request.device}
     return replace(result, facts={**asked, **result.facts})

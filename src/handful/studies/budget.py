@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +33,8 @@ class Request:
         graph: a name or path; ``None`` for the study's own.
         split, root: as for ``handful.load``.
         budget: how much it may compute: ``smoke``, ``laptop`` or ``paper``.
-        seeds: the budget's, if there are none.
+        seeds: the budget's by default.
+        epochs: the epochs of each run under ``laptop`` and ``smoke``; those of the study by default.
         device: where to compute.
         out: the folder below which runs are kept; what is done there is not done again.
         jobs: how many runs at a time, else one here, and as many as there is room for on a cluster.
@@ -60,12 +61,15 @@ class Request:
     executor: str = "local"
     tune_each: int = 0
     optimizer: str = "sgd"
+    epochs: int | None = None
     report: Callable[[int, int, str], None] = lambda done, total, word: None
     seeds_given: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.budget not in BUDGETS:
             raise HandfulError(unknown("budget", self.budget, BUDGETS))
+        if self.epochs is not None and self.budget == "paper":
+            raise HandfulError("budget 'paper' has the epochs of the paper: use epochs with 'laptop' or 'smoke'")
         object.__setattr__(self, "seeds_given", bool(self.seeds))
         if not self.seeds:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
@@ -121,8 +125,9 @@ SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
-    """The scale for this budget."""
-    return SMOKE if request.budget == "smoke" else laptop
+    """The scale for this budget, with the epochs of the request."""
+    scale = SMOKE if request.budget == "smoke" else laptop
+    return replace(scale, epochs=request.epochs or scale.epochs)
 
 
 def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experiment:

@@ -24,6 +24,9 @@ MODELS = ("gcn", "sage", "gat", "sgformer")
 MODEL_SCALE = Scale(hidden=64, layers=3, epochs=40)
 GRAPHLAND_SCALE = Scale(hidden=128, layers=3, epochs=40)
 SPLITS = ("rl", "rh")
+SIZES = {"smoke": (300,), "laptop": (1000, 4000, 16000), "paper": (1000, 4000, 16000, 64000)}
+HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3, 0.6, 0.9)}
+SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
 """RNS takes m steps an epoch and the other regimes one. They get m times the epochs, or m times the learning rate."""
@@ -155,6 +158,20 @@ def graphland(request: Request) -> Finding:
         facts = {"dataset": name, "metric": metric, "split": split, "method": method}
         entries[f"{short}-{split}-{method}"] = Entry(job, f"{short} {split.upper()}", method, paper=paper, facts=facts)
     return pair_finding("graphland", "Data set", request, entries, [name for name in names if name not in known])
+
+
+def synthetic(request: Request) -> Finding:
+    """Full graph against RNS by the size of a synthetic graph and by its homophily.
+
+    The rows of one homophily differ in size alone, and those of one size in homophily alone.
+    """
+    entries = {}
+    for nodes, homophily, method in product(SIZES[request.budget], HOMOPHILY[request.budget], METHODS):
+        graph = SYNTHETIC.format(nodes, homophily)
+        job = adapt(request, small(graph, method, scaled(request, SCALE)))
+        row, facts = f"{nodes:,} nodes, homophily {homophily}", {"nodes": nodes, "homophily": homophily}
+        entries[f"{nodes}-{homophily}-{method}"] = Entry(job, row, method, facts={**facts, "method": method})
+    return pair_finding("synthetic", "Graph", request, entries)
 
 
 def pair_finding(

@@ -24,7 +24,7 @@ from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.graph import Graph
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
-from handful.studies.budget import SMOKE, Request, Scale, adapt, tune_jobs
+from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled, tune_jobs
 from handful.studies.grid import Entry, Grid
 from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
@@ -32,7 +32,6 @@ from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 STEPS = 4
 """Batches per epoch, about: m of RNS, and what the sizes of the others are made for."""
 SCALES = {
-    "smoke": SMOKE,
     "laptop": Scale(hidden=64, layers=2, epochs=40),
     "paper": Scale(hidden=256, layers=3, epochs=300),
 }
@@ -73,6 +72,11 @@ TINY = (
     Case("synthetic, no hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=10"),
 )
 """What ``smoke`` takes."""
+
+
+def scale_of(request: Request) -> Scale:
+    """The model and the epochs of the comparison."""
+    return scaled(request, SCALES.get(request.budget, SMOKE))
 
 
 def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
@@ -116,7 +120,7 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
     cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
         cases = (Case(request.graph, request.graph, request.split),)
-    scale, entries, missing = SCALES[request.budget], {}, {}
+    scale, entries, missing = scale_of(request), {}, {}
     for case in cases:
         if request.root is not None and (path := Path(request.root, case.graph)).is_file():
             case = replace(case, graph=str(path))
@@ -141,7 +145,7 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
 
 def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Finding:
     """The tables and pictures of the jobs of the survey."""
-    graphs, methods, scale = grid.names("row"), grid.names("column"), SCALES[request.budget]
+    graphs, methods, scale = grid.names("row"), grid.names("column"), scale_of(request)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
     limits = {graph: seconds_of_slowest(grid, graph) for graph in graphs}
     at_epochs = cut_grid(grid, "epoch", {graph: epochs_of(grid, graph) for graph in graphs})
