@@ -107,8 +107,7 @@ def tune(
     space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
-    executor, jobs = given.get("executor", "local"), given.get("jobs")
-    runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
+    runs = make_executor(given.get("executor", "local"), given.get("jobs"))
     named = any(len(text.split()) > 1 for text in given.get("sampling", []))
     one = paper and graph in GRAPHLAND and not named
     parts = read_table("protocol", "app:graphland", "protocol", "parts") if one else ()

@@ -71,7 +71,7 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         tables = [*([baseline_table(found, metric)] * bool(found)), *by_class] or [measured]
         below = [*mistakes, *([measured] if measured not in tables else []), seeds]
         added = [added_chart(title(made.model), value, found, metric)] if found else []
-        charts = [*added, *assessment_charts(judged.result, graph, judged.which), *charts]
+        charts = [*added, *assessment_charts(judged.result, judged.which), *charts]
     return Finding(
         "train",
         named,
@@ -103,21 +103,15 @@ def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baselin
 
 def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:
     """The test metric of the baselines without the graph, of those with it, and of the model."""
-    kinds = {"without the graph": False, "with the graph": True}
-    scale = 100 if metric.percent else 1
-    series = []
-    for color, (name, sees) in enumerate(kinds.items()):
-        own = [one for one in found if one.sees_graph == sees]
-        series.append(
-            Series(
-                name,
-                [one.name.replace("own and neighbours'", "all").removesuffix(" columns") for one in own],
-                [scale * one.test for one in own],
-                color=color,
-            )
-        )
-    series.append(Series(model, [model], [scale * value], color=2))
-    names = [name for one in series for name in one.x]
+    bars: dict[str, dict[str, float]] = {"without the graph": {}, "with the graph": {}, model: {model: value}}
+    for one in found:
+        name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
+        bars["with the graph" if one.sees_graph else "without the graph"][name] = one.test
+    series = [
+        Series(name, [*own], [metric.scale * test for test in own.values()], color=color)
+        for color, (name, own) in enumerate(bars.items())
+    ]
+    names = [name for own in bars.values() for name in own]
     view = View("test", "bar", Axis("", of=names), Axis(metric.label("test")), series)
     return Chart("added", f"What the graph and {model} add", [view])
 
@@ -280,47 +274,38 @@ def _confusions(judged: Assessment, where: str) -> Table:
     return text_table(f"Most frequent confusions, {where}", ["is", "taken for", "nodes"], listed)
 
 
-def assessment_charts(judged: Assessment, graph: Graph, which: str) -> list[Chart]:
-    """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
-    if judged.calibration:
-        where = f"{sum(one['nodes'] for one in judged.calibration):,} {judged.nodes} nodes, {which}"
-        x = [100 * one["confidence"] for one in judged.calibration]
-        y: list[float | None] = [100 * one["share"] for one in judged.calibration]
-        what = f"probability of {judged.positive}" if judged.positive else "probability of the predicted class"
-        series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in judged.calibration]
-        tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
-        counts: list[float | None] = [one["nodes"] for one in judged.calibration]
-        views = [
-            View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
-            View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
-        ]
-        error = f"calibration error {shown(judged.calibration_error, '{:.1%}')} over {where}"
-        charts = [Chart("calibration", f"Can probabilities be trusted? ({error})", views)]
-        if judged.ranking:
-            false, recall, precision = (
-                [100 * share for share in column] for column in zip(*judged.ranking, strict=True)
-            )
-            found = f"{judged.positive} that is found (%)"
-            views = [
-                View(
-                    "precision and recall",
-                    "line",
-                    Axis(found),
-                    Axis("precision (%)"),
-                    [Series("model", recall, [*precision])],
-                ),
-                View("ROC", "line", Axis("others taken for it (%)"), Axis(found), [Series("model", false, [*recall])]),
-            ]
-            charts.append(Chart("ranking", f"How many of {judged.positive} are found, and at what price?", views))
-        return charts
+def assessment_charts(judged: Assessment, which: str) -> list[Chart]:
+    """The calibration and the ranking of a classifier; the predicted against the true numbers of a regression."""
     if judged.points:
-        true, guess = [one[0] for one in judged.points], [one[1] for one in judged.points]
+        true, guess = map(list, zip(*judged.points, strict=True))
         ends = [min(true), max(true)]
-        series = [Series("nodes", true, [*guess]), Series("true = predicted", ends, [*ends], color=1, mark="line")]
+        series = [Series("nodes", true, guess), Series("true = predicted", ends, [*ends], color=1, mark="line")]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
         return [Chart("predicted", f"Predicted against true ({judged.nodes} nodes, {which})", [view])]
-    return []
+    if not judged.calibration:
+        return []
+    said, true = ([100 * one[key] for one in judged.calibration] for key in ("confidence", "share"))
+    lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in judged.calibration]
+    bins = [f"{low}–{low + 100 // BINS}" for low in lows]
+    nodes = [one["nodes"] for one in judged.calibration]
+    label = f"probability of {judged.positive or 'the predicted class'} (%)"
+    series = [Series("model", said, [*true]), Series("perfect calibration", [0, 100], [0, 100], color=1)]
+    views = [
+        View("calibration", "line", Axis(label), Axis("share that is true (%)"), series),
+        View("nodes", "bar", Axis(label, of=bins), Axis("nodes"), [Series("nodes", bins, [*nodes])]),
+    ]
+    where = f"{sum(nodes):,} {judged.nodes} nodes, {which}"
+    error = f"calibration error {shown(judged.calibration_error, '{:.1%}')} over {where}"
+    charts = [Chart("calibration", f"Can probabilities be trusted? ({error})", views)]
+    if judged.ranking:
+        false, recall, precision = ([100 * share for share in column] for column in zip(*judged.ranking, strict=True))
+        found = Axis(f"recall of {judged.positive} (%)")
+        views = [
+            View("precision and recall", "line", found, Axis("precision (%)"), [Series("model", recall, [*precision])]),
+            View("ROC", "line", Axis("false positive rate (%)"), found, [Series("model", false, [*recall])]),
+        ]
+        charts.append(Chart("ranking", f"Precision and recall of {judged.positive}", views))
+    return charts
 
 
 def architecture(model: Network) -> Table:

@@ -179,42 +179,32 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """Which method to use: the best, or the fastest of those that seeds do not tell from it; and for what that holds.
+    """The method to use, and the conditions: the fastest of those whose 95% intervals overlap that of the best.
 
-    Methods whose 95% intervals overlap are not told apart. Fewer than three seeds give no interval to go by.
+    Fewer than three seeds give no useful interval.
     """
     known = [outcome for outcome in outcomes if mean_of(outcome.estimate("test")) is not None]
     if len(known) < 2:
         return "There are not two methods to compare."
-    metric, seeds = known[0].metric, len(known[0].seeds("test"))
+    metric, seeds, steps = known[0].metric, len(known[0].seeds("test")), sorted(_mean(o, "steps") for o in known)
+    epochs = {outcome.experiment.settings.epochs for outcome in known}
+    equal = "steps" if steps[-1] <= ALIKE * steps[0] else "seconds" if len(epochs) > 1 else "epochs"
+    holds = f"This holds for equal {equal}, with {steps[0]:,.0f} to {steps[-1]:,.0f} steps."
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
     apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
-    holds = f"This holds for {_held_equal(known)}."
     if seeds < 3:
         return (
-            f"{title(best.name)} is {apart} ahead of {title(second.name)}: too few seeds to tell from chance. {holds}"
+            f"{title(best.name)} is {apart} ahead of {title(second.name)}, which may be chance: use more seeds. {holds}"
         )
     alike = [outcome for outcome in known if _overlap(best, outcome)]
     use = min(alike, key=lambda outcome: _mean(outcome, "seconds"))
     if len(alike) == 1:
         ratio = _mean(best, "seconds") / max(_mean(second, "seconds"), 1e-9)
         return (
-            f"Use {title(use.name)}: {apart} better than {title(second.name)}, at {ratio:.2g} times its time. {holds}"
+            f"Use {title(use.name)}: {apart} better than {title(second.name)}, in {ratio:.2g} times its time. {holds}"
         )
     names = words([title(outcome.name) for outcome in alike if outcome is not use])
-    return f"Use {title(use.name)}: {seeds} seeds do not tell it from {names}, and it is the fastest. {holds}"
-
-
-def _held_equal(outcomes: Sequence[Outcome]) -> str:
-    """What all methods had the same of, in words."""
-    steps = {title(outcome.name): _mean(outcome, "steps") for outcome in outcomes}
-    few, many = min(steps, key=lambda name: steps[name]), max(steps, key=lambda name: steps[name])
-    if steps[many] <= ALIKE * steps[few]:
-        return f"equal steps, about {steps[many]:,.0f} each"
-    range_ = f"from {steps[few]:,.0f} steps ({few}) to {steps[many]:,.0f} ({many})"
-    if len({outcome.experiment.settings.epochs for outcome in outcomes}) > 1:
-        return f"equal seconds, {range_}"
-    return f"equal epochs, which are {range_}, and not for equal steps or seconds"
+    return f"Use {title(use.name)}: {seeds} seeds do not distinguish it from {names}, and it is the fastest. {holds}"
 
 
 def _mean(outcome: Outcome, measure: str) -> float:

@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import isnan
@@ -23,7 +23,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from handful.errors import DivergedError, HandfulError, RunError
+from handful.errors import HandfulError, RunError
 from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
@@ -32,8 +32,6 @@ from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
 from handful.studies.executors import DIVERGED, Executor, Job, Local
 from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
-from handful.training.callbacks import Callback
-from handful.training.loop import Loop
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_json, write_config
 from handful.vocabulary import spaced
@@ -109,7 +107,7 @@ def tune_samplers(
     final: bool = True,
     report: Report | None = None,
     progress: Progress | None = None,
-    executor: Executor | None = None,
+    executor: Executor = Local(),  # noqa: B008  (as ``search`` has it)
     parts: Sequence[int] = (),
 ) -> Finding:
     """Search every experiment, each with its own sampler; then train the best of each sampler with all seeds.
@@ -122,7 +120,7 @@ def tune_samplers(
         prune: whether to stop trials that fall behind.
         final: whether to train the best of each sampler at the end.
         report, progress: called during the search, and during the final runs.
-        executor: where trials and final runs are jobs, several at a time; else trials run here, one after the other.
+        executor: where trials and final runs are jobs, and how many run at a time.
         parts: values of m for RNS, searched with all else in one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
@@ -145,7 +143,7 @@ def tune_samplers(
     ends: dict[str, dict[str, Any]] = {}
     if final:
         jobs = {sampler: one.experiment for sampler, one in best.items()}
-        for outcome in run_jobs(jobs, out / "final", executor or Local(), progress):
+        for outcome in run_jobs(jobs, out / "final", executor, progress):
             if outcome.summary is None:
                 raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
             ends[outcome.name] = {key: outcome.estimate(key) for key in ("val", "test")}
@@ -172,72 +170,37 @@ def search(
     trials: int = TRIALS,
     prune: bool = False,
     report: Report | None = None,
-    executor: Executor | None = None,
-    out: Path = Path("runs"),
+    executor: Executor = Local(),  # noqa: B008  (one at a time, in processes of this machine)
+    out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
     """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them.
 
-    They run one after the other in this process, or as jobs of ``executor``, each in a folder below ``out`` while it
-    runs. The storage is used by this process alone, so that it need not be one that machines can share.
+    A trial is a job of ``executor``, in a folder below ``out`` while it runs (a temporary folder by default). Only this
+    process uses the storage, so that other machines need no access to it.
     """
-    optuna = _optuna()
+    optuna, states = _optuna(), _optuna().trial.TrialState
     data = experiment.load(experiment.seeds[0])
     study = open_study(experiment, data, storage, parts)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
-    left = _left(study, trials, report or (lambda name, done, of: None))
-    if executor is None:
-        _one_by_one(study, experiment, data, prune, left)
-    else:
-        _side_by_side(study, experiment, data, prune, left, executor, out)
-    if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
-        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
-    best = study.best_trial
-    result = {name: best.params[name] for name in presets.training_space()}
-    return Best(_with(experiment, best.params), len(_finished(study)), best.value, result)
-
-
-def _left(study: Any, trials: int, report: Report) -> Iterator[int]:
-    """How many trials are still to finish, as long as there are some; each time, how many are done is told."""
-    while (done := len(_finished(study))) < trials:
-        report(study.study_name, done, trials)
-        yield trials - done
-    report(study.study_name, trials, trials)
-
-
-def _one_by_one(study: Any, experiment: Experiment, data: Graph, prune: bool, left: Iterator[int]) -> None:
-    optuna = _optuna()
-    for _ in left:
-        trial, asked = _ask(study, experiment)
-        try:
-            run = asked.fit(data, asked.seeds[0], [_Reporter(trial)] if prune else [])
-            study.tell(trial, _judged(run.val, data))
-        except (DivergedError, optuna.TrialPruned) as error:
-            trial.set_user_attr("diverged", isinstance(error, DivergedError))
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        except BaseException:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            raise
-
-
-def _side_by_side(
-    study: Any, experiment: Experiment, data: Graph, prune: bool, left: Iterator[int], executor: Executor, out: Path
-) -> None:
-    states = _optuna().trial.TrialState
     running: dict[Path, tuple[Any, Job]] = {}
-    run = f"seed-{experiment.seeds[0]}"
-    out.mkdir(parents=True, exist_ok=True)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     try:
-        for count in left:
-            while len(running) < min(executor.workers, count):
+        while (done := len(_finished(study))) < trials:
+            if report:
+                report(study.study_name, done, trials)
+            while len(running) < min(executor.workers, trials - done):
                 trial, asked = _ask(study, experiment)
                 folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=out))
                 write_config(folder / "config.json", asked.with_(seeds=experiment.seeds[:1]).to_json())
-                running[folder] = trial, executor.submit(folder, count)
+                running[folder] = trial, executor.submit(folder, trials - done)
             for folder, (trial, job) in list(running.items()):
                 code = job.poll()
-                behind = prune and code is None and _falls_behind(trial, RunFolder(folder / run))
+                behind = (
+                    prune and code is None and _falls_behind(trial, RunFolder(folder / f"seed-{experiment.seeds[0]}"))
+                )
                 if behind or code == DIVERGED:
                     stop([job])
                     trial.set_user_attr("diverged", not behind)
@@ -256,6 +219,13 @@ def _side_by_side(
         for folder, (trial, _) in running.items():
             study.tell(trial, state=states.FAIL)
             shutil.rmtree(folder)
+    if report:
+        report(study.study_name, trials, trials)
+    if not study.get_trials(deepcopy=False, states=(states.COMPLETE,)):
+        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
+    best = study.best_trial
+    result = {name: best.params[name] for name in presets.training_space()}
+    return Best(_with(experiment, best.params), len(_finished(study)), best.value, result)
 
 
 def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
@@ -295,18 +265,6 @@ def _judged(val: float | None, data: Graph) -> float:
             "validation nodes of several classes"
         )
     return val
-
-
-class _Reporter(Callback):
-    """Tells the pruner how a trial is doing, and stops it when it is not worth going on."""
-
-    def __init__(self, trial: Any) -> None:
-        self.trial = trial
-
-    def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        self.trial.report(line["val"], line["epoch"])
-        if self.trial.should_prune():
-            raise _optuna().TrialPruned
 
 
 # -- storage --------------------------------------------------------------------------------------------------------
