@@ -82,16 +82,13 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
 
 
 def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """The baselines that the file ``path`` keeps; where there is none they are trained, and kept."""
+    """The baselines in the file ``path``, which is written if it does not exist."""
     if not path.exists():
         found, notes = run_baselines(graph, metric)
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
-        return found, notes
     record = read_json(path)
-    rows: list[dict[str, Any]] = [
-        {name: nan if value is None else value for name, value in one.items()} for one in record["found"]
-    ]
-    return [Baseline(**row) for row in rows], record["notes"]
+    found = [Baseline(**{key: nan if value is None else value for key, value in row.items()}) for row in record["found"]]
+    return found, record["notes"]
 
 
 def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
@@ -290,8 +287,8 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
         found: the baselines.
         metric: what all are judged by.
     """
-    best, blind = best_of(found, metric), best_of([one for one in found if not one.sees_graph], metric)
-    majority = found[0]
+    majority, best = found[0], best_of(found, metric)
+    blind = best_of([one for one in found if not one.sees_graph], metric)
 
     def above(value: float, other: float) -> float:
         return value - other if metric.higher_is_better else other - value
@@ -299,14 +296,11 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
     if above(test, majority.test) <= 0:
         return f"{name} is no better than the {majority.name} ({metric.with_unit(majority.test)}): do not use it."
     gain = above(test, best.test)
-    against = f"the best baseline, {best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s)"
-    if abs(gain) <= half:
-        said = f"{name} ({metric.with_unit(test)}) adds nothing to {against}."
-    elif gain < 0:
-        said = f"{name} ({metric.with_unit(test)}) is {metric.apart(gain)} worse than {against}: use that."
-    else:
-        said = f"{name} ({metric.with_unit(test)}) adds {metric.apart(gain)} to {against}."
-    top = max((test, *(one.test for one in found if one.sees_graph)), key=lambda value: above(value, 0.0))
-    graph = above(top, blind.test)
-    much = metric.apart(graph) if graph > half else "nothing"
-    return f"{said} The graph adds {much} to {blind.name} ({metric.with_unit(blind.test)})."
+    adds = f"adds {metric.apart(gain)} to" if gain > 0 else f"is {metric.apart(gain)} worse than"
+    graph = max(above(value, blind.test) for value in (test, *(one.test for one in found if one.sees_graph)))
+    return (
+        f"{name} ({metric.with_unit(test)}) {'adds nothing to' if abs(gain) <= half else adds} the best baseline, "
+        f"{best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s). "
+        f"The graph adds {metric.apart(graph) if graph > half else 'nothing'} to {blind.name} "
+        f"({metric.with_unit(blind.test)})."
+    )

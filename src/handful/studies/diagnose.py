@@ -93,21 +93,11 @@ def diagnose_samplers(
             m = epoch_steps(graph, d.sampler, seed)
             loss = np.mean([modified_loss(terms, lr=step, momentum=momentum, m=m) for terms in d.terms])
             table.rows[-1].append(Cell(f"{loss:.4g}"))
-    return Finding(
-        "diagnose",
-        heading,
-        said,
-        [table],
-        [term_chart(result, graph.name), plane_chart(result, graph.name)],
-        {
-            "graph": graph.name,
-            "settings": settings,
-            "samplers": [d.record() for d in result],
-            "alpha_R_rank_correlation": relation(result),
-            "words": said,
-        },
-        {spaced(name): words(value) for name, value in settings.items()},
-    )
+    payload: dict[str, Any] = {"graph": graph.name, "settings": settings, "samplers": [d.record() for d in result]}
+    payload |= {"alpha_R_rank_correlation": relation(result), "words": said}
+    facts = {spaced(name): words(value) for name, value in settings.items()}
+    charts = [term_chart(result, graph.name), plane_chart(result, graph.name)]
+    return Finding("diagnose", heading, said, [table], charts, payload, facts)
 
 
 def read_saved_model(weights: str | Path) -> Network:
@@ -202,15 +192,12 @@ def along_adam(request: Request) -> Finding:
         views.append(View(TERMS[term], "line", x, y, lines))
     rows = [[title(n), *(f"{c[term][at]:.3g}" for term in ("R", "bias") for at in (0, -1))] for n, c in curves.items()]
     moved = ", ".join(f"{title(n)} {c['R'][-1] / c['R'][0]:.2g}" for n, c in curves.items() if c["R"][0] > 0)
-    heading = f"{data.name} · along Adam · {batches} batches a look · seeds {words(request.seeds)}"
-    return Finding(
-        "along-adam",
-        heading,
-        f"R(w) at the end over R(w) at the start: {moved}.",
-        [text_table(heading, ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"], rows)],
-        [Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)],
-        {"graph": data.name, "batches": batches, "curves": curves},
-    )
+    said = f"R(w) at the end over R(w) at the start: {moved}."
+    heading = f"{data.name} · along Adam · {batches} batches per measurement · seeds {words(request.seeds)}"
+    head = ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"]
+    chart = Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)
+    payload = {"graph": data.name, "batches": batches, "curves": curves}
+    return Finding("along-adam", heading, said, [text_table(heading, head, rows)], [chart], payload)
 
 
 def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from handful.finding import Axis, Cell, Chart, Finding, Table, View, points, ranked
+from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.settings import Update
 from handful.statistics import mean_ci95
@@ -51,30 +51,24 @@ def run(request: Request) -> Finding:
         _, terms = watch.history[-1]  # at the last weights: the run is left with its best
         results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
     summary = {
-        name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "R", "mean_loss")}
+        name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "mean_loss", "R")}
         for name, runs in results.items()
     }
-    metric = METRICS[graph.metric]
-    tests = [s["test"] for s in summary.values()]
-    cells = ranked(map(metric.text, tests), [test["mean"] for test in tests], metric.higher_is_better)
-    rows = [
-        [Cell(name), cell, Cell(f"{s['mean_loss']['mean']:.4f}"), Cell(f"{s['R']['mean']:.3g}")]
-        for (name, s), cell in zip(summary.items(), cells, strict=True)
-    ]
+    metric, rows = METRICS[graph.metric], []
+    ranks = best_two([s["test"]["mean"] for s in summary.values()], metric.higher_is_better)
+    for (name, s), rank in zip(summary.items(), ranks, strict=True):
+        ends = Cell(f"{s['mean_loss']['mean']:.4f}"), Cell(f"{s['R']['mean']:.3g}")
+        rows.append([Cell(name), Cell(metric.text(s["test"]), rank), *ends])
     views = []
     for key, label, scale in (("test", metric.label("test"), metric.scale), ("R", "R(w) at the end", 1.0)):
         series = [points(name, [name], [s[key]], i, scale) for i, (name, s) in enumerate(summary.items())]
         views.append(View(key, "dot", Axis("", of=list(summary)), Axis(label), series))
     heading = f"{graph.name} · sage 2×{hidden} · SGD · {epochs} epochs of {PARTS} parts · {len(request.seeds)} seeds"
-    return Finding(
-        "explicit-penalty",
-        heading,
-        conclude(results, metric),
-        [Table(heading, ["regime", metric.label("test"), "L̄ at the end", "R at the end"], rows)],
-        [Chart("explicit-penalty", f"{graph.name}: does the penalty do what the steps do?", views)],
-        {"graph": graph.name, "metric": graph.metric, "parts": PARTS, "step": STEP, "epochs": epochs}
-        | {"regimes": summary, "runs": results},
-    )
+    table = Table(heading, ["regime", metric.label("test"), "L̄ at the end", "R at the end"], rows)
+    chart = Chart("explicit-penalty", f"{graph.name}: does the penalty do what the steps do?", views)
+    payload = {"graph": graph.name, "metric": graph.metric, "parts": PARTS, "step": STEP, "epochs": epochs}
+    payload |= {"regimes": summary, "runs": results}
+    return Finding("explicit-penalty", heading, conclude(results, metric), [table], [chart], payload)
 
 
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:

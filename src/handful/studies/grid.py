@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Cell, Chart, Finding, Series, Table, best_two, mean_of, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, points
 from handful.studies import presets
 from handful.studies.budget import Request, train_jobs
 from handful.studies.jobs import Outcome
@@ -198,15 +198,15 @@ class Grid:
             jobs = [self.job(row, column) for column in columns]
             result = [Cell(title(row)), *(self.cell(job, rank=ranks.get(job or "", 0)) for job in jobs)]
             if apart:
-                gap = self.gap(row, columns[0], columns[-1])
+                gap = self.gap((row, columns[0]), (row, columns[-1]))
                 result.append(Cell("" if gap is None else self.outcome(row, columns[0]).metric.signed(gap)))
             cells.append(result)
         return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
 
-    def gap(self, row: str, first: str, last: str) -> float | None:
-        """How far one column is above another."""
-        low, high = self.mean(row, first), self.mean(row, last)
-        return None if low is None or high is None else high - low
+    def gap(self, low: tuple[str, str], high: tuple[str, str]) -> float | None:
+        """The test metric in the place (row, column) ``high`` minus that in ``low``."""
+        less, more = self.mean(*low), self.mean(*high)
+        return None if less is None or more is None else more - less
 
     def list_table(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
         """A row for every job and a column for every measure, the best two of those that are ranked marked."""
@@ -253,6 +253,29 @@ class Grid:
                 theirs = points(f"{title(name)}, paper", x, papers, hue, scale)
                 result.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
         return result
+
+    def cross_finding(
+        self,
+        name: str,
+        words: str,
+        corner: str,
+        by: Side,
+        topic: str,
+        x: Axis | None = None,
+        where: str | None = None,
+        apart: bool = False,
+        payload: Mapping[str, Any] | None = None,
+    ) -> Finding:
+        """The finding of jobs by rows and columns: their table, and a chart with one series per row or column (``by``).
+
+        The other side is the x axis, unless ``x`` is an axis of numbers. The table marks the best along it.
+        """
+        other: Side = "row" if by == "column" else "column"
+        x, where = x or Axis("", of=[title(one) for one in self.names(other)]), where or self.graph
+        label = " or ".join(dict.fromkeys(outcome.metric.label("test") for outcome in self.done))
+        view = View("test", "dot" if x.of else "line", x, Axis(label), self.series(by))
+        table = self.cross_table(f"{where} · {label} · {self.setting}", corner, other, apart)
+        return self.finding(name, words, [table], [Chart(name, f"{where}: {topic}", [view])], payload=payload)
 
     def finding(
         self,

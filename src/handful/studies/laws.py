@@ -41,9 +41,16 @@ BACKBONES = ("sage", "gcn", "gat", "sgformer")
 TAIL = 100
 """Degrees that fewer nodes reach tell nothing of the tail."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
-
-
-HEAD = ("m", "edge survival", "sampled", "sup of law − sample", "α of a part")
+DEGREES = {
+    "m": ("m", "{}"),
+    "survival": ("edge survival", "{:.4f}"),
+    "survival_sampled": ("sampled", "{:.4f}"),
+    "distance": ("sup of law − sample", "{:.1e}"),
+    "alpha": ("α of a part", "{:.2f}"),
+    "tail": ("tail of a part over the graph's", "{:.3g}"),
+    "tail_law": ("m^(1−α)", "{:.3g}"),
+}
+"""The columns of the degree law: their heads and their formats."""
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
@@ -86,17 +93,13 @@ def backward(request: Request) -> Finding:
             rows.append([Cell(case + flow), held, *map(Cell, numbers)])
             curves[f"{case}{flow}: slope {p:.2f}"] = far
         payload.append({**asdict(memory), "parts": m, "steps": steps, "slopes": error.slopes, "errors": error.errors})
-    heading = f"distance after an epoch of {who} ∝ αᵖ"
+    said = f"To third order {flows['modified']} holds in {sum(row[1].rank for row in rows)} of {len(payload)} cases."
     x, y = Axis("halvings of the step"), Axis("distance after one epoch", log=True)
     view = View("error", "line", x, y, lines([*map(float, halvings)], curves))
-    return Finding(
-        "backward-error",
-        heading,
-        f"To third order {flows['modified']} holds in {sum(row[1].rank for row in rows)} of {len(payload)} cases.",
-        [Table(heading, ["flow of", "p", "α", "at α", "in the middle", "at the end"], rows)],
-        [Chart("backward-error", f"Mean {who} against {len(flows)} flows", [view])],
-        {"cases": payload, "median_gradient": typical},
-    )
+    chart = Chart("backward-error", f"Mean {who} against {len(flows)} flows", [view])
+    heading = f"distance after an epoch of {who} ∝ αᵖ"
+    table = Table(heading, ["flow of", "p", "α", "at α", "in the middle", "at the end"], rows)
+    return Finding("backward-error", heading, said, [table], [chart], {"cases": payload, "median_gradient": typical})
 
 
 def followed(optimizer: str) -> list[tuple[Memory, int]]:
@@ -137,24 +140,18 @@ def bound(request: Request) -> Finding:
     values: list[float] = [b.m for b in drawn]
     sides = lines(values, {label: [getattr(b, side) for b in drawn] for side, label in SIDES.items()})
     view = View("bound", "line", Axis(LABEL, log=True, ticks=values), Axis("loss", log=True), sides)
+    chart = Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])
     heading = f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m"
-    return Finding(
-        "bias-bound",
-        heading,
-        f"From m = {VALUES[1]} to {VALUES[-1]}, σ(w)/(1 − 1/m) of the average node grows by a factor: {grown}.",
-        [
-            text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows),
-            text_table("Bias by sampler", ["sampler", "(I) node subsampling", "(II) edge removal"], terms),
-            text_table("σ(w)/(1 − 1/m), average node", ["m", *map(title, BACKBONES)], share),
-        ],
-        [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
-        {
-            "graph": graph.name,
-            "bounds": [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds],
-            "splits": {name: asdict(split) for name, split in splits.items()},
-            "sigma_over_share": over,
-        },
-    )
+    said = f"From m = {VALUES[1]} to {VALUES[-1]}, σ(w)/(1 − 1/m) of the average node grows by a factor: {grown}."
+    tables = [
+        text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows),
+        text_table("Bias by sampler", ["sampler", "(I) node subsampling", "(II) edge removal"], terms),
+        text_table("σ(w)/(1 − 1/m), average node", ["m", *map(title, BACKBONES)], share),
+    ]
+    both = [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds]
+    by_sampler = {name: asdict(split) for name, split in splits.items()}
+    payload = {"graph": graph.name, "bounds": both, "splits": by_sampler, "sigma_over_share": over}
+    return Finding("bias-bound", heading, said, tables, [chart], payload)
 
 
 def _signed(value: dict[str, float]) -> str:
@@ -175,13 +172,13 @@ def degrees(request: Request) -> Finding:
         law = thinned_degree_law(graph.in_degree.cpu().numpy(), m)
         counts, edges, alphas = np.zeros(len(law)), [], []
         for epoch in range(epochs):
-            kept = 0
+            survived = 0
             for _, adjacency in RandomNodes(m).subgraphs(graph, seed, epoch):
                 own = adjacency.degree.cpu().numpy()
                 counts += np.bincount(own, minlength=len(counts))
                 alphas.append(fit_power_law(own).alpha)
-                kept += adjacency.num_edges
-            edges.append(kept / graph.num_edges)
+                survived += adjacency.num_edges
+            edges.append(survived / graph.num_edges)
         sampled = counts / counts.sum()
         tails += tail_lines(m, law, sampled, i)
         ends.append(np.cumsum(counts[::-1])[::-1])
@@ -191,29 +188,22 @@ def degrees(request: Request) -> Finding:
         row = {"m": m, "alpha": float(np.nanmean(alphas)), "survival": edge_survival(graph.num_nodes, m)}
         row |= {"tail": float(np.exp(shrunk)), "tail_law": float(m) ** (1 - whole.alpha)}
         payload.append({**row, "survival_sampled": float(np.mean(edges)), "distance": gap})
-    columns = {key: [row[key] for row in payload] for key in payload[0]}
-    forms = {"m": "{}", "survival": "{:.4f}", "survival_sampled": "{:.4f}", "distance": "{:.1e}", "alpha": "{:.2f}"}
-    forms |= {"tail": "{:.3g}", "tail_law": "{:.3g}"}
-    rows = [[form.format(row[key]) for key, form in forms.items()] for row in payload]
-    full = payload[0]["alpha"]
-    off = max(abs(alpha - full) for alpha in columns["alpha"])
-    x = Axis(LABEL, log=True, ticks=columns["m"])
+    rows = [[form.format(row[key]) for key, (_, form) in DEGREES.items()] for row in payload]
+    alpha, exact, kept = ([row[key] for row in payload] for key in ("alpha", "survival", "survival_sampled"))
+    x = Axis(LABEL, log=True, ticks=[*map(float, VALUES)])
     share = Axis("share of nodes with degree ≥ k; line: law, dots: sample", log=True)
-    survival = lines(VALUES, {"exact": columns["survival"], "sampled": columns["survival_sampled"]})
+    survival = lines(VALUES, {"exact": exact, "sampled": kept})
     views = [
         View("degrees", "line", Axis("degree k", log=True), share, tails),
         View("edges", "line", x, Axis("share of edges that survive", log=True), survival),
-        View("exponent", "line", x, Axis("α of a part"), lines(VALUES, {"α": columns["alpha"]})),
+        View("exponent", "line", x, Axis("α of a part"), lines(VALUES, {"α": alpha})),
     ]
+    off = max(abs(one - alpha[0]) for one in alpha)
+    said = f"Parts keep the exponent {alpha[0]:.2f} of the whole graph to within {off:.2f}."
     heading = f"{graph.name} · {epochs} partitions for each m"
-    return Finding(
-        "degree-law",
-        heading,
-        f"Parts keep the exponent {full:.2f} of the whole graph to within {off:.2f}.",
-        [text_table(heading, [*HEAD, "tail of a part over the graph's", "m^(1−α)"], rows)],
-        [Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)],
-        {"graph": graph.name, "parts": payload},
-    )
+    table = text_table(heading, [head for head, _ in DEGREES.values()], rows)
+    chart = Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)
+    return Finding("degree-law", heading, said, [table], [chart], {"graph": graph.name, "parts": payload})
 
 
 def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list[Series]:
@@ -257,16 +247,12 @@ def measure_structure(
     shown = [name for name in STRUCTURE if rows[0][name]["mean"] == rows[0][name]["mean"]]
     cells = [[Cell(STRUCTURE[name]), *(Cell(_text(row[name])) for row in rows)] for name in shown]
     heading = f"{graph.name} · a part of m, mean ± sd over {epochs} epoch{'s' * (epochs > 1)}"
+    table = Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)
     settings = {"epochs": epochs, "sources": sources, "sweeps": sweeps, "seed": seed}
-    return Finding(
-        "structure",
-        heading,
-        describe_structure(rows),
-        [Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)],
-        [structure_chart(rows, shown, graph.name)],
-        {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows},
-        {name: words(value) for name, value in settings.items()},
-    )
+    payload = {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows}
+    facts = {name: words(value) for name, value in settings.items()}
+    chart = structure_chart(rows, shown, graph.name)
+    return Finding("structure", heading, describe_structure(rows), [table], [chart], payload, facts)
 
 
 def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph: str) -> Chart:

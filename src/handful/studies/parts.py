@@ -11,8 +11,7 @@ fit into the memory of this machine by its plan is not tried.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import nan
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ import numpy as np
 from handful.budget import show_size
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Cell, Finding, Table
+from handful.finding import Cell, Finding, Table, mean_of
 from handful.plan import plan
 from handful.samplers.random_node import dealing
 from handful.settings import QUICK
-from handful.statistics import mean_ci95, student_t
+from handful.statistics import student_t
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.training.metrics import METRICS
 from handful.vocabulary import PAPER_SEEDS
@@ -34,24 +33,6 @@ BASE: dict[str, Any] = {**QUICK, "seeds": PAPER_SEEDS[:3]}
 """What ``handful parts`` trains with, where nobody says otherwise."""
 MOST = 64
 PATIENCE = 2
-
-
-@dataclass(frozen=True)
-class Point:
-    """RNS with ``m`` parts: the validation metric of every seed, mean seconds of a run, and the peak of memory."""
-
-    m: int
-    val: tuple[float, ...] = ()
-    seconds: float = nan
-    memory: int = 0
-    error: str | None = None
-    """Why the run broke off, if it did; then there is nothing else."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The point of the curve; metrics are fractions."""
-        if self.error is not None:
-            return {"m": self.m, "val": None, "seconds": None, "peak_memory_bytes": None, "error": self.error}
-        return {"m": self.m, "val": mean_ci95(self.val), "seconds": self.seconds, "peak_memory_bytes": self.memory}
 
 
 def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = True) -> bool:
@@ -66,30 +47,32 @@ def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = 
 
 
 def recommend(
-    measure: Callable[[int], Point], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
-) -> tuple[int | None, list[Point]]:
-    """The m to take by the rule above, ``None`` if none fits into ``memory`` bytes, and what was measured, by m."""
+    measure: Callable[[int], Outcome], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
+) -> tuple[int | None, dict[int, Outcome]]:
+    """The m to take by the rule above, ``None`` if none fits into ``memory`` bytes; and all outcomes, by m."""
 
-    def fits(point: Point) -> bool:
-        return point.error is None and (memory is None or point.memory <= memory)
+    def fits(outcome: Outcome) -> bool:
+        return outcome.summary is not None and (memory is None or max(outcome.seeds("memory")) <= memory)
 
-    seen: dict[int, Point] = {}
-    best: Point | None = None
+    def wins(new: int, old: int) -> bool:
+        return better(seen[new].seeds("val"), seen[old].seeds("val"), higher_is_better)
+
+    seen: dict[int, Outcome] = {}
+    best: int | None = None
     m, stale = 2, 0
     while m <= max(2, most) and stale < PATIENCE:
-        point = seen[m] = measure(m)
-        if fits(point):
-            if best is None or better(point.val, best.val, higher_is_better):
-                best, stale = point, 0
+        seen[m] = measure(m)
+        if fits(seen[m]):
+            if best is None or wins(m, best):
+                best, stale = m, 0
             else:
                 stale += 1
-        if m == 2 and fits(point):
-            # One part is the whole graph, which takes the most memory: only where two left room.
-            whole = seen[1] = measure(1)
-            if fits(whole) and better(whole.val, point.val, higher_is_better):
-                best = whole
+        if best == m == 2:
+            # One part is the whole graph, which takes the most memory: it is tried only if two parts fit.
+            seen[1] = measure(1)
+            best = 1 if fits(seen[1]) and wins(1, 2) else 2
         m *= 2
-    return (None if best is None else best.m), [seen[m] for m in sorted(seen)]
+    return best, dict(sorted(seen.items()))
 
 
 def choose_parts(
@@ -116,44 +99,32 @@ def choose_parts(
         raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
     planned = plan(experiment, timed=False)
 
-    def measure(m: int) -> Point:
+    def measure(m: int) -> Outcome:
+        job = experiment.with_(sampler=replace(sampler, parts=m))
         needed = next((planned.ram(part) for part in planned.parts if part.m == m), 0)
         if needed > planned.available:
-            free = show_size(planned.available)
-            return Point(m, error=f"by the plan it takes {show_size(needed)}, and {free} are free")
-        job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
-        (outcome,) = run_jobs(job, out, progress=progress)
-        return point_of(m, outcome)
+            error = f"by the plan it takes {show_size(needed)}, and {show_size(planned.available)} are free"
+            return Outcome(f"m-{m}", job, out / f"m-{m}", None, error)
+        return run_jobs({f"m-{m}": job}, out, progress=progress)[0]
 
     metric = METRICS[graph.metric]
-    chosen, curve = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)
-    rows = []
-    for point in curve:
-        texts = [f"left out: {point.error}", "", ""]
-        if point.error is None:
-            texts = [metric.text(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
-        rows.append([Cell(str(point.m)), *(Cell(text, int(point.m == chosen)) for text in texts)])
-    tried = ", ".join(str(point.m) for point in curve)
-    words = f"Take m = {chosen}: of m = {tried} no other is better by more than the noise between seeds."
+    chosen, seen = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)
+    curve, rows = [], []
+    for m, outcome in seen.items():
+        val, seconds, peak = (outcome.estimate(key) for key in ("val", "seconds", "memory"))
+        point = {"m": m, "val": val, "seconds": mean_of(seconds), "peak_memory_bytes": mean_of(peak)}
+        curve.append(point | ({} if outcome.error is None else {"error": outcome.error}))
+        texts = [f"left out: {outcome.error}", "", ""]
+        if val and seconds and peak:
+            texts = [metric.text(val), f"{seconds['mean']:.1f}", f"{peak['mean'] / 2**30:.2f}"]
+        rows.append([Cell(str(m)), *(Cell(text, int(m == chosen)) for text in texts)])
+    tried = ", ".join(map(str, seen))
+    said = f"Take m = {chosen}: of m = {tried} no other is better by more than the noise between seeds."
     if chosen is None:
-        words = f"None of m = {tried} could be trained in the memory given: allow more parts, or a smaller model."
-    how = f"{experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
-    heading = f"{graph.name} · {experiment.model} · {how}"
-    return Finding(
-        "parts",
-        heading,
-        words,
-        [Table(heading, ["m", metric.label("validation"), "seconds", "peak memory (GiB)"], rows)],
-        payload={"recommended": chosen, "curve": [point.to_json() for point in curve]},
-    )
-
-
-def point_of(m: int, outcome: Outcome) -> Point:
-    """What a job came to, as a point of the curve."""
-    if outcome.summary is None:
-        return Point(m, error=outcome.error)
-    seconds, memory = outcome.seeds("seconds"), outcome.seeds("memory")
-    return Point(m, tuple(outcome.seeds("val")), sum(seconds) / len(seconds), int(max(memory)))
+        said = f"No m of {tried} fits into the memory: allow more parts, or use a smaller model."
+    heading = f"{graph.name} · {experiment.model} · {experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
+    table = Table(heading, ["m", metric.label("validation"), "seconds", "peak memory (GiB)"], rows)
+    return Finding("parts", heading, said, [table], payload={"recommended": chosen, "curve": curve})
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from handful.datasets import home, sources
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.experiment import Experiment
-from handful.finding import Axis, Chart, Finding, View
+from handful.finding import Finding
 from handful.samplers import FullGraph, RandomNodes
 from handful.studies import presets
 from handful.studies.budget import PARTS, Request, Scale, adapt, scaled, small
@@ -88,22 +88,14 @@ def controls(request: Request) -> Finding:
 
 
 def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Finding:
-    """The table of regimes by optimisers, and how far the second row of each pair is above the first."""
-    metric, sentences = grid.metric, []
+    """The table of regimes by optimisers, and the gain from the first row of each pair to the second."""
+    metric, gains = grid.metric, []
     for optimizer in OPTIMIZERS:
-        ends = [(grid.mean(low, optimizer), grid.mean(high, optimizer)) for low, high in pairs]
-        gaps = ["–" if a is None or b is None else metric.signed(b - a) for a, b in ends]
-        sentences.append(f"{title(optimizer)} {', '.join(gaps)}")
+        gaps = [grid.gap((low, optimizer), (high, optimizer)) for low, high in pairs]
+        gains.append(f"{title(optimizer)} {', '.join('–' if gap is None else metric.signed(gap) for gap in gaps)}")
     steps = ", ".join(f"{title(low)} to {title(high)}" for low, high in pairs)
-    x = Axis("", of=[title(optimizer) for optimizer in OPTIMIZERS])
-    view = View("test", "dot", x, Axis(metric.label("test")), grid.series("row"))
-    heading = f"{grid.graph} · {metric.label('test')} · {grid.setting}"
-    return grid.finding(
-        name,
-        f"{metric.differences} from {steps}: {'; '.join(sentences)}.",
-        [grid.cross_table(heading, "Training regime", best_in="column")],
-        [Chart(name, f"{grid.graph}: regimes by optimiser", [view])],
-    )
+    said = f"{metric.differences} from {steps}: {'; '.join(gains)}."
+    return grid.cross_finding(name, said, "Training regime", "row", "regimes by optimiser")
 
 
 # -- by backbone, and on GraphLand ------------------------------------------------------------------------------------
@@ -177,17 +169,15 @@ def synthetic(request: Request) -> Finding:
 def pair_finding(
     study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: list[str] | None = None
 ) -> Finding:
-    """A row for every pair of jobs: full graph, RNS, and how far apart they are."""
+    """A row for every pair of jobs: full graph, RNS, and their difference."""
     grid = Grid.train(request, entries)
-    label = " or ".join(dict.fromkeys(outcome.metric.label("test") for outcome in grid.done))
-    known = [gap for row in grid.names("row") if (gap := grid.gap(row, *METHODS)) is not None]
+    gaps = [grid.gap((row, METHODS[0]), (row, METHODS[1])) for row in grid.names("row")]
+    known = [gap for gap in gaps if gap is not None]
     better = sum(gap == 0 or (gap > 0) == grid.metric.higher_is_better for gap in known)
-    words = f"RNS matches or improves on full-graph training in {better} of {len(known)} cases."
+    said = f"RNS matches or improves on full-graph training in {better} of {len(known)} cases."
     if missing:
-        words += f" Not on disk: {', '.join(missing)}."
-    x = Axis("", of=[title(row) for row in grid.names("row")])
-    view = View("test", "dot", x, Axis(label), grid.series("column"))
-    where = "GraphLand" if study == "graphland" and not request.graph else grid.graph
-    table = grid.cross_table(f"{where} · {label} · {grid.setting}", corner, best_in="row", apart=True)
+        said += f" Not on disk: {', '.join(missing)}."
+    where = {"graphland": "GraphLand", "synthetic": "synthetic"}.get(study) if request.graph is None else None
     payload = {"missing": missing} if missing is not None else {}
-    return grid.finding(study, words, [table], [Chart(study, f"{where}: full graph and RNS", [view])], payload=payload)
+    topic = "full graph and RNS"
+    return grid.cross_finding(study, said, corner, "column", topic, where=where, apart=True, payload=payload)

@@ -138,18 +138,12 @@ def batch_size(request: Request) -> Finding:
             facts = {"sampler": name, "batches": count, "targets": x}
             entries[f"{name}-{count}"] = Entry(base.with_(sampler=sampler), name, sizes[count], x=x, facts=facts)
     grid = Grid.train(request, entries)
-    metric = grid.metric
-    ticks = [len(data.train_nodes) / count for count in sizes]
-    x_axis, y_axis = Axis("targets of a batch", log=True, ticks=ticks), Axis(metric.label("test"))
-    view = View("test", "line", x_axis, y_axis, grid.series("row"))
-    between, within = (spread(grid, side) for side in ("column", "row"))
-    return grid.finding(
-        "batch-size",
-        f"Samplers of one size are {metric.apart(between)} apart from best to worst, on average; sizes of one sampler "
-        f"{metric.apart(within)}.",
-        [grid.cross_table(f"{grid.graph} · equal targets in a batch · {grid.setting}", "Sampler", best_in="column")],
-        [Chart("batch-size", f"{grid.graph}: the sampler, or the size of its batches?", [view])],
+    between, within = (grid.metric.apart(spread(grid, side)) for side in ("column", "row"))
+    said = (
+        f"From best to worst, samplers of one size are {between} apart on average, and sizes of one sampler {within}."
     )
+    x_axis = Axis("targets of a batch", log=True, ticks=[len(data.train_nodes) / count for count in sizes])
+    return grid.cross_finding("batch-size", said, "Sampler", "row", "the sampler, or the size of its batches?", x_axis)
 
 
 def spread(grid: Grid, side: str) -> float:

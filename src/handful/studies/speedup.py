@@ -12,6 +12,7 @@ import numpy as np
 from handful.finding import Axis, Chart, Finding, Series, View, text_table
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.grid import EPOCH_SECONDS, VALIDATION, Entry, Grid, paper_number
+from handful.studies.jobs import Outcome
 from handful.studies.presets import TARGETS
 from handful.training.metrics import Metric
 from handful.vocabulary import SPEEDUPS, shown, spaced
@@ -109,11 +110,13 @@ def speedup_study(request: Request) -> Finding:
     Both are evaluated after every epoch; to the paper's targets under its budget, else what fits.
     """
     graph = request.graph_or("ogbn-arxiv")
-    grid = train_pair(request, graph, SCALE)
+    jobs = {method: benchmark(request, graph, method, SCALE).with_(evaluate_every=1) for method in METHODS}
+    grid = Grid.train(request, {name: Entry(job, name, facts={"method": name}) for name, job in jobs.items()})
     if grid.failed:
         table = grid.list_table(f"{grid.graph} · {grid.setting}", "Method", [VALIDATION, EPOCH_SECONDS])
         return grid.finding("speedup", "There is no speedup to tell without both runs.", [table])
-    full, rns = (histories(grid, method) for method in METHODS)
+    runs = {method: histories(grid.outcomes[method]) for method in METHODS}
+    full, rns = runs.values()
     metric = grid.metric
     own = reachable(full, rns, metric=metric)
     targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else own
@@ -129,22 +132,15 @@ def speedup_study(request: Request) -> Finding:
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
     heading = f"{grid.graph} · RNS against full-graph training · {grid.setting}"
     table = text_table(heading, [*head, "seeds that reach it (full, RNS)"], rows)
-    seconds = {m: float(np.mean([epoch_time(one) for one in runs])) for m, runs in (("full", full), ("rns", rns))}
+    seconds = {method: float(np.mean([epoch_time(lines) for lines in own])) for method, own in runs.items()}
     startup = {method: grid.outcomes[method].startup_seconds for method in METHODS}
     payload = {"epoch_seconds": seconds, "startup_seconds": startup, "targets": speedups}
     chart = speedup_chart(speedups, grid.graph, metric)
     return grid.finding("speedup", conclude(speedups, metric), [table], [chart], payload=payload)
 
 
-def train_pair(request: Request, graph: str, scale: Scale, **settings: Any) -> Grid:
-    """Full-graph training and RNS as in the sampling benchmark, evaluated after every epoch."""
-    jobs = {method: benchmark(request, graph, method, scale).with_(evaluate_every=1, **settings) for method in METHODS}
-    return Grid.train(request, {name: Entry(job, name, facts={"method": name}) for name, job in jobs.items()})
-
-
-def histories(grid: Grid, method: str) -> list[Lines]:
+def histories(outcome: Outcome) -> list[Lines]:
     """The evaluations of every seed; ``seconds`` count from the start of the process, as in the paper's logs."""
-    outcome = grid.outcomes[method]
     runs, before = [] if outcome.summary is None else outcome.summary.runs, outcome.startup_seconds
     return [[{**line, "seconds": line["seconds"] + before} for line in run.history] for run in runs]
 
