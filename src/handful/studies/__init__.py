@@ -31,7 +31,7 @@ STUDIES = {
     "bias-bound": "laws.bound",
     "degree-law": "laws.degrees",
     "explicit-penalty": "explicit_penalty.run",
-    "mean-field": "mean_field.run",
+    "mean-field": "sizes.mean_field",
     "survey": "survey.run",
 }
 """Where each study is: a module of this package, and a function."""

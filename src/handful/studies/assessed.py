@@ -15,7 +15,6 @@ from handful.files import seal, write_json
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.nn import parameter_count
-from handful.nn.network import Network
 from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
 from handful.studies.baselines import BASELINES, Baseline, baseline_table, best_of, kept_baselines, say_added
@@ -72,17 +71,8 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         below = [*mistakes, *([measured] if measured not in tables else []), seeds]
         added = [added_chart(title(made.model), value, found, metric)] if found else []
         charts = [*added, *assessment_charts(judged.result, judged.which), *charts]
-    return Finding(
-        "train",
-        named,
-        " ".join(said),
-        tables,
-        charts,
-        payload,
-        {**facts, "parameters": f"{parameter_count(opened.model):,}"},
-        [*details, architecture(opened.model)],
-        below=below,
-    )
+    facts["parameters"] = f"{parameter_count(opened.model):,}"
+    return Finding("train", named, " ".join(said), tables, charts, payload, facts, details, below=below)
 
 
 def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baseline]) -> str:
@@ -147,10 +137,8 @@ class Judged:
         if found and self.result.nodes == "test" and not isnan(value):
             said.append(say_added(model, value, (high - low) / 2, found, metric))
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
-        measured = (
-            f"{self.result.nodes.capitalize()} {spaced(metric.name)} of the {self.which}: {metric.with_unit(value)}"
-        )
-        return said if isnan(value) else [*said, f"{measured} ({ends})."]
+        what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of the {self.which}"
+        return said if isnan(value) else [*said, f"{what}: {metric.with_unit(value)} ({ends})."]
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
@@ -306,16 +294,3 @@ def assessment_charts(judged: Assessment, which: str) -> list[Chart]:
         ]
         charts.append(Chart("ranking", f"Precision and recall of {judged.positive}", views))
     return charts
-
-
-def architecture(model: Network) -> Table:
-    """The modules of a model that have weights, and their shapes."""
-    rows = []
-    for name, module in model.named_modules():
-        own = dict(module.named_parameters(recurse=False))
-        if own:
-            shapes = ", ".join(f"{key} {' × '.join(map(str, weight.shape))}" for key, weight in own.items())
-            count = sum(weight.numel() for weight in own.values())
-            rows.append([name, type(module).__name__, shapes, f"{count:,}"])
-    rows.append(["all", type(model).__name__, "", f"{parameter_count(model):,}"])
-    return text_table("Architecture", ["module", "kind", "weights", "parameters"], rows)

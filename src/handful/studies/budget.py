@@ -178,13 +178,14 @@ def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Exp
     if not request.tune_each:
         return dict(jobs)
     total, result = request.tune_each * len(jobs), {}
-    storage = f"sqlite:///{request.out / 'tune.db'}"
+    storage, executor = f"sqlite:///{request.out / 'tune.db'}", make_executor(request.executor, request.jobs)
     for i, (name, job) in enumerate(jobs.items()):
 
         def report(_: str, done: int, trials: int, before: int = i, name: str = name) -> None:
             request.report(before * trials + done, total, f"{name}: trials")
 
-        result[name] = search(job, storage, request.tune_each, report=report).experiment
+        found = search(job, storage, request.tune_each, report=report, executor=executor, out=request.out / "trials")
+        result[name] = found.experiment
     return result
 
 

@@ -294,17 +294,7 @@ class Grid:
         runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
         trained = [run for run in runs if run is not None]
         facts, details = configurations(trained)
-        cells = [
-            {**entry.facts, **self.outcomes[job].to_json(), "paper": entry.paper} for job, entry in self.entries.items()
-        ]
-        return Finding(
-            name,
-            tables[0].title,
-            words,
-            [*tables, *self.beside()],
-            [*charts, *curve_charts(trained)],
-            {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})},
-            facts,
-            details,
-            failed=tuple(self.failed),
-        )
+        cells = [{**e.facts, **self.outcomes[job].to_json(), "paper": e.paper} for job, e in self.entries.items()]
+        kept = {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})}
+        tables, charts, failed = [*tables, *self.beside()], [*charts, *curve_charts(trained)], tuple(self.failed)
+        return Finding(name, tables[0].title, words, tables, charts, kept, facts, details, failed=failed)

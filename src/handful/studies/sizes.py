@@ -1,21 +1,37 @@
-"""How large the samples are: the number of parts of RNS, the fanout of neighbour sampling, the targets of a batch."""
+"""One option at a time: the parts of RNS and the stand-ins of its neighbours, fanout, the targets of a batch."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from statistics import mean
 from typing import Any
 
 from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
+from handful.nn import make_model
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.settings import QUICK
+from handful.statistics import mean_ci95
 from handful.studies import presets
 from handful.studies.budget import SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
-from handful.studies.grid import EPOCH_SECONDS, PEAKS, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
+from handful.studies.grid import (
+    EPOCH_SECONDS,
+    PEAKS,
+    RAM,
+    SECONDS,
+    TEST,
+    VALIDATION,
+    Entry,
+    Grid,
+    Measure,
+    paper_number,
+)
+from handful.theory.diagnosis import diagnose
+from handful.training.first_hop import Prepared
 from handful.vocabulary import PARTS, title
 
 PARTS_SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
@@ -26,7 +42,14 @@ BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
 """Batches of an epoch: each has one in so many of the training nodes as its targets."""
 CLUSTERS = 256
-"""Of ClusterGCN, so that a batch may join any share of them."""
+"""The clusters of ClusterGCN: enough that a batch can join any share of them."""
+FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
+WEIGHTS: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
+"""λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
+FIELD_PARTS = {"smoke": (4,), "laptop": (2, 4, 8, 16, 64)}
+BATCHES = {"smoke": (4, 1), "laptop": (24, 4)}
+"""Batches per repeat, and repeats, for R and bias at random initialisations."""
+TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}".format))
 
 
 def parts(request: Request) -> Finding:
@@ -71,8 +94,37 @@ def fanout(request: Request) -> Finding:
     return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, *PEAKS])
 
 
+def mean_field(request: Request) -> Finding:
+    """The effect of an exact first hop and a mean-field neighbour on accuracy, R(w), bias and time, by λ and m.
+
+    RNS with every m and λ; all other options are equal.
+    """
+    graph, size = request.graph or "debian", "smoke" if request.budget == "smoke" else "laptop"
+    base = benchmark(request, graph, "rns", FIELD_SCALE)
+    data = base.load(request.seeds[0])
+    network = partial(make_model, base.model, data.num_features, data.num_outputs, **base.options)
+    ways = [*product(FIELD_PARTS[size], WEIGHTS[size])]
+    jobs = [base.with_method("rns", parts=m).with_(**settings_of(weight)) for m, weight in ways]
+    samplers = [Prepared.of(job.sampler, data, network(), job.settings) for job in jobs]
+    results = diagnose(data, samplers, network, *BATCHES[size], request.seeds[0])
+    entries = {}
+    for (m, weight), job, result in zip(ways, jobs, results, strict=True):
+        way = "RNS" if weight is None else "exact first hop" if weight == 0 else f"λ = {weight:g}"
+        facts = {"m": m, "lambda": weight, **{one.key: mean_ci95(result.values(one.key)) for one in TERMS}}
+        name = f"m-{m}-{'sampled' if weight is None else f'lambda-{weight:g}'}"
+        entries[name] = Entry(job, f"{m}, {way}", way, x=m, label=f"m = {m}, {way}", facts=facts)
+    x = Axis(PARTS, log=True, ticks=[*FIELD_PARTS[size]])
+    measures = [TEST, *TERMS, EPOCH_SECONDS, RAM]
+    return option_finding("mean-field", "m", Grid.train(request, entries), x, measures, records="rows")
+
+
+def settings_of(weight: float | None) -> dict[str, Any]:
+    """The settings for a choice of λ."""
+    return {"first_hop": "exact"} if weight == 0 else {"mean_field": weight or 0.0}
+
+
 def option_finding(
-    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells", **more: Any
+    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
 ) -> Finding:
     """Jobs that differ in one option of their sampler: every measure as a column, and as a view."""
     sampler, metric = title(grid.names("column")[0]), grid.metric
@@ -81,14 +133,9 @@ def option_finding(
         label = metric.label(measure.head.lower()) if measure.of_metric else measure.head
         views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), grid.series("column", measure)))
     best = [grid.entries[job].name for job, rank in grid.ranks(grid.entries).items() if rank == 1]
-    return grid.finding(
-        name,
-        f"The test metric is best with {' and '.join(best) or 'none'}.",
-        [grid.list_table(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
-        [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)],
-        records,
-        **more,
-    )
+    said = f"The test metric is best with {' and '.join(best) or 'none'}."
+    table = grid.list_table(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)
+    return grid.finding(name, said, [table], [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)], records)
 
 
 # -- equal batches ----------------------------------------------------------------------------------------------------

@@ -154,8 +154,12 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     for question, one in (("equal epochs", at_epochs), ("equal seconds", at_seconds)):
         ranks, against = rank(one), compare_with_ours(one)
         said.append(f"At {question}: {conclude(ranks)}")
-        tables += [accuracy_table(f"{question} · {heading}", one, ranks), *versus_tables(question, against)]
-        charts += [*rank_charts(question, ranks), difference_chart(question, one)]
+        tables.append(accuracy_table(f"{question} · {heading}", one, ranks))
+        if against:
+            tables.append(versus_table(question, against))
+        if ranks is not None:
+            charts.append(rank_chart(question, ranks))
+        charts.append(difference_chart(question, one))
         payload[question] = {"ranks": ranks and vars(ranks), "against": against}
     tables.append(cost_table(grid))
     charts.append(trade_chart(at_epochs))
@@ -260,16 +264,16 @@ def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
     return replace(table, rows=rows)
 
 
-def versus_tables(question: str, against: list[dict[str, Any]]) -> list[Table]:
-    """Every other method against ours: points over the graphs, and on how many graphs the seeds tell them apart."""
-    outcomes = ("better", "level", "worse")
+def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
+    """Our method against every other: points over the graphs, and the graphs on which the seeds differ clearly."""
+    counts = ("better", "level", "worse")
     rows = [
-        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in outcomes)]
+        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in counts)]
         for row in against
     ]
-    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *outcomes]
+    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *counts]
     heading = f"{title(OURS)} against each at {question}; by graph: paired t over seeds, Holm, {ALPHA:g}"
-    return [text_table(heading, head, rows)] if rows else []
+    return text_table(heading, head, rows)
 
 
 def cost_table(grid: Grid) -> Table:
@@ -282,18 +286,14 @@ def cost_table(grid: Grid) -> Table:
     return Table("Seconds of an epoch, RNS = 1", ["Graph", *map(title, methods)], rows)
 
 
-def rank_charts(question: str, ranks: Ranks | None) -> list[Chart]:
-    """Mean ranks, each with a bar of the critical difference: two methods are told apart where bars do not overlap."""
-    if ranks is None:
-        return []
-    half = ranks.critical_difference / 2
-    series = [
-        Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue)
-        for (method, mean), hue in zip(ranks.mean.items(), hues(list(ranks.mean)), strict=True)
-    ]
+def rank_chart(question: str, ranks: Ranks) -> Chart:
+    """Mean ranks, each with a bar of the critical difference: methods differ clearly if their bars do not overlap."""
+    half, series = ranks.critical_difference / 2, []
+    for (method, mean), hue in zip(ranks.mean.items(), hues(list(ranks.mean)), strict=True):
+        series.append(Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue))
     x, y = Axis("", of=[one.name for one in series]), Axis("mean rank (1 is best), bar = critical difference")
     heading = f"Mean ranks at {question} over {len(ranks.graphs)} graphs: bars that do not overlap differ"
-    return [Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])]
+    return Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])
 
 
 def trade_chart(grid: Grid) -> Chart:

@@ -174,43 +174,28 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
 
 # -- runs of no study -------------------------------------------------------------------------------------------------
 
-COSTS = {
-    "seconds": ("Seconds", "{:.1f}"),
-    "prepare_seconds": ("Prepared (s)", "{:.1f}"),
-    "epoch_seconds": ("Seconds per epoch", "{:.2f}"),
-}
-"""Fields of ``Run`` by the head and the form of their column."""
+COSTS = {"seconds": "{:.1f}", "prepare_seconds": "{:.1f}", "epoch_seconds": "{:.2f}"}
+"""Fields of ``Run``, and the formats of their means."""
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
-    """Runs of one graph as a finding: a row for every experiment of which a seed has ended."""
+    """Runs of one graph as a finding: a row for every experiment with a seed that has ended."""
     done = [one for one in runs if one.results]
-    metric = (done or runs)[0].metric
+    metric, rows = (done or runs)[0].metric, []
     ranks = best_two([one.mean("test")["mean"] for one in done], metric.higher_is_better)
-    rows = [
-        [
-            Cell(one.label),
-            Cell(metric.text(one.mean("test")), rank if len(done) > 1 else 0),
-            Cell(metric.text(one.mean("val"))),
-            *(Cell(form.format(one.mean(measure)["mean"])) for measure, (_, form) in COSTS.items()),
-            Cell(f"{max(run.peak_ram_bytes for run in one.results) / 2**30:.2f}"),
-            Cell(words([run.seed for run in one.results])),
-        ]
-        for one, rank in zip(done, ranks, strict=True)
-    ]
+    for one, rank in zip(done, ranks, strict=True):
+        test, val = (metric.text(one.mean(measure)) for measure in ("test", "val"))
+        costs = (Cell(form.format(one.mean(measure)["mean"])) for measure, form in COSTS.items())
+        memory = Cell(f"{max(run.peak_ram_bytes for run in one.results) / 2**30:.2f}")
+        seeds = Cell(words([run.seed for run in one.results]))
+        rows.append([Cell(one.label), Cell(test, rank if len(done) > 1 else 0), Cell(val), *costs, memory, seeds])
+    head = ["Run", metric.label("Test"), metric.label("Validation"), *map(spaced, COSTS), "RAM (GiB)", "Seeds"]
     going = [one.label for one in runs if len(one.results) < len(one.histories)]
+    said = f"Not ended: {', '.join(going)}." if going else ""
     facts, details = configurations(runs)
-    head = ["Run", metric.label("Test"), metric.label("Validation"), *(head for head, _ in COSTS.values())]
-    return Finding(
-        "runs",
-        f"{runs[0].graph} · training",
-        f"Not ended: {', '.join(going)}." if going else "",
-        [Table("Runs", [*head, "RAM (GiB)", "Seeds"], rows)],
-        curve_charts(runs),
-        {"graph": runs[0].graph, "metric": metric.name, "folder": folder.name},
-        facts,
-        details,
-    )
+    payload = {"graph": runs[0].graph, "metric": metric.name, "folder": folder.name}
+    tables, charts = [Table("Runs", head, rows)], curve_charts(runs)
+    return Finding("runs", f"{runs[0].graph} · training", said, tables, charts, payload, facts, details)
 
 
 def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], dict[Path, str]]:

@@ -124,7 +124,8 @@ def tune_samplers(
         parts: values of m for RNS, searched with all else in one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
-    metric, payload = METRICS[graph.metric], {"graph": graph.name, "metric": graph.metric, "storage": storage}
+    metric = METRICS[graph.metric]
+    payload: dict[str, Any] = {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
     searches = [search(one, storage, trials, prune, report, executor, out / "trials", parts) for one in experiments]
     head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
@@ -149,19 +150,12 @@ def tune_samplers(
             ends[outcome.name] = {key: outcome.estimate(key) for key in ("val", "test")}
         rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in own.values())] for name, own in ends.items()]
         tables.append(Table("The best of each sampler over the seeds", [*head, metric.label("test")], rows))
-    result = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
-    return Finding(
-        "tune",
-        f"{payload['graph']} · tuning",
-        f"The best validation {spaced(metric.name)} is {metric.with_unit(first.val)}, by {first.experiment.sampler} "
-        f"with {result}.",
-        tables,
-        payload={
-            **payload,
-            "searches": [one.to_json() for one in searches],
-            "final": [{**best[name].to_json(), **own} for name, own in ends.items()],
-        },
-    )
+    values = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
+    top = f"best validation {spaced(metric.name)} is {metric.with_unit(first.val)}"
+    said = f"The {top}, by {first.experiment.sampler} with {values}."
+    finals = [{**best[name].to_json(), **own} for name, own in ends.items()]
+    payload |= {"searches": [one.to_json() for one in searches], "final": finals}
+    return Finding("tune", f"{payload['graph']} · tuning", said, tables, payload=payload)
 
 
 def search(
