@@ -149,5 +149,5 @@ def test_a_model_that_says_one_class_says_so_first(tmp_path: Path) -> None:
     hf.save(graph.replace(x=torch.zeros(600, 1)), tmp_path / "blind")
     asked = Experiment(str(tmp_path / "blind"), hidden=4, layers=1, epochs=2, seeds=(1,))
     words = summary_finding(asked.run(tmp_path / "run"), tmp_path / "run").words
-    assert words.startswith("The model takes all test nodes for ok")
+    assert words.startswith("The model predicts ok for all test nodes")
     assert "majority class" in words

@@ -1,6 +1,6 @@
 """Experiments by name, for ``handful study NAME``.
 
-A study is a function of a ``Request`` that gives a ``Finding``. The first line of its docstring says what it shows.
+A study is a function from a ``Request`` to a ``Finding``. The first line of its docstring is its description.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STUDIES = {
     "mean-field": "sizes.mean_field",
     "survey": "survey.run",
 }
-"""Where each study is: a module of this package, and a function."""
+"""The module of this package and the function of each study."""
 ONLY = {
     "tune_each": ("parts", "fanout", "survey"),
     "optimizer": ("backward-error",),
@@ -49,12 +49,12 @@ __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_
 
 
 def study_names() -> dict[str, str]:
-    """Every study and what it shows."""
+    """The description of each study, by name."""
     return {name: (_function(name).__doc__ or "").strip().splitlines()[0] for name in STUDIES}
 
 
 def run_study(name: str, request: Request) -> Finding:
-    """Run a study by name; the finding also tells what was asked.
+    """The finding of a study, with the budget, the seeds and the device of the request among its facts.
 
     >>> run_study("backward-error", Request(budget="smoke")).name
     'backward-error'

@@ -1,4 +1,4 @@
-"""Does an explicit penalty α/4·R(w), one step per epoch, recover what per-part updates give?"""
+"""An explicit penalty α/4·R(w) with one step per epoch, against one step per part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
 STEP = 0.1
-"""α of a per-part step. The paper's for SGD is 0.03; a larger one makes more of the term in question."""
+"""α of a per-part step. The paper has 0.03 for SGD; a larger α gives the penalty more weight."""
 EPOCHS = {"smoke": 2, "laptop": 40, "paper": 1000}
 HIDDEN = {"smoke": 8, "laptop": 32, "paper": 256}
 
@@ -28,13 +28,13 @@ REGIMES: dict[str, tuple[Update, float, float]] = {
     "one step of mα, + α/4·R": ("epoch", PARTS * STEP, STEP / 4),
     "one step of mα, + 10·α/4·R": ("epoch", PARTS * STEP, 10 * STEP / 4),
 }
-"""update, learning rate and strength of the penalty. A step of mα per epoch moves as far as m of α: equal flow time."""
+"""Update, learning rate and strength of the penalty. One step of mα and m steps of α have equal flow time."""
 
 
 def run(request: Request) -> Finding:
-    """Does an explicit penalty α/4·R(w), one step per epoch, recover what per-part updates give?
+    """An explicit penalty α/4·R(w) with one step per epoch, against one step per part.
 
-    SGD without momentum or dropout on RNS batches: the regimes differ in their updates alone.
+    SGD without momentum or dropout on RNS batches. The regimes differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
     model_options = {"hidden": hidden, "layers": 2, "dropout": 0.0, "residual": False}
@@ -48,7 +48,7 @@ def run(request: Request) -> Finding:
         callbacks = [*([VariancePenalty(strength)] if strength else []), watch]
         settings = base.with_(update=update, lr=lr).settings
         run = fit(model, graph, base.sampler, settings, seed=seed, device=request.device, callbacks=callbacks)
-        _, terms = watch.history[-1]  # at the last weights: the run is left with its best
+        _, terms = watch.history[-1]  # at the last weights, not at the best
         results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
     summary = {
         name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "mean_loss", "R")}
@@ -72,7 +72,7 @@ def run(request: Request) -> Finding:
 
 
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
-    """How far per-part steps are from one step of equal flow time, and how much of that the penalty makes up for."""
+    """The gains of per-part steps, and of the penalty, over one step of equal flow time."""
     chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
 
     def apart(a: list[float], b: list[float]) -> str:
@@ -80,6 +80,6 @@ def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metri
         return metric.signed(gap["mean"]) + ("" if isnan(gap["ci95"]) else f" ± {metric.text(gap['ci95'])}")
 
     return (
-        f"Per-part steps are {apart(chained, plain)} {metric.unit} from one step of equal flow time, and the penalty "
-        f"adds {apart(penalised, plain)} to the latter."
+        f"Over one step of equal flow time, per-part steps gain {apart(chained, plain)} {metric.unit}, and the penalty "
+        f"{apart(penalised, plain)}."
     )

@@ -1,11 +1,10 @@
-"""Which m to take, the number of parts, as the paper advises: raise it until nothing is won.
+"""The choice of m, the number of parts, by the advice of the paper: raise m as long as validation improves.
 
-The rule of ``recommend``: begin with 2, look at 1 as well, then double. An m is *better* than the best so far if its
-validation metric is, seed by seed (the seeds have the same initial weights and splits), by more than noise: the lower
-end of the one-sided 95% interval of the mean paired difference, t_{0.05, n−1}·s/√n below it, is above 0. What is not
-better is not taken. Two values in a row that are not better end the search. Where memory is limited, an m whose
-peak is above the limit, or whose run broke off, is not taken, and does not count towards the end. An m that does not
-fit into the memory of this machine by its plan is not tried.
+The rule of ``recommend``: try 2, then 1, then double. An m is *better* than the best so far if the mean of the paired
+differences of the validation metric over the seeds is above 0 by more than noise: the lower end of its one-sided 95%
+interval, mean − t_{0.95, n−1}·s/√n, is above 0. Seeds pair, as they have the same initial weights and splits.
+Two values in a row that are not better end the search. With a memory limit, an m with a higher peak or a failed run is
+not taken, and does not count towards the end. An m whose plan exceeds the memory of this machine is not tried.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from handful.training.metrics import METRICS
 from handful.vocabulary import PAPER_SEEDS
 
 BASE: dict[str, Any] = {**QUICK, "seeds": PAPER_SEEDS[:3]}
-"""What ``handful parts`` trains with, where nobody says otherwise."""
+"""The defaults of ``handful parts``."""
 MOST = 64
 PATIENCE = 2
 
 
 def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = True) -> bool:
-    """Whether ``new`` beats ``old``, seed by seed, by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, where d is
-    by how much it is better.
+    """Whether ``new`` is better than ``old`` by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, with d the gains
+    by seed.
 
     >>> better([0.72, 0.74, 0.73], [0.70, 0.71, 0.71]), better([0.72, 0.70, 0.73], [0.70, 0.71, 0.71])
     (True, False)
@@ -82,21 +81,21 @@ def choose_parts(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> Finding:
-    """The m to take for ``experiment`` by the rule above, and what was measured; the runs are kept in ``out``.
+    """The m to take for ``experiment`` by the rule above, with all measurements.
 
     Args:
-        experiment: with a ``RandomNodes`` sampler and at least two seeds.
-        out: where the runs are kept; what is done there is not done again.
+        experiment: an experiment with a ``RandomNodes`` sampler and at least two seeds.
+        out: the folder of the runs. Finished runs are not repeated.
         most: the largest m to try.
-        memory: the most bytes that a run may take.
+        memory: the memory limit of a run in bytes.
         progress: as for ``run_jobs``.
     """
     sampler = dealing(experiment.sampler)
     if len(experiment.seeds) < 2:
-        raise HandfulError("choosing m takes at least two seeds, to tell progress from noise, such as 42,123,456")
+        raise HandfulError("the choice of m needs at least two seeds, such as 42,123,456, to measure the noise")
     graph = experiment.load(experiment.seeds[0])
     if graph.val_mask is None or not bool(graph.val_mask.any()):
-        raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
+        raise HandfulError(f"the choice of m needs validation, and {graph.name} has no validation nodes: use a split")
     planned = plan(experiment, timed=False)
 
     def measure(m: int) -> Outcome:
@@ -128,9 +127,9 @@ def choose_parts(
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
-    """``experiment`` with the m that ``choose_parts`` takes, by its first three seeds; and the values tried."""
+    """``experiment`` with the m of ``choose_parts`` for its first three seeds, and all values that were tried."""
     result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if result["recommended"] is None:
-        raise HandfulError(f"no number of parts could be trained with: {result['curve'][-1].get('error')}")
+        raise HandfulError(f"no number of parts can be trained: {result['curve'][-1].get('error')}")
     sampler = replace(dealing(experiment.sampler), parts=result["recommended"])
     return experiment.with_(sampler=sampler), [point["m"] for point in result["curve"]]

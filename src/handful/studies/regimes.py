@@ -1,4 +1,4 @@
-"""Full graph against RNS: by regime and optimiser, also with fair controls; by backbone; and on GraphLand."""
+"""Full graph against RNS: by regime, optimiser and control; by backbone; on GraphLand; on synthetic graphs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3
 SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
-"""RNS takes m steps an epoch and the other regimes one. They get m times the epochs, or m times the learning rate."""
+"""RNS has m steps per epoch, the other regimes one. They get m times the epochs or the learning rate."""
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
-    """One cell of the table, with the paper's settings of the optimiser under every budget."""
+    """The experiment of a cell of the table. The settings of the optimiser are the paper's under every budget."""
     preset = presets.implicit(regime, optimizer)
     if request.budget == "paper":
         if graph != PAPER_GRAPH:
@@ -46,9 +46,9 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
 
 
 def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
-    """``other``, which takes one step an epoch, on a par with ``rns``, which takes m.
+    """``other``, with one step per epoch, adapted to ``rns``, with m steps per epoch.
 
-    Equal updates: m times the epochs. Equal flow time, Σ lr over all steps: m times the learning rate.
+    Equal updates: m times the epochs. Equal flow time (Σ lr over all steps): m times the learning rate.
     """
     assert isinstance(rns.sampler, RandomNodes)
     m, how = rns.sampler.parts, other.settings
@@ -58,9 +58,9 @@ def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
 
 
 def regimes(request: Request) -> Finding:
-    """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam: are both effects needed?
+    """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam.
 
-    Nine jobs, equal in all but regime and optimiser.
+    Nine jobs that differ only in regime and optimiser.
     """
     graph, entries = request.graph_or(PAPER_GRAPH), {}
     for regime, optimizer in product(REGIMES, OPTIMIZERS):
@@ -71,7 +71,7 @@ def regimes(request: Request) -> Finding:
 
 
 def controls(request: Request) -> Finding:
-    """Is it the batches, or only more steps? The regimes at equal epochs, at equal updates and at equal flow time.
+    """The regimes at equal epochs, at equal updates and at equal flow time: is it the batches, or more steps?
 
     Seven rows by three optimisers; RNS itself is the same in all three comparisons.
     """
@@ -102,16 +102,16 @@ def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Fin
 
 
 def model_cell(request: Request, graph: str, model: str, method: str) -> Experiment:
-    """A backbone by a method."""
+    """The experiment of a backbone and a method."""
     if request.budget == "paper":
         return adapt(request, presets.tuned(graph, model, method))
     return adapt(request, small(graph, method, scaled(request, MODEL_SCALE), model))
 
 
 def architectures(request: Request) -> Finding:
-    """Does RNS go with every backbone? GCN, GraphSAGE, GAT and SGFormer, full graph against RNS.
+    """Full graph against RNS for GCN, GraphSAGE, GAT and SGFormer.
 
-    Each backbone has the paper's own hyperparameters for either method, or all have the same.
+    Under the budget ``paper`` each has its own hyperparameters; else all have the same.
     """
     graph = request.graph_or("ogbn-arxiv")
     entries = {}
@@ -123,7 +123,7 @@ def architectures(request: Request) -> Finding:
 
 
 def graphland_cell(request: Request, name: str, split: str, method: str) -> Experiment:
-    """A data set of GraphLand by a method, with GraphLand's own GraphSAGE, evaluated as often as there."""
+    """The experiment of a data set and a method, with GraphLand's GraphSAGE."""
     if request.budget == "paper":
         return adapt(request, presets.graphland(name, split, method)).with_(evaluate_every=1)
     return adapt(request, small(name, method, scaled(request, GRAPHLAND_SCALE), "graphland-sage").with_(split=split))
@@ -132,7 +132,7 @@ def graphland_cell(request: Request, name: str, split: str, method: str) -> Expe
 def graphland(request: Request) -> Finding:
     """GraphLand: full graph against RNS on seven data sets, with few labels (RL) and with many (RH).
 
-    All data sets that are on disk, or the one asked for: but for the paper's budget any that has both splits.
+    It takes all data sets on disk, or ``graph``. Except under the budget ``paper``, any graph with both splits will do.
     """
     names = (request.graph,) if request.graph else GRAPHLAND
     if request.budget == "paper" and names[0] not in GRAPHLAND:
@@ -140,7 +140,7 @@ def graphland(request: Request) -> Finding:
     on_disk = {name: getattr(sources().get(name), "on_disk", None) for name in names}
     known = [name for name, kept in on_disk.items() if kept is None or kept(home(request.root))]
     if not known:
-        fetch = "`handful info NAME` fetches one, and `--graph debian` takes another with these splits"
+        fetch = "`handful info NAME` fetches one, and the graph debian has these splits too"
         raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: {fetch}")
     entries = {}
     for name, split, method in product(known, SPLITS, METHODS):

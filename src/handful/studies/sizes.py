@@ -37,10 +37,10 @@ from handful.vocabulary import PARTS, title
 PARTS_SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
 VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
-"""A quarter of these epochs is neighbour sampling's."""
+"""Neighbour sampling gets a quarter of these epochs."""
 BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
-"""Batches of an epoch: each has one in so many of the training nodes as its targets."""
+"""Batches per epoch: a batch of s has 1/s of the training nodes as its targets."""
 CLUSTERS = 256
 """The clusters of ClusterGCN: enough that a batch can join any share of them."""
 FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
@@ -55,8 +55,8 @@ TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}"
 def parts(request: Request) -> Finding:
     """The metric, the time and the memory against m, the number of parts, and against a fraction of 1/m.
 
-    Every m with the same hyperparameters, those of the paper's best m under its budget; or tuned for each, as the
-    paper did.
+    All m have the same hyperparameters; under the budget ``paper``, those of the paper's best m. With ``tune_each``,
+    each m has its own, as in the paper.
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
@@ -64,7 +64,7 @@ def parts(request: Request) -> Finding:
     for m in values:
         sampler = replace(base.sampler, parts=m)
         entries[f"m-{m}"] = Entry(base.with_(sampler=sampler), str(m), "rns", x=m, label=f"m = {m}", facts={"m": m})
-        if m > 1 and request.budget != "paper":  # as dense, but drawn anew for every step
+        if m > 1 and request.budget != "paper":  # equal density, with new nodes in every step
             job, label = base.with_(sampler=RandomNodes(fraction=1 / m)), f"fraction 1/{m}"
             entries[f"fraction-{m}"] = Entry(job, label, "RNS, fraction", x=m, label=label, facts={"fraction": 1 / m})
     tuned = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
@@ -75,9 +75,10 @@ def parts(request: Request) -> Finding:
 
 
 def fanout(request: Request) -> Finding:
-    """How deep should neighbour sampling look? Accuracy, time and memory for fanouts of two, three and four hops.
+    """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
 
-    The fanouts of the paper's search space; other hyperparameters are those of its best, or tuned for each.
+    The fanouts are those of the paper's search space. The other hyperparameters are those of its best fanout, or with
+    ``tune_each`` tuned for each.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
@@ -126,7 +127,7 @@ def settings_of(weight: float | None) -> dict[str, Any]:
 def option_finding(
     name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
 ) -> Finding:
-    """Jobs that differ in one option of their sampler: every measure as a column, and as a view."""
+    """The finding of jobs that differ in one option: each measure is a column and a view."""
     sampler, metric = title(grid.names("column")[0]), grid.metric
     views = []
     for measure in measures:
@@ -142,9 +143,9 @@ def option_finding(
 
 
 def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
-    """The sampler with about one in ``steps`` of the training nodes as the targets of a batch.
+    """A sampler whose batches have about 1/``steps`` of the training nodes as targets.
 
-    GraphSAINT's walks overlap, so that its roots are found by measuring.
+    The roots of GraphSAINT are found by measurement, because its walks overlap.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=400&degree=4")
@@ -170,9 +171,9 @@ def targets(sampler: Sampler, graph: Graph, seed: int, batches: int = 3) -> floa
 
 
 def batch_size(request: Request) -> Finding:
-    """Is it the sampler, or the size of its batches? Every sampler with the same number of targets in a batch.
+    """Every sampler with the same number of targets per batch: is it the sampler, or the size of its batches?
 
-    One model, one budget of epochs, so that all samplers of a column take about as many steps too.
+    Model and epochs are equal, so that the samplers of a column also have about the same number of steps.
     """
     base = adapt(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
     data = base.load(request.seeds[0])
@@ -194,7 +195,7 @@ def batch_size(request: Request) -> Finding:
 
 
 def spread(grid: Grid, side: str) -> float:
-    """From the best to the worst test metric within a row or column, on average over those."""
+    """The mean over rows or columns of the distance between the best and the worst test metric."""
     groups: dict[str, list[float]] = {}
     for job, outcome in grid.outcomes.items():
         if outcome.summary is not None:

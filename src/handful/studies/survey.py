@@ -1,10 +1,10 @@
-"""Every sampler on every graph at hand, at equal epochs and at equal seconds; paired tests, and mean ranks.
+"""Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
-in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records answer two questions:
-what each has reached after the same epochs, and what in the seconds that the slowest method takes for these epochs.
-``--tune-each`` answers a third: each method with its own learning rate, dropout and weight decay. A graph whose files
-are not found is left out, and named.
+in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records have two results: the
+metric after equal epochs, and the metric after the seconds that the slowest method takes for these epochs. With
+``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are left
+out, and the finding names them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
-"""Batches per epoch, about: m of RNS, and what the sizes of the others are made for."""
+"""Batches per epoch: the m of RNS. The options of the other samplers give about as many."""
 SCALES = {
     "laptop": Scale(hidden=64, layers=2, epochs=40),
     "paper": Scale(hidden=256, layers=3, epochs=300),
@@ -38,13 +38,13 @@ SCALES = {
 OURS = "rns-mean-field"
 """The method that the others are tested against."""
 LONGER, ONCE = 3, ("neighbor",)
-"""How many times the epochs of the comparison a method trains, but for the slowest."""
+"""Methods train ``LONGER`` times the epochs of the comparison; those of ``ONCE``, which are the slowest, once."""
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Case:
-    """One graph of the survey; ``epochs`` is the share of the budget's that it gets."""
+    """A graph of the survey; ``epochs`` is its share of the epochs of the budget."""
 
     label: str
     graph: str
@@ -61,7 +61,7 @@ CASES = (
     Case("tolokers", "pyg:HeterophilousGraphDataset/tolokers", "rh"),
     Case("minesweeper", "pyg:HeterophilousGraphDataset/minesweeper", "rh"),
     Case("Amazon Photo", "pyg:Amazon/Photo", "rh"),
-    # 8,415 features make its epoch the longest by far, and it is the first to converge.
+    # Its 8,415 features make its epochs the longest, and it converges first.
     Case("Coauthor Physics", "pyg:Coauthor/Physics", "rh", epochs=0.25),
     Case("synthetic, hubs", "synthetic?nodes=20000&degree=15&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=20000&degree=15&exponent=10"),
@@ -71,7 +71,7 @@ TINY = (
     Case("synthetic, hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=10"),
 )
-"""What ``smoke`` takes."""
+"""The graphs of ``smoke``."""
 
 
 def scale_of(request: Request) -> Scale:
@@ -80,8 +80,7 @@ def scale_of(request: Request) -> Scale:
 
 
 def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
-    """Options of every method for about ``STEPS`` batches per epoch on ``graph``: targets, walks and clusters scaled to
-    it."""
+    """The options of every method for about ``STEPS`` batches per epoch on ``graph``."""
     n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
     clusters = min(10 * STEPS, n)
     options: dict[str, dict[str, Any]] = {
@@ -95,7 +94,7 @@ def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
 
 
 def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
-    """``base`` by this method; ClusterGCN with the first hop exact, as its original code has it (``precalc``)."""
+    """``base`` with a method. ClusterGCN has an exact first hop, as in its original code (``precalc``)."""
     epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
     return base.with_(epochs=epochs, first_hop="exact" if method == "cluster" else "sampled").with_method(
         method, **options
@@ -103,9 +102,9 @@ def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment
 
 
 def run(request: Request) -> Finding:
-    """Every sampler on every graph at hand, at equal epochs and at equal seconds; paired tests, and mean ranks.
+    """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
-    All graphs that are found, or the one asked for, with five seeds unless others are named.
+    It takes all graphs that it finds, or ``graph``. There are five seeds by default.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
@@ -116,7 +115,7 @@ def run(request: Request) -> Finding:
 
 
 def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The jobs of the survey, and what is missing; every graph is loaded once to see whether it is there, how large."""
+    """The jobs of the survey, and the errors of missing graphs. It loads every graph once, for its size."""
     cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
         cases = (Case(request.graph, request.graph, request.split),)
@@ -139,12 +138,12 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
             job = set_up(base, method, options)
             entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
     if not entries:
-        raise DatasetError("none of the graphs of the survey is found: " + "; ".join(missing.values()))
+        raise DatasetError("no graph of the survey is available: " + "; ".join(missing.values()))
     return entries, missing
 
 
 def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Finding:
-    """The tables and pictures of the jobs of the survey."""
+    """The finding of the survey."""
     graphs, methods, scale = grid.names("row"), grid.names("column"), scale_of(request)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
     limits = {graph: seconds_of_slowest(grid, graph) for graph in graphs}
@@ -171,7 +170,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     return replace(result, title=heading, facts=facts)
 
 
-# -- the same records, cut -------------------------------------------------------------------------------------------
+# -- equal epochs and seconds----------------------------------------------------------------------------------------
 
 
 def epochs_of(grid: Grid, graph: str) -> float:
@@ -186,7 +185,7 @@ def seconds_of_slowest(grid: Grid, graph: str) -> float:
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
-    """The grid as if every run had stopped where ``key`` of its evaluations passes the limit of its graph."""
+    """The grid with only those evaluations of each run whose ``key`` is within the limit of the graph."""
 
     def cut_run(run: Run, limit: float) -> Run:
         lines = [line for line in run.history if line["val"] is not None]
@@ -208,7 +207,7 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks of methods over the graphs that every method finished, the best first."""
+    """Mean ranks of the methods over the graphs that all methods finished, best first."""
 
     graphs: list[str]
     mean: dict[str, float]
@@ -217,13 +216,13 @@ class Ranks:
 
 
 def whole(grid: Grid) -> list[str]:
-    """The graphs that every method finished and that are judged by a share: ranks and means need one unit."""
+    """The graphs that all methods finished and whose metric is a share: ranks and means need one unit."""
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 
 
 def rank(grid: Grid) -> Ranks | None:
-    """Mean ranks; ``None`` for fewer than two graphs or methods."""
+    """Mean ranks; ``None`` with fewer than two graphs or methods."""
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or len(methods) < 2:
         return None
@@ -233,7 +232,7 @@ def rank(grid: Grid) -> Ranks | None:
 
 
 def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
-    """``OURS`` against every other method: over the graphs by their means, and on each graph by its seeds."""
+    """Tests of ``OURS`` against every other method: over the means of the graphs, and on each graph over its seeds."""
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or OURS not in methods:
         return []
@@ -254,7 +253,7 @@ def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
 
 
 def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
-    """The test metric of every method on every graph, best and second best marked, and the mean ranks below."""
+    """The test metric of every method on every graph, with the best two marked, and the mean ranks."""
     table = grid.cross_table(f"Test · {heading}", "Graph", best_in="row")
     labels = [f"{graph}, {grid.outcome(graph, 'rns').metric.label()}" for graph in grid.names("row")]
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
@@ -277,7 +276,7 @@ def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
 
 
 def cost_table(grid: Grid) -> Table:
-    """Seconds of an epoch over those of plain RNS."""
+    """Seconds per epoch over those of plain RNS."""
     methods, rows = grid.names("column"), []
     for graph in grid.names("row"):
         plain = grid.mean(graph, "rns", "epoch_seconds")
@@ -297,7 +296,7 @@ def rank_chart(question: str, ranks: Ranks) -> Chart:
 
 
 def trade_chart(grid: Grid) -> Chart:
-    """What accuracy costs: points above plain RNS against seconds and memory over those of RNS, means over graphs."""
+    """The cost of accuracy: points above plain RNS against seconds and memory over those of RNS, means over graphs."""
     graphs = [graph for graph in whole(grid) if grid.mean(graph, "rns", "epoch_seconds")]
     views = []
     for name, key, label in (("seconds", "epoch_seconds", "seconds of an epoch"), ("memory", "memory", "peak memory")):
@@ -313,7 +312,7 @@ def trade_chart(grid: Grid) -> Chart:
 
 
 def difference_chart(question: str, grid: Grid) -> Chart:
-    """How far above plain RNS on every graph, seed by seed: mean and 95% CI of the differences."""
+    """The paired differences to plain RNS on every graph: mean and 95% CI."""
     plain = {graph: grid.outcome(graph, "rns") for graph in grid.names("row")}
     plain = {graph: outcome for graph, outcome in plain.items() if outcome.summary is not None}
     others = [method for method in grid.names("column") if method != "rns"]
@@ -331,12 +330,12 @@ def difference_chart(question: str, grid: Grid) -> Chart:
 
 
 def conclude(ranks: Ranks | None) -> str:
-    """Who ranks first, and who can be told from it."""
+    """The method with the best mean rank, and the methods that differ from it by the critical difference."""
     if ranks is None:
-        return "Ranks need two graphs that every method finished, judged by shares."
+        return "Ranks need two graphs that all methods finished, with metrics that are shares."
     (first, best), *rest = ranks.mean.items()
     apart = [title(method) for method, mean in rest if mean - best >= ranks.critical_difference]
     return (
-        f"{title(first)} has the best mean rank, {best:.2f}; the critical difference of "
-        f"{ranks.critical_difference:.2f} tells it apart from {', '.join(apart) or 'no other'}."
+        f"{title(first)} has the best mean rank, {best:.2f}. By the critical difference of "
+        f"{ranks.critical_difference:.2f} it is better than {', '.join(apart) or 'no other'}."
     )
