@@ -20,14 +20,14 @@ from handful.theory.structure import COLUMNS, statistics
 from handful.vocabulary import spaced
 
 PAPER: dict[str, dict[str, str]] = read_table("datasets", "tab:datasets")
-"""The rows as they are printed."""
+"""The rows as printed."""
 SAME_GRAPH = (("pokec", "pokec-regions"), ("web-topics", "web-fraud"))
 """Pairs of rows with the same graph and different labels."""
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A shortened number: it may stand for anything from ``low`` to ``high``."""
+    """The range of a rounded number, from ``low`` to ``high``."""
 
     low: float
     high: float
@@ -40,14 +40,14 @@ class Printed:
         return Printed(self.low / other.high, self.high / other.low)
 
     def meets(self, other: Printed) -> bool:
-        """Whether one number could stand behind both."""
+        """Whether the ranges overlap."""
         return self.low <= other.high and other.low <= self.high
 
 
 def printed_range(text: str) -> Printed:
-    """What a number of the table may stand for: half a unit of its last digit less, or a whole unit more.
+    """The range of a printed number: from half a unit of its last digit below to a whole unit above.
 
-    Most of the table is rounded, but 46,563 nodes are printed as 46.5K and 560,696 edges as 560K.
+    Most of the table is rounded, but the paper prints 46,563 nodes as 46.5K and 560,696 edges as 560K.
 
     >>> printed_range("1.17M")
     Printed(low=1165000.0, high=1180000.0)
@@ -56,13 +56,13 @@ def printed_range(text: str) -> Printed:
     digits, _, exponent = text.rstrip("KM").partition("e")
     unit *= 10.0 ** int(exponent or 0)
     decimals = len(digits.partition(".")[2])
-    # Rounded off, so that bounds which are whole numbers come out whole.
+    # Rounding keeps bounds that are whole numbers whole.
     low, high = (float(f"{(float(digits) + units * 10**-decimals) * unit:.12g}") for units in (-0.5, 1.0))
     return Printed(low, high)
 
 
 def compare_with_paper(name: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each column of data set ``name`` that was measured beside what the paper prints, and whether the two agree."""
+    """The measured and the printed value of each column of data set ``name``, and whether they agree."""
     result = []
     for column in COLUMNS:
         value = measured.get(column)
@@ -79,10 +79,10 @@ def compare_with_paper(name: str, measured: dict[str, Any]) -> list[dict[str, An
 
 
 def find_inconsistencies() -> list[dict[str, str]]:
-    """Where rows of the paper's table cannot be right together with their caption or with each other.
+    """The contradictions between rows of the paper's table, or between a row and the caption.
 
-    The caption says that edges are counted twice, so edges / nodes must be the average degree and edges / nodes² the
-    density, as far as rounding lets us tell; and two rows on the same graph must have the same topology.
+    By the caption, edges count twice. So edges / nodes must be the average degree and edges / nodes² the density, up to
+    rounding. Two rows on the same graph must have the same topology.
     """
     result = [{"dataset": name, "what": what} for name, row in PAPER.items() for what in _within(row)]
     for first, second in SAME_GRAPH:

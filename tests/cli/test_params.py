@@ -39,7 +39,7 @@ PROMISED = {
     "report": "--out --json",
     "shard": f"{OF_DATA} --shards --out --seed",
     "structure": "--root --parts --epochs --sources --sweeps --seed --threads --out --json",
-    "study": f"{OF_DATA} {OF_RUNS} --graph --budget --tune-each",
+    "study": f"{OF_DATA} {OF_RUNS} --graph --budget --tune-each --epochs",
     "train": f"{OF_DATA} {OF_LABELS} --model --hidden --layers --norm --residual --no-residual --input-projection "
     "--no-input-projection --output-projection --no-output-projection --dropout --heads --model-option --sampler "
     "--parts --sampler-option -s --lr --weight-decay --optimizer --momentum --scheduler --clip --threshold "

@@ -23,7 +23,6 @@ def test_studies_are_listed_and_refused(tmp_path: Path) -> None:
     assert {"backward-error", "bias-bound", "degree-law", "explicit-penalty"} <= {row["name"] for row in listed}
     assert all(row["shows"] for row in listed)
     assert "backward-error" in handful("study", "backwards-error").stderr
-    assert "handful structure" in handful("study", "structure").stderr
     wrong = handful("study", "backward-error", "--budget", "huge", "--out", tmp_path)
     assert wrong.code == 2
     assert "huge" in wrong.stderr

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from handful import Experiment
+from handful.errors import DivergedError
 from handful.experiment import Summary
 from handful.files import plain
 from handful.finding import Finding
 from handful.report.page import read_findings, write_finding
 from handful.studies import Request, run_study
+from handful.studies.executors import DIVERGED
 from handful.studies.jobs import Outcome
-from handful.training.record import Run
+from handful.training.record import Run, read_config
 
 GRAPH = "synthetic?nodes=300&degree=6&features=8&classes=3"
 MADE = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1, 2, 3))
@@ -41,6 +43,36 @@ def made_outcome(
 
     runs = [Run(metric, test, test, seed=i, history=history(test), **usual) for i, test in enumerate(tests)]
     return Outcome(name, experiment, folder, Summary(experiment, graph, runs))
+
+
+class Ended:
+    """A job that has ended."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def poll(self) -> int:
+        return self.code
+
+    wait = poll
+
+    def terminate(self) -> None:
+        pass
+
+    kill = terminate
+
+
+class Here:
+    """Runs jobs in this process, one by one: the start of a process takes seconds."""
+
+    workers = 1
+
+    def submit(self, folder: Path, jobs: int) -> Ended:
+        try:
+            Experiment.from_json(read_config(folder / "config.json")).run(folder, resume=True)
+        except DivergedError:
+            return Ended(DIVERGED)
+        return Ended(0)
 
 
 def smoke(name: str, out: Path, **asked: Any) -> Finding:

@@ -51,7 +51,7 @@ def test_a_training_shows_what_the_model_is_and_does(trained: Summary, folder: P
     shown = finding.charts[1].views[1].series[0]
     assert sum(shown.y) == sum(counts)
     assert set(shown.x) <= {f"{low}–{low + 10}" for low in range(0, 100, 10)}
-    assert finding.details[-1].rows[-1][-1].text == finding.facts["parameters"]
+    assert finding.facts["parameters"] == f"{hf.nn.parameter_count(opened.model):,}"
 
 
 def test_steps_that_were_not_made_are_told(tmp_path: Path) -> None:
@@ -149,5 +149,5 @@ def test_a_model_that_says_one_class_says_so_first(tmp_path: Path) -> None:
     hf.save(graph.replace(x=torch.zeros(600, 1)), tmp_path / "blind")
     asked = Experiment(str(tmp_path / "blind"), hidden=4, layers=1, epochs=2, seeds=(1,))
     words = summary_finding(asked.run(tmp_path / "run"), tmp_path / "run").words
-    assert words.startswith("The model takes all test nodes for ok")
+    assert words.startswith("The model predicts ok for all test nodes")
     assert "majority class" in words

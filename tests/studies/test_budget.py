@@ -90,7 +90,7 @@ def test_every_configuration_may_be_tuned_apart(tmp_path: Path) -> None:
     for name, job in jobs.items():
         best = search(job, f"sqlite:///{tmp_path / 'tune.db'}", 1)  # each has a study of its own, which is done
         assert found[name] == best.experiment == job.with_(**best.parameters)
-    assert [done for done, _, _ in said] == [0, 1, 1, 2]
+    assert [*dict.fromkeys(done for done, _, _ in said)] == [0, 1, 2]
 
 
 def test_seeds_are_the_budget_s_unless_given() -> None:

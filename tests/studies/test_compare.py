@@ -140,9 +140,9 @@ def test_the_verdict_says_what_it_holds_for(folder: Path) -> None:
     many = made_outcome("rns", [0.72], folder=folder, steps=320)
     said = conclude([few, many])
     assert "equal epochs" in said
-    assert "40 steps (Full graph) to 320 (RNS)" in said
+    assert "40 to 320 steps" in said
     longer = MADE.with_(epochs=16)
-    assert "equal steps, about 320" in conclude([made_outcome("full", [0.7], longer, steps=310), many])
+    assert "equal steps" in conclude([made_outcome("full", [0.7], longer, steps=310), many])
     assert "equal seconds" in conclude([made_outcome("full", [0.7], longer, steps=100), many])
     table = comparison("compare", grid([few, many])).tables[0]
     assert [row[table.head.index("Steps")].text for row in table.rows] == ["40", "320"]

@@ -54,7 +54,7 @@ def test_what_failed_or_is_not_there() -> None:
     assert texts(some.cross_table("T", "", best_in="row").rows) == [["Full graph", "failed", ""], ["RNS", "", "60.00"]]
     assert some.failed == {"full-sgd": "out of memory"}
     assert (some.mean("full", "sgd"), some.mean("rns", "sgd"), some.mean("rns", "adam")) == (None, None, 0.6)
-    assert some.gap("rns", "sgd", "adam") is None
+    assert some.gap(("rns", "sgd"), ("rns", "adam")) is None
     listed = some.list_table("T", "", [TEST, SECONDS])
     assert texts(listed.rows)[0] == ["Full graph", "failed: out of memory", ""]
     nothing = grid({("full", ""): None})

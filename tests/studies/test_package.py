@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from handful.errors import HandfulError
-from handful.studies import REPLACED, STUDIES, Request, run_study, study_names
+from handful.studies import STUDIES, Request, run_study, study_names
 from studies.smoke import GRAPH, check_page, laptop, smoke
 
 
@@ -40,11 +40,11 @@ def test_a_finding_tells_what_was_asked_too() -> None:
 def test_what_is_no_study_is_told() -> None:
     with pytest.raises(HandfulError, match="backward-error"):
         run_study("backwards-error", Request())
-    for name, command in REPLACED.items():
-        with pytest.raises(HandfulError, match=command):
-            run_study(name, Request())
-    with pytest.raises(HandfulError, match="tune_each is for parts and fanout"):
-        run_study("regimes", Request(tune_each=2))
+    for option in ({"tune_each": 2}, {"optimizer": "adam"}, {"epochs": 3}):
+        with pytest.raises(HandfulError, match=next(iter(option))):
+            run_study("implicit", Request(**option))
+    with pytest.raises(HandfulError, match="epochs"):
+        Request(budget="paper", epochs=3)
 
 
 @pytest.mark.slow

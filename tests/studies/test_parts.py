@@ -13,18 +13,19 @@ from scipy import stats
 from graphs import make_graph
 from handful import Experiment, RandomNodes, open_run, save
 from handful.errors import HandfulError
-from handful.studies.parts import Point, auto_parts, better, choose_parts, point_of, recommend
+from handful.studies.jobs import Outcome
+from handful.studies.parts import auto_parts, better, choose_parts, recommend
 from studies.smoke import GRAPH, check, made_outcome, trained_here
 
 NOISE = np.array([-0.004, 0.001, 0.003])
 
 
-def curve(means: dict[int, float], memory: Callable[[int], int] = lambda m: 100 // m) -> Callable[[int], Point]:
+def curve(means: dict[int, float], memory: Callable[[int], int] = lambda m: 100 // m) -> Callable[[int], Outcome]:
     """A ``measure`` whose seeds all differ in the same way, and a little by m, as paired runs do."""
 
-    def measure(m: int) -> Point:
+    def measure(m: int) -> Outcome:
         wobble = np.random.default_rng(m).normal(0, 1e-4, 3)
-        return Point(m, tuple(means[m] + NOISE + wobble), 1.0, memory(m))
+        return made_outcome(f"m-{m}", (means[m] + NOISE + wobble).tolist(), peak_ram_bytes=memory(m))
 
     return measure
 
@@ -47,9 +48,9 @@ def test_the_same_is_not_better() -> None:
 
 def test_m_is_raised_until_nothing_is_won() -> None:
     means = {1: 0.60, 2: 0.70, 4: 0.75, 8: 0.75, 16: 0.74, 32: 0.9}
-    chosen, points = recommend(curve(means))
+    chosen, seen = recommend(curve(means))
     assert chosen == 4
-    assert [p.m for p in points] == [1, 2, 4, 8, 16]  # 32 is never tried
+    assert [*seen] == [1, 2, 4, 8, 16]  # 32 is never tried
 
 
 def test_one_flat_step_does_not_end_the_search() -> None:
@@ -59,8 +60,8 @@ def test_one_flat_step_does_not_end_the_search() -> None:
 
 def test_the_whole_graph_is_taken_where_it_is_better() -> None:
     means = {1: 0.72, 2: 0.70, 4: 0.68, 8: 0.66}
-    chosen, points = recommend(curve(means))
-    assert (chosen, [p.m for p in points]) == (1, [1, 2, 4, 8])
+    chosen, seen = recommend(curve(means))
+    assert (chosen, [*seen]) == (1, [1, 2, 4, 8])
 
 
 def test_most_is_the_last_that_is_tried() -> None:
@@ -70,8 +71,8 @@ def test_most_is_the_last_that_is_tried() -> None:
 
 def test_what_does_not_fit_is_not_taken_and_one_part_is_not_tried_then() -> None:
     means = {1: 0.9, 2: 0.8, 4: 0.7, 8: 0.7, 16: 0.7}
-    chosen, points = recommend(curve(means), memory=30)
-    assert (chosen, [p.m for p in points]) == (4, [2, 4, 8, 16])
+    chosen, seen = recommend(curve(means), memory=30)
+    assert (chosen, [*seen]) == (4, [2, 4, 8, 16])
     assert recommend(curve(means), memory=60)[0] == 2  # one part takes 100
     assert recommend(curve(means), most=16, memory=1)[0] is None
 
@@ -79,18 +80,11 @@ def test_what_does_not_fit_is_not_taken_and_one_part_is_not_tried_then() -> None
 def test_a_run_that_breaks_off_is_passed_over() -> None:
     fine = curve({4: 0.7, 8: 0.7, 16: 0.7})
 
-    def measure(m: int) -> Point:
-        return fine(m) if m > 2 else Point(m, error="stopped with exit code -9")
+    def measure(m: int) -> Outcome:
+        return fine(m) if m > 2 else made_outcome(f"m-{m}", None)
 
-    chosen, points = recommend(measure)
-    assert chosen == 4
-    assert points[0].to_json() == {
-        "m": 2,
-        "val": None,
-        "seconds": None,
-        "peak_memory_bytes": None,
-        "error": "stopped with exit code -9",
-    }
+    chosen, seen = recommend(measure)
+    assert (chosen, [*seen]) == (4, [2, 4, 8, 16])
 
 
 def test_one_seed_cannot_tell_and_other_samplers_deal_no_parts(tmp_path: Path) -> None:
@@ -120,16 +114,18 @@ def test_what_does_not_fit_by_the_plan_is_not_tried(tmp_path: Path, monkeypatch:
     found = choose_parts(experiment, tmp_path, most=4)
     assert [point["m"] for point in found.payload["curve"]] == [2, 4]
     assert all("by the plan it takes" in point["error"] for point in found.payload["curve"])
+    assert all(
+        point["val"] is point["seconds"] is point["peak_memory_bytes"] is None for point in found.payload["curve"]
+    )
     assert not list(tmp_path.iterdir())
     with pytest.raises(HandfulError, match="by the plan"):
         auto_parts(experiment, tmp_path)
 
 
 def test_a_point_takes_the_memory_of_the_gpu_where_there_is_one() -> None:
-    for gpu, memory in ((None, 10), (7, 7)):
-        one = made_outcome("m-4", [0.5, 0.7], seconds=3.0, peak_ram_bytes=10, peak_gpu_bytes=gpu)
-        assert point_of(4, one) == Point(4, (0.5, 0.7), 3.0, memory)
-    assert point_of(4, made_outcome("m-4", None)) == Point(4, error="out of memory")
+    for gpu, chosen in ((None, None), (7, 2)):
+        one = made_outcome("m-2", [0.5, 0.7], peak_ram_bytes=10, peak_gpu_bytes=gpu)
+        assert recommend(lambda m, one=one: one, most=2, memory=7)[0] == chosen
 
 
 @pytest.mark.slow

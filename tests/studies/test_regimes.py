@@ -94,6 +94,12 @@ def test_every_backbone_by_both_methods(untrained: dict[str, Experiment], tmp_pa
     assert [chart.name for chart in found.charts] == ["architectures", "curves", "curves-epochs", "curves-loss"]
 
 
+def test_a_row_for_every_size_and_homophily(untrained: dict[str, Experiment], tmp_path: Path) -> None:
+    found = smoke("synthetic", tmp_path, epochs=7)
+    assert [row[0].text for row in found.tables[0].rows] == ["300 nodes, homophily 0.6"]
+    assert {job.settings.epochs for job in untrained.values()} == {7}
+
+
 def test_under_the_paper_s_budget_backbones_and_graphland_are_the_paper_s() -> None:
     request = Request(budget="paper")
     gat = model_cell(request, "ogbn-arxiv", "gat", "rns")

@@ -9,8 +9,18 @@ import pytest
 from graphs import make_graph
 from handful import Experiment
 from handful.studies import presets
-from handful.studies.sizes import SAMPLERS, STEPS, VALUES, size_sampler, spread, targets
-from studies.smoke import smoke
+from handful.studies.sizes import (
+    FIELD_PARTS,
+    SAMPLERS,
+    STEPS,
+    VALUES,
+    WEIGHTS,
+    settings_of,
+    size_sampler,
+    spread,
+    targets,
+)
+from studies.smoke import laptop, smoke
 from studies.test_grid import grid
 
 
@@ -73,3 +83,24 @@ def test_the_spread_within_rows_and_columns() -> None:
     assert spread(grid(cells), "column") == pytest.approx(0.04)
     assert spread(grid(cells), "row") == pytest.approx(0.08)
     assert spread(grid({("rns", "2"): [0.7]}), "row") != spread(grid({("rns", "2"): [0.7]}), "row")  # NaN
+
+
+def test_every_m_and_weight_of_the_stand_in_has_a_row(untrained: dict[str, Experiment], tmp_path: Path) -> None:
+    found = smoke("mean-field", tmp_path)
+    rows = found.payload["rows"]
+    assert [(row["m"], row["lambda"]) for row in rows] == [
+        (m, v) for m in FIELD_PARTS["smoke"] for v in WEIGHTS["smoke"]
+    ]
+    for (row, job), value in zip(zip(rows, untrained.values(), strict=True), WEIGHTS["smoke"], strict=True):
+        assert job.sampler.options()["parts"] == row["m"]
+        assert {name: getattr(job.settings, name) for name in settings_of(value)} == settings_of(value)
+        assert row["R"]["mean"] > 0
+
+
+@pytest.mark.slow
+def test_the_mean_field_on_debian(tmp_path: Path) -> None:
+    rows = {(row["m"], row["lambda"]): row["test"]["mean"] for row in laptop("mean-field", tmp_path).payload["rows"]}
+    for m in (4, 8):
+        assert rows[m, None] + 0.01 < rows[m, 0.0]
+        assert rows[m, 0.0] < rows[m, 1.0]
+    assert rows[4, 1.0] - rows[16, 1.0] < 0.01  # m hardly matters any more

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,21 @@ import pytest
 from graphs import make_graph
 from handful import Experiment, RandomNodes, open_run
 from handful.errors import HandfulError, RunError
-from handful.studies import presets
+from handful.studies import presets, tuning
 from handful.studies.tuning import (
-    _Reporter,
+    _falls_behind,
     comparable,
     open_study,
     paper_space,
     sampling_space,
-    search,
     tune_samplers,
 )
 from handful.training.metrics import METRICS
+from handful.training.record import RunFolder
 from npz import write_npz
-from studies.smoke import check
+from studies.smoke import Here, check
+
+search = partial(tuning.search, executor=Here())
 
 
 @pytest.fixture
@@ -127,15 +130,16 @@ def test_a_run_that_diverges_has_no_value(asked: Experiment, tmp_path: Path, mon
             search(wild, url(tmp_path, "wild.db"), 2)
 
 
-def test_pruning_stops_a_trial_that_falls_behind(asked: Experiment) -> None:
+def test_pruning_stops_a_trial_that_falls_behind(asked: Experiment, tmp_path: Path) -> None:
     study = optuna.create_study(direction="maximize", pruner=optuna.pruners.MedianPruner(n_startup_trials=2))
     for _ in range(3):
         ahead = study.ask()
         for epoch in (1, 2):
             ahead.report(2.0, epoch)  # better than any accuracy
         study.tell(ahead, 2.0)
-    with pytest.raises(optuna.TrialPruned):
-        asked.fit(make_graph(120), 42, [_Reporter(study.ask())])
+    asked.with_(seeds=(42,)).run(tmp_path / "run")
+    run = RunFolder(tmp_path / "run" / "seed-42")
+    assert _falls_behind(study.ask(), run)
 
 
 def test_search_spaces_are_the_paper_s() -> None:

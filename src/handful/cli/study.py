@@ -17,6 +17,7 @@ OWN = {
     "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
     "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out. A study always does.", "--resume"),
+    "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: those of the study.", min=1),
     "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }
 
@@ -106,8 +107,7 @@ def tune(
     space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
-    executor, jobs = given.get("executor", "local"), given.get("jobs")
-    runs = None if executor == "local" and jobs in (None, 1) else make_executor(executor, jobs)
+    runs = make_executor(given.get("executor", "local"), given.get("jobs"))
     named = any(len(text.split()) > 1 for text in given.get("sampling", []))
     one = paper and graph in GRAPHLAND and not named
     parts = read_table("protocol", "app:graphland", "protocol", "parts") if one else ()

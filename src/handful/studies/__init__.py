@@ -1,6 +1,6 @@
 """Experiments by name, for ``handful study NAME``.
 
-A study is a function of a ``Request`` that gives a ``Finding``. The first line of its docstring says what it shows.
+A study is a function from a ``Request`` to a ``Finding``. The first line of its docstring is its description.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ STUDIES = {
     "speedup": "speedup.speedup_study",
     "architectures": "regimes.architectures",
     "graphland": "regimes.graphland",
+    "synthetic": "regimes.synthetic",
     "parts": "sizes.parts",
     "fanout": "sizes.fanout",
     "batch-size": "sizes.batch_size",
@@ -30,43 +31,39 @@ STUDIES = {
     "bias-bound": "laws.bound",
     "degree-law": "laws.degrees",
     "explicit-penalty": "explicit_penalty.run",
-    "mean-field": "mean_field.run",
+    "mean-field": "sizes.mean_field",
     "survey": "survey.run",
 }
-"""Where each study is: a module of this package, and a function."""
-REPLACED = {
-    "structure": "structure GRAPH",
-    "datasets": "datasets --check",
-    "powerlaw": "study implicit",
-    "curves": "study speedup",
-    "hubs": "study mean-field",
+"""The module of this package and the function of each study."""
+ONLY = {
+    "tune_each": ("parts", "fanout", "survey"),
+    "optimizer": ("backward-error",),
+    "epochs": (
+        *("regimes", "controls", "samplers", "speedup", "architectures", "graphland", "synthetic"),
+        *("parts", "fanout", "batch-size", "along-adam", "mean-field", "survey"),
+    ),
 }
-"""What used to be studies, and the commands that do the same."""
-TUNED = ("parts", "fanout", "survey")
-"""Those whose configurations may be tuned apart."""
+"""The studies that have an option of ``Request``, for options that not all studies have."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 
 
 def study_names() -> dict[str, str]:
-    """Every study and what it shows."""
+    """The description of each study, by name."""
     return {name: (_function(name).__doc__ or "").strip().splitlines()[0] for name in STUDIES}
 
 
 def run_study(name: str, request: Request) -> Finding:
-    """Run a study by name; the finding also tells what was asked.
+    """The finding of a study, with the budget, the seeds and the device of the request among its facts.
 
     >>> run_study("backward-error", Request(budget="smoke")).name
     'backward-error'
     """
-    if name in REPLACED:
-        raise HandfulError(f"study '{name}' is gone: use `handful {REPLACED[name]}`")
     if name not in STUDIES:
         raise HandfulError(unknown("study", name, STUDIES))
-    if request.tune_each and name not in TUNED:
-        raise HandfulError(f"study '{name}' tunes nothing: tune_each is for {' and '.join(TUNED)}")
-    if request.optimizer != Request.optimizer and name != "backward-error":
-        raise HandfulError(f"study '{name}' has its own optimisers: optimizer is for backward-error")
+    for option, studies in ONLY.items():
+        if getattr(request, option) != getattr(Request, option) and name not in studies:
+            raise HandfulError(f"study '{name}' has no option {option}: it is for {', '.join(studies)}")
     result = _function(name)(request)
     asked = {"budget": request.budget, "seeds": words(request.seeds), "device": request.device}
     return replace(result, facts={**asked, **result.facts})

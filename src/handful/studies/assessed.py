@@ -1,4 +1,4 @@
-"""One trained experiment as a finding: its seeds, and how its best model does, class by class and node by node."""
+"""A trained experiment as a finding: the result of each seed, and an assessment by class and by node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from handful.files import seal, write_json
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.nn import parameter_count
-from handful.nn.network import Network
 from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
 from handful.studies.baselines import BASELINES, Baseline, baseline_table, best_of, kept_baselines, say_added
@@ -27,21 +26,21 @@ from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.vocabulary import number, shown, spaced, title, words
 
 MATRIX = 12
-"""Of more classes than this, the confusions are listed, and not all pairs drawn up."""
+"""The most classes for a full confusion matrix. For more classes, the most frequent confusions are listed."""
 LISTED = 20
-"""So many of them."""
+"""The number of confusions in that list."""
 
 
 def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None, baselines: bool = True) -> Finding:
-    """One experiment as a finding: a row for every seed, the assessment of their average, and what is had without it.
+    """An experiment as a finding: a row per seed, the assessment of their average, and the baselines.
 
-    How the average decides is kept in ``folder``, for predictions.
+    The decision threshold and the class weights of the average are written to ``folder``, for predictions.
 
     Args:
-        summary: what the experiment came to.
-        folder: where its records are.
-        memory: the budget that it ran in, if any; baselines are then left out.
-        baselines: whether to train them.
+        summary: the results of the experiment.
+        folder: the folder of its records.
+        memory: the memory budget of the run, if any. There are no baselines then.
+        baselines: whether to train baselines.
     """
     made, opened, payload = summary.experiment, open_run(folder), summary.to_json()
     metric = metric_of_record(summary.metric, summary.runs[0].higher_is_better)
@@ -55,8 +54,8 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     tables, below, named = [seeds], list[Table](), heading
     sampled = memory is not None and made.settings.evaluation == "sampled"
     if sampled:
-        said.append("Results per class need an exact evaluation, which was not asked for: `handful predict` makes one.")
-    if not sampled and not is_sharded(made.graph):  # of shards only all ranks together could infer once more
+        said.append("Results per class need an exact evaluation: `handful predict` makes one.")
+    if not sampled and not is_sharded(made.graph):  # inference over shards needs all ranks
         graph = made.load(opened.seed)
         judged = judge(opened, graph, metric, memory)
         write_json(folder / DECISION, seal(judged.decision))
@@ -71,22 +70,13 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         tables = [*([baseline_table(found, metric)] * bool(found)), *by_class] or [measured]
         below = [*mistakes, *([measured] if measured not in tables else []), seeds]
         added = [added_chart(title(made.model), value, found, metric)] if found else []
-        charts = [*added, *assessment_charts(judged.result, graph, judged.which), *charts]
-    return Finding(
-        "train",
-        named,
-        " ".join(said),
-        tables,
-        charts,
-        payload,
-        {**facts, "parameters": f"{parameter_count(opened.model):,}"},
-        [*details, architecture(opened.model)],
-        below=below,
-    )
+        charts = [*added, *assessment_charts(judged.result, judged.which), *charts]
+    facts["parameters"] = f"{parameter_count(opened.model):,}"
+    return Finding("train", named, " ".join(said), tables, charts, payload, facts, details, below=below)
 
 
 def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baseline]) -> str:
-    """What is predicted, for how many nodes, how well, and what is had without the model; in words."""
+    """The title: the labels, the number of nodes, the metric of the model, and the metrics of the baselines."""
 
     def brief(value: float) -> str:
         return f"{100 * value:.1f}\N{NO-BREAK SPACE}%" if metric.percent else number(value)
@@ -103,34 +93,28 @@ def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baselin
 
 def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:
     """The test metric of the baselines without the graph, of those with it, and of the model."""
-    kinds = {"without the graph": False, "with the graph": True}
-    scale = 100 if metric.percent else 1
-    series = []
-    for color, (name, sees) in enumerate(kinds.items()):
-        own = [one for one in found if one.sees_graph == sees]
-        series.append(
-            Series(
-                name,
-                [one.name.replace("own and neighbours'", "all").removesuffix(" columns") for one in own],
-                [scale * one.test for one in own],
-                color=color,
-            )
-        )
-    series.append(Series(model, [model], [scale * value], color=2))
-    names = [name for one in series for name in one.x]
+    bars: dict[str, dict[str, float]] = {"without the graph": {}, "with the graph": {}, model: {model: value}}
+    for one in found:
+        name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
+        bars["with the graph" if one.sees_graph else "without the graph"][name] = one.test
+    series = [
+        Series(name, [*own], [metric.scale * test for test in own.values()], color=color)
+        for color, (name, own) in enumerate(bars.items())
+    ]
+    names = [name for own in bars.values() for name in own]
     view = View("test", "bar", Axis("", of=names), Axis(metric.label("test")), series)
     return Chart("added", f"What the graph and {model} add", [view])
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is predicted with, judged: the average of the seeds, or the best seed where each has its own split.
+    """The assessment of the average of the seeds, or of the best seed if each has its own split.
 
     Args:
-        result: its assessment.
-        seeds: those that are averaged.
+        result: the assessment.
+        seeds: the seeds in the average.
         interval: the 95% interval of the metric, over nodes and seeds.
-        decision: the threshold of two classes, and the class weights of the loss.
+        decision: the decision threshold for two classes, and the class weights of the loss.
     """
 
     result: Assessment
@@ -144,23 +128,23 @@ class Judged:
         return f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"average of {len(self.seeds)} seeds"
 
     def say(self, metric: Metric, model: str, found: Sequence[Baseline]) -> list[str]:
-        """What the model adds to baselines, and its metric with the interval; first whether it has learned nothing."""
+        """Sentences: whether it predicts one class only, its gain over the baselines, its metric with the interval."""
         value, (low, high) = self.result.metrics[metric.name][self.result.nodes], self.interval
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
         said = []
         if len(taken) == 1 and len(self.result.classes) > 1:
-            said.append(f"The model takes all {self.result.nodes} nodes for {self.result.classes[taken[0]]['name']}.")
+            said.append(
+                f"The model predicts {self.result.classes[taken[0]]['name']} for all {self.result.nodes} nodes."
+            )
         if found and self.result.nodes == "test" and not isnan(value):
             said.append(say_added(model, value, (high - low) / 2, found, metric))
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
-        measured = (
-            f"{self.result.nodes.capitalize()} {spaced(metric.name)} of the {self.which}: {metric.with_unit(value)}"
-        )
-        return said if isnan(value) else [*said, f"{measured} ({ends})."]
+        what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of the {self.which}"
+        return said if isnan(value) else [*said, f"{what}: {metric.with_unit(value)} ({ends})."]
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
-    """Judge what a run predicts with on ``graph``, by exact inference within ``memory``."""
+    """The assessment of a run on ``graph``, by exact inference within ``memory``."""
     asked = opened.experiment
     assert asked is not None
     runs = [opened.result] if opened.own_splits else opened.results
@@ -175,7 +159,7 @@ def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | N
 
 
 def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
-    """A row for every seed."""
+    """A table with a row per seed."""
     unit = " (%)" if metric.percent else ""
     head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
     rows = []
@@ -186,7 +170,7 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
-    """The test and the validation metric, and what was out of the ordinary: steps not made, METIS, divergence."""
+    """Sentences: the test and the validation metric, skipped batches, the time of METIS, and divergence."""
     record = summary.to_json()
     values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
     said = []
@@ -194,19 +178,21 @@ def say_summary(summary: Summary, metric: Metric) -> str:
         measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}, seed by seed."
         said.append(f"There are no {which.lower()} nodes." if isnan(value["mean"]) else measured)
     if skipped := sum(run.skipped for run in summary.runs):
-        said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for batch norm.")
+        said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for BatchNorm.")
     if prepared := record["prepare_seconds"]["mean"]:
         said.append(f"Work before the first epoch (METIS, the first hop) took {prepared:.1f} s, not in the seconds.")
     for run in summary.runs:
         if run.diverged is not None:
-            said.append(f"Seed {run.seed} diverged in epoch {run.diverged}; its best epoch, {run.best_epoch}, stands.")
+            said.append(
+                f"Seed {run.seed} diverged in epoch {run.diverged}: its result is that of epoch {run.best_epoch}."
+            )
     if len(summary.runs) == 2:
-        said.append("± of two seeds is 12.7 standard errors wide: take three seeds or more.")
+        said.append("± of two seeds is 12.7 standard errors wide: use three seeds or more.")
     return " ".join(said)
 
 
 def describe_labels(graph: Graph) -> str:
-    """What the labels of a graph were taken for, where that is not plain."""
+    """The task of a graph, its positive class, and classes without training nodes; empty for an ordinary task."""
     if graph.kind == "regression":
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
     if graph.kind == "multilabel":
@@ -216,7 +202,7 @@ def describe_labels(graph: Graph) -> str:
     names = graph.class_names or tuple(map(str, range(max(2, int(graph.num_classes or 0)))))
     known = graph.y[graph.labelled]
     if len(known) and int(known.min()) == int(known.max()):
-        return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to tell apart"
+        return f"all labelled nodes are of one class, {names[int(known[0])]}: there is nothing to learn"
     lacking = []
     for split, mask in (("training", graph.train_mask), ("validation", graph.val_mask)):
         if mask is not None and bool(mask.any()):
@@ -230,11 +216,11 @@ def describe_labels(graph: Graph) -> str:
     return "; ".join([positive, *lacking])
 
 
-# -- what a model does ------------------------------------------------------------------------------------------------
+# -- the assessment ---------------------------------------------------------------------------------------------------
 
 
 def assessment_tables(judged: Assessment, where: str) -> list[Table]:
-    """All metrics, the classes one by one, what is taken for what, and the worst mistakes."""
+    """All metrics, the results per class, the confusions, and the worst mistakes."""
     splits = list(next(iter(judged.metrics.values())))
     measured = [
         [METRICS[name].label(), *(METRICS[name].text(values[split]) for split in splits)]
@@ -254,7 +240,7 @@ def assessment_tables(judged: Assessment, where: str) -> list[Table]:
 
 
 def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) -> Table:
-    """Records as a table: fractions in percent, counts and numbers as they are."""
+    """Records as a table, with fractions in percent."""
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "true", "predicted", "error")
     head = list(map(spaced, names))
@@ -273,64 +259,42 @@ def _confusions(judged: Assessment, where: str) -> Table:
             [Cell(name), *(Cell(f"{n:,}", int(i == j)) for j, n in enumerate(row))]
             for i, (name, row) in enumerate(zip(names, judged.confusion, strict=True))
         ]
-        return Table(f"Confusion matrix, {where}", ["is ↓ taken for →", *names], rows)
+        return Table(f"Confusion matrix, {where}", ["true ↓ predicted →", *names], rows)
     pairs = [(n, i, j) for i, row in enumerate(judged.confusion) for j, n in enumerate(row) if n and i != j]
     most = sorted(pairs, key=lambda pair: -pair[0])[:LISTED]
     listed = ([names[i], names[j], f"{n:,}"] for n, i, j in most)
-    return text_table(f"Most frequent confusions, {where}", ["is", "taken for", "nodes"], listed)
+    return text_table(f"Most frequent confusions, {where}", ["true", "predicted", "nodes"], listed)
 
 
-def assessment_charts(judged: Assessment, graph: Graph, which: str) -> list[Chart]:
-    """Whether probabilities come true, and of how many nodes; of numbers, predicted against true ones."""
-    if judged.calibration:
-        where = f"{sum(one['nodes'] for one in judged.calibration):,} {judged.nodes} nodes, {which}"
-        x = [100 * one["confidence"] for one in judged.calibration]
-        y: list[float | None] = [100 * one["share"] for one in judged.calibration]
-        what = f"probability of {judged.positive}" if judged.positive else "probability of the predicted class"
-        series = [Series("model", x, y), Series("if it came true as often as said", [0, 100], [0, 100], color=1)]
-        lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in judged.calibration]
-        tenths = [f"{low}–{low + 100 // BINS}" for low in lows]
-        counts: list[float | None] = [one["nodes"] for one in judged.calibration]
-        views = [
-            View("calibration", "line", Axis(f"{what} (%)"), Axis("came true (%)"), series),
-            View("nodes", "bar", Axis(f"{what} (%)", of=tenths), Axis("nodes"), [Series("nodes", tenths, counts)]),
-        ]
-        error = f"calibration error {shown(judged.calibration_error, '{:.1%}')} over {where}"
-        charts = [Chart("calibration", f"Can probabilities be trusted? ({error})", views)]
-        if judged.ranking:
-            false, recall, precision = (
-                [100 * share for share in column] for column in zip(*judged.ranking, strict=True)
-            )
-            found = f"{judged.positive} that is found (%)"
-            views = [
-                View(
-                    "precision and recall",
-                    "line",
-                    Axis(found),
-                    Axis("precision (%)"),
-                    [Series("model", recall, [*precision])],
-                ),
-                View("ROC", "line", Axis("others taken for it (%)"), Axis(found), [Series("model", false, [*recall])]),
-            ]
-            charts.append(Chart("ranking", f"How many of {judged.positive} are found, and at what price?", views))
-        return charts
+def assessment_charts(judged: Assessment, which: str) -> list[Chart]:
+    """The calibration and the ranking of a classifier; the predicted against the true numbers of a regression."""
     if judged.points:
-        true, guess = [one[0] for one in judged.points], [one[1] for one in judged.points]
+        true, guess = map(list, zip(*judged.points, strict=True))
         ends = [min(true), max(true)]
-        series = [Series("nodes", true, [*guess]), Series("true = predicted", ends, [*ends], color=1, mark="line")]
+        series = [Series("nodes", true, guess), Series("true = predicted", ends, [*ends], color=1, mark="line")]
         view = View("predicted", "dot", Axis("true"), Axis("predicted"), series)
         return [Chart("predicted", f"Predicted against true ({judged.nodes} nodes, {which})", [view])]
-    return []
-
-
-def architecture(model: Network) -> Table:
-    """The modules of a model that have weights, and their shapes."""
-    rows = []
-    for name, module in model.named_modules():
-        own = dict(module.named_parameters(recurse=False))
-        if own:
-            shapes = ", ".join(f"{key} {' × '.join(map(str, weight.shape))}" for key, weight in own.items())
-            count = sum(weight.numel() for weight in own.values())
-            rows.append([name, type(module).__name__, shapes, f"{count:,}"])
-    rows.append(["all", type(model).__name__, "", f"{parameter_count(model):,}"])
-    return text_table("Architecture", ["module", "kind", "weights", "parameters"], rows)
+    if not judged.calibration:
+        return []
+    said, true = ([100 * one[key] for one in judged.calibration] for key in ("confidence", "share"))
+    lows = [min(int(BINS * one["confidence"]), BINS - 1) * 100 // BINS for one in judged.calibration]
+    bins = [f"{low}–{low + 100 // BINS}" for low in lows]
+    nodes = [one["nodes"] for one in judged.calibration]
+    label = f"probability of {judged.positive or 'the predicted class'} (%)"
+    series = [Series("model", said, [*true]), Series("perfect calibration", [0, 100], [0, 100], color=1)]
+    views = [
+        View("calibration", "line", Axis(label), Axis("share that is true (%)"), series),
+        View("nodes", "bar", Axis(label, of=bins), Axis("nodes"), [Series("nodes", bins, [*nodes])]),
+    ]
+    where = f"{sum(nodes):,} {judged.nodes} nodes, {which}"
+    error = f"calibration error {shown(judged.calibration_error, '{:.1%}')} over {where}"
+    charts = [Chart("calibration", f"Can probabilities be trusted? ({error})", views)]
+    if judged.ranking:
+        false, recall, precision = ([100 * share for share in column] for column in zip(*judged.ranking, strict=True))
+        found = Axis(f"recall of {judged.positive} (%)")
+        views = [
+            View("precision and recall", "line", found, Axis("precision (%)"), [Series("model", recall, [*precision])]),
+            View("ROC", "line", Axis("false positive rate (%)"), found, [Series("model", false, [*recall])]),
+        ]
+        charts.append(Chart("ranking", f"Precision and recall of {judged.positive}", views))
+    return charts

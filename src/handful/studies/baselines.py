@@ -1,6 +1,6 @@
-"""What is had without a GNN: the majority, label propagation, models of scikit-learn with and without the neighbours.
+"""Baselines without a GNN: the majority class, label propagation, models of scikit-learn with and without neighbours.
 
-Each is trained on the training nodes and judged as a GNN is. A node's own label never reaches its own row.
+They have the training nodes and the metric of the GNN. The label of a node is never part of its own row.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from handful.training.record import read_json
 
 BASELINES = "baselines.json"
 NODES = 20_000
-"""A model is fitted to so many training nodes at most."""
+"""The most training nodes that a model is fitted to."""
 COLUMNS = 256
-"""More columns than this become so many principal components, of the ``WIDEST`` columns that vary most."""
+"""The most columns. More become this number of principal components, of the ``WIDEST`` columns that vary most."""
 WIDEST = 1024
 LARGEST = 1 << 28
-"""The most numbers that the columns of all nodes and of their neighbours may have together."""
+"""The most numbers in the columns of all nodes and of their neighbours."""
 BOOSTED = 2_000_000
-"""Gradient boosting is left out where nodes · columns · classes are more than this: it would take minutes."""
+"""The largest nodes · columns · classes for gradient boosting. More would take minutes."""
 ROUNDS = 30
-"""How far labels are propagated."""
+"""The number of steps of label propagation."""
 STRENGTHS = (1.0, 0.03)
-"""C of logistic regression; validation decides."""
+"""Values of C for logistic regression, chosen by validation."""
 FLOOR = 1e-9
-"""No probability is less than this."""
+"""The smallest probability."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a baseline came to: whether it ``sees_graph``, its metric on validation and test nodes, and its seconds."""
+    """The result of a baseline: whether it uses the edges (``sees_graph``), its metrics and its seconds."""
 
     name: str
     sees_graph: bool
@@ -58,11 +58,11 @@ class Baseline:
 
 
 def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """Every baseline that the graph allows, and what was left out or cut short, in words.
+    """All baselines for a graph, and notes on those that are left out or cut.
 
     Args:
         graph: with features, labels and a split.
-        metric: what they are judged by.
+        metric: the metric of all baselines.
 
     >>> import handful as hf
     >>> from handful.training.metrics import METRICS
@@ -82,11 +82,10 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
 
 
 def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """The baselines that the file ``path`` keeps; where there is none they are trained, and kept."""
+    """The baselines in the file ``path``, which is written if it does not exist."""
     if not path.exists():
         found, notes = run_baselines(graph, metric)
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
-        return found, notes
     record = read_json(path)
     rows: list[dict[str, Any]] = [
         {name: nan if value is None else value for name, value in one.items()} for one in record["found"]
@@ -95,7 +94,7 @@ def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Basel
 
 
 def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
-    """Of every baseline its name, whether it sees the graph, and a function that gives outputs ``(N, outputs)``."""
+    """The name of each baseline, whether it uses the edges, and a function that computes outputs ``(N, outputs)``."""
     graph = made.graph
     constant = {"regression": "mean", "multilabel": "share of each label"}.get(graph.kind, "majority class")
     yield constant, False, lambda: _outputs(prior(graph).expand(graph.num_nodes, -1), graph)
@@ -122,7 +121,7 @@ def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[s
 
 
 class _Columns:
-    """The columns of all nodes, made when they are first asked for."""
+    """The columns of all nodes, computed at first use."""
 
     def __init__(self, graph: Graph) -> None:
         assert graph.y is not None
@@ -142,12 +141,12 @@ class _Columns:
         self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
 
     def table(self, near: bool) -> Tensor:
-        """float32 ``(N, columns)``: the nodes' own, and with those of their neighbours where it is ``near``."""
+        """float32 ``(N, columns)``: the columns of the nodes, with those of their neighbours if ``near``."""
         return self.with_neighbours if near else self.own
 
     @cached_property
     def own(self) -> Tensor:
-        """The features, of which many become principal components, in one unit."""
+        """The features in one unit; many features become principal components."""
         assert self.graph.x is not None
         x = self.graph.x.to(torch.float32)
         if x.shape[1] > COLUMNS:
@@ -167,7 +166,7 @@ class _Columns:
         return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
-        """``x`` around 0 and of spread 1 over all columns: columns keep their proportions."""
+        """``x`` with mean 0, and with variance 1 on average over the columns: columns keep their proportions."""
         some = x[self.fitted]
         return (x - some.mean(0)) / some.var(0).mean().sqrt().clamp_min(1e-6)
 
@@ -193,7 +192,7 @@ def prior(graph: Graph) -> Tensor:
 def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
     """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes, and the share of these.
 
-    An edge from a node to itself does not count. The mean is that of all training nodes where there is none.
+    Loops do not count. Without such neighbours, the mean is that of all training nodes.
 
     >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.zeros(3, 1), y=[1, 0, 0], train_mask=[0, 1, 2])
     >>> neighbour_labels(graph)[0][:2]
@@ -221,7 +220,7 @@ def propagate_labels(graph: Graph) -> Tensor:
 
 
 def _outputs(values: Tensor, graph: Graph) -> Tensor:
-    """Probabilities or numbers as a model would put them out: logarithms of classes, log-odds of labels."""
+    """Probabilities or numbers as outputs of a model: log-probabilities of classes, log-odds of labels."""
     if graph.kind == "regression":
         return values
     values = values.clamp(FLOOR, 1 - FLOOR)
@@ -229,7 +228,7 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
 
 
 def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
-    """Linear models of which validation takes one, and gradient boosting."""
+    """Linear models, of which validation chooses one, and gradient boosting."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -240,7 +239,7 @@ def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
 
 
 def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> Tensor:
-    """The outputs of that of some models which is best on the validation nodes, once they are fitted."""
+    """The outputs of the model with the best validation metric, after fitting all."""
     found = [_fitted(model, made, near) for model in models]
     values = [metric.of(outputs[made.val], made.graph, made.val) for outputs in found]
     best = reduce(lambda i, j: j if metric.better(values[j], than=values[i]) else i, range(len(found)))
@@ -248,13 +247,13 @@ def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> 
 
 
 def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
-    """The outputs of a model; a class that it has not seen is as good as impossible."""
+    """The outputs of a fitted model. Classes without training nodes have the smallest probability."""
     from threadpoolctl import threadpool_limits
 
     x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
-    # Threads of such small models would mostly wait for each other, above all on a machine that is busy.
+    # More threads do not make such small models faster, and slow them on a busy machine.
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of iterations: a baseline is as good as it came to be
+        warnings.simplefilter("ignore")  # on convergence: a baseline may stop early
         model.fit(x[made.fitted], made.goal.numpy())
         values = torch.from_numpy(model.predict_proba(x) if made.classes else model.predict(x)).to(torch.float32)
     if not made.classes:
@@ -264,34 +263,34 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
     return _outputs(result, made.graph)
 
 
-# -- for people -------------------------------------------------------------------------------------------------------
+# -- tables and text----------------------------------------------------------------------------------------------------
 
 
 def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:
-    """The one with the best validation metric, or test metric where there are no validation nodes."""
+    """The baseline with the best validation metric, or test metric if there are no validation nodes."""
     judged = "test" if found[0].val != found[0].val else "val"
     return reduce(lambda best, o: o if metric.better(getattr(o, judged), than=getattr(best, judged)) else best, found)
 
 
 def baseline_table(found: Sequence[Baseline], metric: Metric) -> Table:
-    """A row for every baseline."""
+    """A table with a row per baseline."""
     rows = [[one.name, metric.text(one.val), metric.text(one.test), f"{one.seconds:.1f}"] for one in found]
     unit = " (%)" if metric.percent else ""
     return text_table("Without a GNN", ["baseline", f"val{unit}", f"test{unit}", "seconds"], rows)
 
 
 def say_added(name: str, test: float, half: float, found: Sequence[Baseline], metric: Metric) -> str:
-    """What a GNN adds to the best baseline, and what the graph adds, also where it is nothing.
+    """Sentences: the gain of a GNN over the best baseline, and the gain of the graph.
 
     Args:
-        name: of the GNN.
+        name: the name of the GNN.
         test: its test metric.
-        half: half of the 95% interval around it; a smaller difference is called none.
+        half: half of its 95% interval. A smaller difference counts as none.
         found: the baselines.
-        metric: what all are judged by.
+        metric: the metric of all.
     """
-    best, blind = best_of(found, metric), best_of([one for one in found if not one.sees_graph], metric)
-    majority = found[0]
+    majority, best = found[0], best_of(found, metric)
+    blind = best_of([one for one in found if not one.sees_graph], metric)
 
     def above(value: float, other: float) -> float:
         return value - other if metric.higher_is_better else other - value
@@ -299,14 +298,11 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
     if above(test, majority.test) <= 0:
         return f"{name} is no better than the {majority.name} ({metric.with_unit(majority.test)}): do not use it."
     gain = above(test, best.test)
-    against = f"the best baseline, {best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s)"
-    if abs(gain) <= half:
-        said = f"{name} ({metric.with_unit(test)}) adds nothing to {against}."
-    elif gain < 0:
-        said = f"{name} ({metric.with_unit(test)}) is {metric.apart(gain)} worse than {against}: use that."
-    else:
-        said = f"{name} ({metric.with_unit(test)}) adds {metric.apart(gain)} to {against}."
-    top = max((test, *(one.test for one in found if one.sees_graph)), key=lambda value: above(value, 0.0))
-    graph = above(top, blind.test)
-    much = metric.apart(graph) if graph > half else "nothing"
-    return f"{said} The graph adds {much} to {blind.name} ({metric.with_unit(blind.test)})."
+    adds = f"adds {metric.apart(gain)} to" if gain > 0 else f"is {metric.apart(gain)} worse than"
+    graph = max(above(value, blind.test) for value in (test, *(one.test for one in found if one.sees_graph)))
+    return (
+        f"{name} ({metric.with_unit(test)}) {'adds nothing to' if abs(gain) <= half else adds} the best baseline, "
+        f"{best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s). "
+        f"The graph adds {metric.apart(graph) if graph > half else 'nothing'} to {blind.name} "
+        f"({metric.with_unit(blind.test)})."
+    )

@@ -1,14 +1,14 @@
-"""What a study is asked for, how much it trains under each budget, and the experiments that come of it.
+"""Requests for studies, the amount of training per budget, and the experiments of studies.
 
-``paper`` is what the paper's tables say. ``laptop`` and ``smoke`` take any graph: a small model, few epochs, and one
-learning rate and dropout for all. They keep what a study compares, and make no claim on the accuracies of the paper.
+``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` take any graph: a small model, few epochs,
+and one learning rate and dropout for all. They keep the comparison of a study, but cannot reach the paper's accuracies.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,28 +22,29 @@ from handful.vocabulary import PAPER_SEEDS
 
 T = TypeVar("T")
 BUDGETS = {"smoke": PAPER_SEEDS[:1], "laptop": PAPER_SEEDS[:3], "paper": PAPER_SEEDS}
-"""How much a study may compute, and the seeds that this takes where nobody names others."""
+"""The budgets, and their default seeds."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a study is asked for.
+    """The options of a study.
 
     Args:
-        graph: a name or path; ``None`` for the study's own.
+        graph: a name or path; by default the graph of the study.
         split, root: as for ``handful.load``.
-        budget: how much it may compute: ``smoke``, ``laptop`` or ``paper``.
-        seeds: the budget's, if there are none.
-        device: where to compute.
-        out: the folder below which runs are kept; what is done there is not done again.
-        jobs: how many runs at a time, else one here, and as many as there is room for on a cluster.
-        executor: where they run: ``local``, or ``ray`` for a cluster.
-        tune_each: how many trials of learning rate, dropout and weight decay every configuration gets of its own,
-            before it is trained; 0 for none. For the studies that compare configurations of one sampler.
-        optimizer: whose path ``backward-error`` follows: ``sgd``, ``sgdm`` or ``adam``.
-        report: called with how much is done, of how much, and what it is.
+        budget: the amount of computation: ``smoke``, ``laptop`` or ``paper``.
+        seeds: the budget's by default.
+        epochs: the epochs of each run under ``laptop`` and ``smoke``; those of the study by default.
+        device: the device of the runs.
+        out: the folder of the runs. Finished runs are not repeated.
+        jobs: the number of parallel runs. Default: one on this machine; the capacity of a cluster.
+        executor: ``local`` for this machine, or ``ray`` for a cluster.
+        tune_each: the trials of learning rate, dropout and weight decay for each configuration before its training; 0
+            for none. For studies that compare configurations of one sampler.
+        optimizer: the optimiser of ``backward-error``: ``sgd``, ``sgdm`` or ``adam``.
+        report: called with the amount that is done, the total amount, and the current item.
 
-    ``seeds_given`` tells whether somebody named the seeds.
+    ``seeds_given`` is true if ``seeds`` is not the default.
 
     >>> Request(budget="smoke").seeds
     (42,)
@@ -60,27 +61,30 @@ class Request:
     executor: str = "local"
     tune_each: int = 0
     optimizer: str = "sgd"
+    epochs: int | None = None
     report: Callable[[int, int, str], None] = lambda done, total, word: None
     seeds_given: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.budget not in BUDGETS:
             raise HandfulError(unknown("budget", self.budget, BUDGETS))
+        if self.epochs is not None and self.budget == "paper":
+            raise HandfulError("budget 'paper' has the epochs of the paper: use epochs with 'laptop' or 'smoke'")
         object.__setattr__(self, "seeds_given", bool(self.seeds))
         if not self.seeds:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 
     def graph_or(self, paper: str) -> str:
-        """The graph that was asked for, else debian, or ``paper`` under that budget."""
+        """The graph of the request; by default ``paper`` under that budget, else debian."""
         return self.graph or (paper if self.budget == "paper" else "debian")
 
     def experiment(self, **fields: Any) -> Experiment:
-        """An experiment on the graph that was asked for, else debian."""
+        """An experiment on the graph of the request; by default debian."""
         here: dict[str, Any] = {"split": self.split, "root": self.root, "device": self.device, "seeds": self.seeds}
         return Experiment(self.graph or "debian", **here, **fields)
 
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
-        """Go through ``items``, and report which one is next."""
+        """Iterate over ``items``, and report each before its turn."""
         for done, item in enumerate(items):
             self.report(done, len(items), word(item))
             yield item
@@ -88,7 +92,7 @@ class Request:
 
 
 def study_folder(name: str, graph: str | None, budget: str) -> Path:
-    """Where a study keeps its runs if not told: the same for the same question, so that asking again goes on.
+    """The default folder of a study. The same question has the same folder, so that a second call continues the first.
 
     >>> study_folder("parts", "data/my graph.npz", "auto").name
     'study-parts-my-graph.npz-auto'
@@ -100,12 +104,12 @@ def study_folder(name: str, graph: str | None, budget: str) -> Path:
 # -- experiments -------------------------------------------------------------------------------------------------------
 
 EVALUATIONS = {"smoke": 20, "laptop": 20, "paper": 200}
-"""How often a run is evaluated; the paper does not tell."""
+"""Evaluations per run; the paper does not give the number."""
 PARTS = 4
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
-"""Those whose batches are compared by themselves."""
+"""The samplers whose batches are compared without training."""
 SLOWER = 4
-"""Neighbour sampling gets this many times fewer epochs: its batches are many, and the paper gives it 20 for 1000."""
+"""The divisor of the epochs of neighbour sampling, which has many batches. The paper gives it 20 epochs, not 1000."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,15 @@ SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
-    """The scale for this budget."""
-    return SMOKE if request.budget == "smoke" else laptop
+    """The scale for this budget, with the epochs of the request."""
+    scale = SMOKE if request.budget == "smoke" else laptop
+    return replace(scale, epochs=request.epochs or scale.epochs)
 
 
 def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experiment:
-    """How a sampler trains a model at this scale: all alike, but for the epochs of neighbour sampling.
+    """The experiment of a sampler and a model at this scale. Only the epochs of neighbour sampling differ.
 
-    SGFormer's layers are those of its GCN, beside one of attention.
+    The layers of SGFormer are those of its GCN; it has one layer of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
     options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})
@@ -144,8 +149,8 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
 
 
 def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Experiment:
-    """The sampling benchmark as asked for: GraphSAGE, and a GCN for LADIES."""
-    if request.budget == "paper" and sampler in VARIANTS:  # as the paper's RNS, with something beside
+    """The sampling benchmark for a request: GraphSAGE, and a GCN for LADIES."""
+    if request.budget == "paper" and sampler in VARIANTS:  # the paper's RNS with a mean field
         rns = presets.sampling(graph, "rns")
         return adapt(request, rns.with_method(sampler, **rns.sampler.options()))
     if request.budget == "paper":
@@ -154,8 +159,9 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 
 
 def adapt(request: Request, experiment: Experiment) -> Experiment:
-    """``experiment`` with the split, root, seeds and device that were asked for, evaluated as often as the budget has
-    it. Layers that the paper spread over GPUs stay so on a GPU."""
+    """``experiment`` with the split, root, seeds and device of the request, and the evaluations of its budget.
+
+    On a GPU, layers that the paper spread over several GPUs stay spread."""
     return experiment.with_(
         split=experiment.split or request.split,
         root=request.root,
@@ -166,25 +172,26 @@ def adapt(request: Request, experiment: Experiment) -> Experiment:
 
 
 def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
-    """Every job with its own best learning rate, dropout and weight decay, if ``request.tune_each`` asks for trials.
+    """The jobs with their own best learning rate, dropout and weight decay, by ``request.tune_each`` trials each.
 
-    The searches are kept in ``tune.db`` below ``request.out``.
+    The searches are in ``tune.db`` below ``request.out``.
     """
     if not request.tune_each:
         return dict(jobs)
     total, result = request.tune_each * len(jobs), {}
-    storage = f"sqlite:///{request.out / 'tune.db'}"
+    storage, executor = f"sqlite:///{request.out / 'tune.db'}", make_executor(request.executor, request.jobs)
     for i, (name, job) in enumerate(jobs.items()):
 
         def report(_: str, done: int, trials: int, before: int = i, name: str = name) -> None:
             request.report(before * trials + done, total, f"{name}: trials")
 
-        result[name] = search(job, storage, request.tune_each, report=report).experiment
+        found = search(job, storage, request.tune_each, report=report, executor=executor, out=request.out / "trials")
+        result[name] = found.experiment
     return result
 
 
 def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> list[Outcome]:
-    """Run the jobs that are not done, below ``request.out``."""
+    """The outcomes of all jobs. Runs those that are not done, below ``request.out``."""
     total, done = sum(job.epochs for job in jobs.values()), dict.fromkeys(jobs, 0)
 
     def progress(name: str, epochs: int, word: str) -> None:

@@ -1,4 +1,4 @@
-"""The paper's main table on any graph: full-graph training against every sampler, one architecture, one budget."""
+"""The paper's main table on any graph: full-graph training and every sampler, with one architecture and one budget."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
-"""Steps or seconds that differ by less than this are called equal."""
+"""The largest ratio of steps that counts as equal."""
 STEPS = 8
-"""Batches per epoch for samplers that go by targets."""
+"""Batches per epoch for samplers whose batches have a number of targets."""
 
 
 def choose_methods(
     names: Sequence[str], options: Mapping[str, Mapping[str, Any]], layers: int, graph: Graph | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Methods by name, each with the options of its sampler, which are checked.
+    """Methods by name, each with the checked options of its sampler.
 
-    ``rns-mean-field`` has the options of ``rns``, unless it is given others.
-
-    LADIES draws as many layers as the model has. For ``graph``, samplers that go by targets get ``STEPS`` batches per
-    epoch, about as many as the others have: with their usual thousand targets they would take ten times as many steps
-    per epoch as RNS, and ten times its time. The paper trains neighbour sampling for a fiftieth of the epochs instead.
+    The default options of ``rns-mean-field`` are those of ``rns``. LADIES draws as many layers as the model has. On
+    ``graph``, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the others. With their
+    default of a thousand targets they would take ten times the steps and the time of RNS. The paper instead gives
+    neighbour sampling a fiftieth of the epochs.
     """
     defaults: dict[str, dict[str, Any]] = {"ladies": {"budget": (Ladies().budget[0],) * layers}}
     if graph is not None:
@@ -60,10 +59,10 @@ def choose_methods(
 def trainable(
     experiment: Experiment, methods: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, Experiment], list[str]]:
-    """``experiment`` by each of the methods that can train its model, and why each of the others cannot.
+    """``experiment`` with each method that can train its model, and the reasons against the other methods.
 
     Raises:
-        SamplerError: none can.
+        SamplerError: no method can train the model.
     """
     able, why = {}, []
     for method, options in methods.items():
@@ -84,9 +83,9 @@ def compare_samplers(
     equal: str = "epochs",
     baselines: bool = True,
 ) -> Finding:
-    """Train the jobs, by the names of their methods, each in its own process below ``out``; see ``pace`` for ``equal``.
+    """A comparison of jobs by method, each trained in its own process below ``out``; see ``pace`` for ``equal``.
 
-    With ``baselines``, what is had without a GNN on the split of the first seed stands beside them.
+    With ``baselines``, it has those of the split of the first seed.
     """
     experiment, jobs = next(iter(jobs.values())), pace(jobs, equal, out)
     outcomes = run_jobs(jobs, out, executor, progress)
@@ -106,16 +105,16 @@ def compare_samplers(
 
 
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
-    """The jobs with epochs such that all of them have equal ``epochs``, ``steps`` or ``seconds``.
+    """The jobs with new epochs, so that all have equal ``epochs``, ``steps`` or ``seconds``.
 
-    Two epochs of each tell its steps and its seconds. The job with most of them keeps its epochs, and the others get
-    more. A job that has begun in ``out`` keeps its epochs: seconds are not the same when they are measured again.
+    Two epochs of each job measure its steps and seconds. The job with the most keeps its epochs, and the others get
+    more. A job that has begun in ``out`` keeps its epochs, because a second measurement differs from the first.
     """
     if equal == "epochs":
         return dict(jobs)
     spent: dict[str, float] = {}
     for name, job in jobs.items():
-        with suppress(HandfulError):  # what is wrong with it, its own process will say
+        with suppress(HandfulError):  # its own process reports the error
             run = job.with_(epochs=2, evaluate_every=2, patience=None).fit(job.load(job.seeds[0]), job.seeds[0])
             spent[name] = run.steps / 2 if equal == "steps" else run.epoch_seconds
     result = {}
@@ -132,7 +131,7 @@ def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Exp
 def samplers(request: Request) -> Finding:
     """The main table: full-graph training against every sampler, accuracy, time and memory.
 
-    Each has the paper's model and hyperparameters for it, or all have the same small ones.
+    Under the budget ``paper`` each has its own model and hyperparameters; else all have the same small ones.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {}
@@ -143,7 +142,7 @@ def samplers(request: Request) -> Finding:
 
 
 def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
-    """Jobs by their methods, with the paper's numbers for those of its graphs that are judged by their own metric."""
+    """Entries by method, with the paper's numbers for the graphs and metrics of the paper."""
     result = {}
     for method, job in jobs.items():
         named = sources().get(job.graph)
@@ -154,7 +153,7 @@ def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
 
 
 def comparison(name: str, grid: Grid) -> Finding:
-    """The table and charts of jobs that differ in their sampler."""
+    """The finding of jobs that differ in their sampler."""
     heading = f"{grid.graph} · {len(grid.entries)} way{'s' * (len(grid.entries) > 1)} to train · {grid.setting}"
     measures = [TEST, STEPS_MADE, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
     measures += [measure for measure in (GPU, PREPARED) if any(any(o.seeds(measure.key)) for o in grid.done)]
@@ -175,46 +174,36 @@ def cost_chart(grid: Grid) -> Chart:
             spent = cost.scale * np.mean(o.seeds(cost.key))
             series.append(points(title(o.name), [spent], [o.estimate("test")], hue, grid.metric.scale))
         views.append(View(name, "dot", x, Axis(grid.metric.label("test")), series))
-    return Chart("costs", f"{grid.graph}: what accuracy costs", views)
+    return Chart("costs", f"{grid.graph}: the cost of accuracy", views)
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """Which method to use: the best, or the fastest of those that seeds do not tell from it; and for what that holds.
+    """The method to use: the fastest of those whose 95% intervals overlap that of the best; and the conditions.
 
-    Methods whose 95% intervals overlap are not told apart. Fewer than three seeds give no interval to go by.
+    Fewer than three seeds give no useful interval.
     """
     known = [outcome for outcome in outcomes if mean_of(outcome.estimate("test")) is not None]
     if len(known) < 2:
         return "There are not two methods to compare."
-    metric, seeds = known[0].metric, len(known[0].seeds("test"))
+    metric, seeds, steps = known[0].metric, len(known[0].seeds("test")), sorted(_mean(o, "steps") for o in known)
+    epochs = {outcome.experiment.settings.epochs for outcome in known}
+    equal = "steps" if steps[-1] <= ALIKE * steps[0] else "seconds" if len(epochs) > 1 else "epochs"
+    holds = f"This holds for equal {equal}, with {steps[0]:,.0f} to {steps[-1]:,.0f} steps."
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
     apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
-    holds = f"This holds for {_held_equal(known)}."
     if seeds < 3:
         return (
-            f"{title(best.name)} is {apart} ahead of {title(second.name)}: too few seeds to tell from chance. {holds}"
+            f"{title(best.name)} is {apart} ahead of {title(second.name)}, which may be chance: use more seeds. {holds}"
         )
     alike = [outcome for outcome in known if _overlap(best, outcome)]
     use = min(alike, key=lambda outcome: _mean(outcome, "seconds"))
     if len(alike) == 1:
         ratio = _mean(best, "seconds") / max(_mean(second, "seconds"), 1e-9)
         return (
-            f"Use {title(use.name)}: {apart} better than {title(second.name)}, at {ratio:.2g} times its time. {holds}"
+            f"Use {title(use.name)}: {apart} better than {title(second.name)}, in {ratio:.2g} times its time. {holds}"
         )
     names = words([title(outcome.name) for outcome in alike if outcome is not use])
-    return f"Use {title(use.name)}: {seeds} seeds do not tell it from {names}, and it is the fastest. {holds}"
-
-
-def _held_equal(outcomes: Sequence[Outcome]) -> str:
-    """What all methods had the same of, in words."""
-    steps = {title(outcome.name): _mean(outcome, "steps") for outcome in outcomes}
-    few, many = min(steps, key=lambda name: steps[name]), max(steps, key=lambda name: steps[name])
-    if steps[many] <= ALIKE * steps[few]:
-        return f"equal steps, about {steps[many]:,.0f} each"
-    range_ = f"from {steps[few]:,.0f} steps ({few}) to {steps[many]:,.0f} ({many})"
-    if len({outcome.experiment.settings.epochs for outcome in outcomes}) > 1:
-        return f"equal seconds, {range_}"
-    return f"equal epochs, which are {range_}, and not for equal steps or seconds"
+    return f"Use {title(use.name)}: {seeds} seeds do not distinguish it from {names}, and it is the fastest. {holds}"
 
 
 def _mean(outcome: Outcome, measure: str) -> float:

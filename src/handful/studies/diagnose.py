@@ -1,4 +1,4 @@
-"""What does a sampler really optimise? The terms of its implicit objective: at any weights, and along Adam."""
+"""The terms of the implicit objective of a sampler: at any weights, and along training with Adam."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from handful.vocabulary import TERMS, hues, spaced, title, words
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
-"""Batches, and initialisations with fresh samples; the paper has 50 and 100."""
+"""The number of batches, and of initialisations with new samples; 50 and 100 in the paper."""
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
-"""How often the terms are measured along Adam, beside once before the first epoch."""
+"""The number of measurements along Adam, after one before the first epoch."""
 ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
 FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
 """The terms of the paper's figure."""
 ALONG = ("bias", "R", "grad_norm_sq")
-"""The terms that are drawn along Adam."""
+"""The terms in the chart along Adam."""
 
 
 def diagnose_samplers(
@@ -51,16 +51,16 @@ def diagnose_samplers(
     momentum: float = 0.0,
     report: Callable[[Sampler], None] | None = None,
 ) -> Finding:
-    """Measure the samplers of ``jobs``, each with its first hop and stand-ins, on the graph of the first.
+    """The terms of the samplers of ``jobs``, each with its first hop and stand-ins, on the graph of the first job.
 
     Args:
-        jobs: whose samplers, first hops and stand-ins; graph, model, seed and device are those of the first.
-        batches: of each sampler in a repeat.
-        repeats: fresh initialisations and samples.
-        weights: the folder of an experiment (its best seed counts) or of a run, or a ``model.safetensors``, to measure
-            at instead of random initialisations; the model is then the one that was saved.
-        step: a step size, to tell the modified loss for it too.
-        momentum: for the modified loss.
+        jobs: experiments with the samplers. Graph, model, seed and device are those of the first.
+        batches: batches per sampler and repeat.
+        repeats: the number of new initialisations and samples.
+        weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. It replaces the
+            random initialisations and the model.
+        step: a learning rate, for a row with the modified loss.
+        momentum: the momentum in the modified loss.
         report: called after every repeat.
     """
     experiment = jobs[0]
@@ -79,7 +79,7 @@ def diagnose_samplers(
     samplers = [Prepared.of(job.sampler, graph, network(), job.settings) for job in jobs]
     result = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
     shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"
-    where = "random initialisation" if weights is None else "the weights given"
+    where = "random initialisation" if weights is None else "saved weights"
     heading = f"{graph.name} · {shape} · {batches} batches × {repeats} repeats at {where}"
     settings = {"model": experiment.model, **experiment.options, "weights": weights and str(weights)}
     settings |= {"batches": batches, "repeats": repeats, "seed": seed, "samplers": [str(one) for one in samplers]}
@@ -90,34 +90,24 @@ def diagnose_samplers(
             m = epoch_steps(graph, d.sampler, seed)
             loss = np.mean([modified_loss(terms, lr=step, momentum=momentum, m=m) for terms in d.terms])
             table.rows[-1].append(Cell(f"{loss:.4g}"))
-    return Finding(
-        "diagnose",
-        heading,
-        said,
-        [table],
-        [term_chart(result, graph.name), plane_chart(result, graph.name)],
-        {
-            "graph": graph.name,
-            "settings": settings,
-            "samplers": [d.record() for d in result],
-            "alpha_R_rank_correlation": relation(result),
-            "words": said,
-        },
-        {spaced(name): words(value) for name, value in settings.items()},
-    )
+    payload: dict[str, Any] = {"graph": graph.name, "settings": settings, "samplers": [d.record() for d in result]}
+    payload |= {"alpha_R_rank_correlation": relation(result), "words": said}
+    facts = {spaced(name): words(value) for name, value in settings.items()}
+    charts = [term_chart(result, graph.name), plane_chart(result, graph.name)]
+    return Finding("diagnose", heading, said, [table], charts, payload, facts)
 
 
 def read_saved_model(weights: str | Path) -> Network:
-    """The model in ``weights``: that of the best seed for the folder of an experiment."""
+    """The model in ``weights``; for the folder of an experiment, that of the best seed."""
     whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
     return open_run(weights).model if whole else load_model(weights)
 
 
 def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
-    """A row for every term and a column for every sampler; the smallest in bold."""
+    """A table with a row per term and a column per sampler; the smallest values are marked."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
-        # A small gradient is no merit: all other terms are distances from the full graph.
+        # All other terms are distances from the full graph; a small gradient is not better.
         means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
         texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
@@ -135,7 +125,7 @@ def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
         means = [mean_ci95(d.values(term)) for d in diagnoses]
         series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
         log = all(value["mean"] > 0 for value in means)
-        # A bar on a log scale would stand on nothing.
+        # A log scale has no zero for a bar to start from.
         views.append(View(TERMS[term], "dot" if log else "bar", Axis("", of=names), Axis("", log=log), series))
     return Chart("terms", f"{graph}: implicit regularisation terms", views, together=True)
 
@@ -147,7 +137,7 @@ def plane_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
     for d, hue in zip(rows, hues([d.name for d in rows]), strict=True):
         series.append(Series(title(d.name), [d.mean("alpha_error")], [d.mean("R")], color=hue))
     x, y = (Axis(TERMS[term], log=all(d.mean(term) > 0 for d in rows)) for term in ("alpha_error", "R"))
-    return Chart(PLANE, f"{graph}: degrees kept, gradients steady?", [View("plane", "dot", x, y, series)])
+    return Chart(PLANE, f"{graph}: error of degrees and variance of gradients", [View("plane", "dot", x, y, series)])
 
 
 def _text(value: dict[str, float]) -> str:
@@ -161,7 +151,7 @@ def _text(value: dict[str, float]) -> str:
 
 
 def implicit(request: Request) -> Finding:
-    """What each sampler makes SGD minimise, at random initialisation: bias, loss variance, R(w) and gradient norm.
+    """The implicit objective of each sampler at random initialisation: bias, loss variance, R(w), gradient norm.
 
     GraphSAGE as in the sampling benchmark, without dropout.
     """
@@ -178,9 +168,9 @@ def implicit(request: Request) -> Finding:
 
 
 def along_adam(request: Request) -> Finding:
-    """Do the terms of the implicit objective stay as they begin? R(w) and the bias along training with Adam.
+    """The terms of the implicit objective along training with Adam: R(w), bias and gradient norm.
 
-    Every sampler along its own training: as many looks at the same shares of it, each over fresh batches.
+    Each sampler trains its own model. The terms are measured at equal shares of the training, on new batches.
     """
     batches, graph = ADAM_BATCHES[request.budget], request.graph_or("ogbn-arxiv")
     histories: dict[str, list[list[tuple[int, ImplicitTerms]]]] = {name: [] for name in SAMPLERS}
@@ -199,15 +189,12 @@ def along_adam(request: Request) -> Finding:
         views.append(View(TERMS[term], "line", x, y, lines))
     rows = [[title(n), *(f"{c[term][at]:.3g}" for term in ("R", "bias") for at in (0, -1))] for n, c in curves.items()]
     moved = ", ".join(f"{title(n)} {c['R'][-1] / c['R'][0]:.2g}" for n, c in curves.items() if c["R"][0] > 0)
-    heading = f"{data.name} · along Adam · {batches} batches a look · seeds {words(request.seeds)}"
-    return Finding(
-        "along-adam",
-        heading,
-        f"R(w) at the end over R(w) at the start: {moved}.",
-        [text_table(heading, ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"], rows)],
-        [Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)],
-        {"graph": data.name, "batches": batches, "curves": curves},
-    )
+    said = f"R(w) at the end over R(w) at the start: {moved}."
+    heading = f"{data.name} · along Adam · {batches} batches per measurement · seeds {words(request.seeds)}"
+    head = ["Sampler", "R(w) at the start", "at the end", "bias at the start", "at the end"]
+    chart = Chart("along-adam", f"{data.name}: the terms along training with Adam", views, together=True)
+    payload = {"graph": data.name, "batches": batches, "curves": curves}
+    return Finding("along-adam", heading, said, [text_table(heading, head, rows)], [chart], payload)
 
 
 def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:

@@ -1,9 +1,9 @@
-"""Where jobs run: in processes of this machine, or on the machines of a Ray cluster.
+"""Executors of jobs: processes of this machine, or the machines of a Ray cluster.
 
-An executor starts ``handful.studies.worker`` for the folder of a job; that process trains, and leaves its results and
-its last words in the folder. On a cluster the folders, the data and the current directory must be on a file system
-that all machines share, under the same path. Which machine a job gets, and what becomes of it when one is lost, is up
-to Ray: a job that Ray starts again goes on at its last checkpoint.
+An executor starts ``handful.studies.worker`` for the folder of a job. That process trains, and writes its results and
+its errors into the folder. On a cluster, the folders, the data and the current directory must be on a file system that
+all machines share, under the same path. Ray chooses the machine of a job, and restarts a job whose machine is lost. A
+restarted job continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from handful.kernels.threads import get_threads
 EXECUTORS = ("local", "ray")
 ERRORS = "stderr.txt"
 DIVERGED = 3
-"""The exit code of a run that diverged before its first evaluation; all other mistakes have 2."""
+"""The exit code of a run that diverged before its first evaluation; other errors have 2."""
 RETRIES = 3
-"""How often Ray starts a job again whose machine was lost."""
+"""How often Ray restarts a job whose machine was lost."""
 LOST_SECONDS = 60.0
-"""How long such a job waits for what is left of it elsewhere to end."""
+"""How long a restarted job waits for its earlier process to end."""
 
 
 class Job(Protocol):
-    """A job that was submitted; ``subprocess.Popen`` is one."""
+    """A submitted job; ``subprocess.Popen`` is one."""
 
     def poll(self) -> int | None:
-        """The exit code, or ``None`` while it runs or waits."""
+        """The exit code; ``None`` while the job runs or waits."""
 
     def terminate(self) -> None:
-        """Ask it to write its checkpoint and end."""
+        """Ask the job to write its checkpoint and end."""
 
     def kill(self) -> None:
-        """End it."""
+        """End the job at once."""
 
     def wait(self) -> int | None:
-        """The exit code, once it has ended."""
+        """The exit code, after the end of the job."""
 
 
 class Executor(Protocol):
-    """Something that runs jobs, ``workers`` at a time."""
+    """Runs jobs, ``workers`` at a time."""
 
     workers: int
 
@@ -61,11 +61,11 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
     """An executor by name: ``local``, or ``ray``.
 
     Args:
-        kind: its name.
-        workers: how many jobs run at a time, else one here, and as many as it has room for on a cluster.
+        kind: the name.
+        workers: the number of parallel jobs. Default: one on this machine; the capacity of a cluster.
 
     Raises:
-        HandfulError: there is none of this name, or Ray is not installed.
+        HandfulError: the name is unknown, or Ray is not installed.
     """
     if kind not in EXECUTORS:
         raise HandfulError(unknown("executor", kind, EXECUTORS))
@@ -73,11 +73,11 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
 
 
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
-    """A process of this machine that runs the job of ``folder``; it ends soon after the one that started it."""
+    """A process of this machine for the job of ``folder``. It ends soon after its parent."""
     ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
     command = [sys.executable, "-m", "handful.studies.worker", *ours]
     with (folder / ERRORS).open("w") as errors:
-        # In a session of its own: a Ctrl-C in the terminal is for this process, which then tells its jobs.
+        # In its own session: Ctrl-C in the terminal reaches the parent alone, which then ends its jobs.
         return subprocess.Popen(
             command,
             stdout=subprocess.DEVNULL,
@@ -90,7 +90,7 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
 
 @dataclass
 class Local:
-    """Processes of this machine, ``workers`` at a time, which share its threads."""
+    """Processes of this machine, ``workers`` at a time. They share its threads."""
 
     workers: int = 1
 
@@ -99,9 +99,9 @@ class Local:
 
 
 class Ray:
-    """The cluster that ``RAY_ADDRESS`` names, or that runs here, else one of this machine alone.
+    """The cluster of ``RAY_ADDRESS``, or one that runs on this machine, or a new one of this machine alone.
 
-    A job asks for as many CPUs as this process has threads, or as the largest machine has if those are fewer.
+    A job takes as many CPUs as this process has threads, but no more than the largest machine has.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -124,18 +124,18 @@ class Ray:
 
 
 def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
-    """What Ray runs on one of its machines: the job's own process, and what it ends with."""
+    """The exit code of a job. Ray calls this on one of its machines."""
     for place in (cwd, folder):
         if not Path(place).is_dir():
             raise FileNotFoundError(f"{os.uname().nodename} has no {place}: all machines must share it")
     with suppress(Timeout), FileLock(Path(folder) / "lock").acquire(timeout=LOST_SECONDS):
-        pass  # free; if not, the job itself will say who works there
+        pass  # if the lock is not free, the job reports it
     process = start(Path(folder), threads, cwd, env)
     try:
         while (code := process.poll()) is None:
-            time.sleep(0.05)  # Ray cancels by an exception, which would wait for the end of process.wait()
+            time.sleep(0.05)  # process.wait() would delay the exception by which Ray cancels
         return int(code)
-    except BaseException:  # cancelled: the job writes its checkpoint first
+    except BaseException:  # the task is cancelled: the job writes its checkpoint first
         process.terminate()
         process.wait()
         raise
@@ -152,7 +152,7 @@ class RayJob:
         return self.wait(timeout=0)
 
     def terminate(self, force: bool = False) -> None:
-        with suppress(ValueError):  # it has ended
+        with suppress(ValueError):  # the task has ended
             _ray().cancel(self._reference, force=force)
 
     def kill(self) -> None:
@@ -166,7 +166,7 @@ class RayJob:
             self._code = int(ray.get(self._reference))
         except ray.exceptions.TaskCancelledError:
             self._code = -15
-        except Exception as error:  # of Ray, or of the machine
+        except Exception as error:  # an error of Ray or of the machine
             with self._errors.open("a") as file:
                 file.write(f"{str(error).strip().splitlines()[-1]}\n")
             self._code = 1

@@ -1,8 +1,8 @@
-"""Why a run predicts what it predicts: which columns matter, and what moves the prediction for one node.
+"""Explanations of a run: the importance of columns, and the effects of columns and neighbours on single predictions.
 
-The importance of a column is what the metric of the validation nodes loses when the column's values are dealt out anew
-among all nodes. For one node, a column is left out by giving the node the mean of the column, and a neighbour by taking
-away the edges between the two. All of it is measured with the model of the best seed, by exact inference.
+The importance of a column is the loss in the validation metric after a random permutation of its values over all nodes.
+For one node, the effect of a column is measured with the mean of the column in its place, and the effect of a neighbour
+without the edges between the two. The model is that of the best seed, and inference is exact.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from handful.training.metrics import Metric, metric_of_record
 from handful.vocabulary import number, spaced
 
 MOST_COLUMNS = 200
-"""Of more columns than this, those that vary most are tried."""
+"""The most columns to measure. Of more columns, those with the largest variance are measured."""
 MOST_NEIGHBOURS = 25
 MOST_NODES = 20
 SHOWN = 12
-"""The most bars of a chart."""
+"""The most bars in a chart."""
 Groups = dict[str, slice]
 
 
 def column_groups(graph: Graph) -> Groups:
-    """Where the features of every column of the user's stand: one-hot columns together, and number with indicator."""
+    """The features of each column of the user's tables: one-hot features together, and a number with its indicator."""
     if graph.schema is None:
         names = [(f"feature {i}", 1) for i in range(graph.num_features)]
     else:
@@ -47,17 +47,17 @@ def column_groups(graph: Graph) -> Groups:
 def explain(
     opened: OpenedRun, graph: Graph, nodes: np.ndarray | None = None, step: Callable[[str], None] = lambda what: None
 ) -> Finding:
-    """The importance of columns, and for some nodes what moves their predictions.
+    """The importance of columns, and the effects of columns and neighbours on the predictions for some nodes.
 
     Args:
         opened: the run.
-        graph: with labels and validation nodes; its features are those of the run.
-        nodes: the numbers of some nodes; none when ``None``.
-        step: called with what is measured next.
+        graph: a graph with labels and validation nodes, and with the features of the run.
+        nodes: the numbers of nodes to explain.
+        step: called with the name of the next measurement.
     """
     graph = opened.check(graph).require_training()
     if graph.kind == "multilabel":
-        raise HandfulError("what moves a prediction is told of a class or a number, and the run predicts many labels")
+        raise HandfulError("explanations are for classes and numbers, and this run predicts several labels per node")
     if nodes is not None and len(nodes) > MOST_NODES:
         raise HandfulError(f"{len(nodes):,} nodes are too many to explain one by one: give at most {MOST_NODES}")
     assert graph.x is not None
@@ -69,7 +69,7 @@ def explain(
     order = sorted(lost, key=lambda name: -lost[name])
     scale, unit = (100, " (points)") if metric.percent else (1, "")
     label = f"{spaced(metric.name)} lost{unit}"
-    title = "Importance of columns: what is lost when their values change places"
+    title = "Importance of columns: the loss when their values are permuted"
     shares = {name: scale * lost[name] for name in order}
     tables = [text_table(title, ["column", label], ([name, f"{shares[name]:.2f}"] for name in order))]
     charts, below = [_bars("importance", title, shares, label)], list[Table]()
@@ -79,24 +79,26 @@ def explain(
         told, base, moves = moved_by(opened, graph, node, {one: groups[one] for one in order[:MOST_NEIGHBOURS]})
         heading = f"{name}: {told} is {number(base)}"
         rows = ([what, f"{base - change:.4g}", f"{change:+.3g}"] for what, change in moves.items())
-        below.append(text_table(heading, ["left out", "then it is", "so it adds"], rows))
+        below.append(text_table(heading, ["without", "prediction", "effect"], rows))
         charts.append(_bars(f"node-{name}", heading, moves, f"adds to {told}"))
-    most = f"{order[0]} matters most" if lost[order[0]] > 0 else "no column matters by itself"
+    most = f"{order[0]} is the most important column" if lost[order[0]] > 0 else "No single column is important"
     payload = {"importance": lost, "nodes": [] if nodes is None else nodes.tolist()}
-    named = f"Why the run on {graph.name} predicts what it does"
-    return Finding("explain", named, f"Of the columns, {most}.", tables, charts, payload, below=below)
+    named = f"Explanation of the run on {graph.name}"
+    return Finding("explain", named, f"{most}.", tables, charts, payload, below=below)
 
 
 def importance(
     opened: OpenedRun, graph: Graph, groups: Groups, step: Callable[[str], None] = lambda what: None
 ) -> tuple[dict[str, float], Metric]:
-    """What the metric of the validation nodes loses, by column, and the metric."""
+    """The loss in the validation metric, by column, and the metric."""
     assert graph.x is not None
     assert graph.val_mask is not None
     metric = metric_of_record(opened.result.metric, opened.result.higher_is_better)
     nodes = graph.val_mask.nonzero().squeeze(1)
     if not len(nodes):
-        raise HandfulError("the graph has no validation nodes, by which columns are judged")
+        raise HandfulError(
+            "the graph has no validation nodes, which the importance of columns needs: use a split that has some"
+        )
 
     def value(x: Tensor) -> float:
         return metric.of(infer(opened.model, graph.replace(x=x), sampler=opened.sampler)[nodes], graph, nodes)
@@ -111,10 +113,10 @@ def importance(
 
 
 def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tuple[str, float, dict[str, float]]:
-    """What is predicted for a node, as words and number; and what each column and neighbour adds to the number.
+    """The meaning of the prediction for a node, its value, and the effect of each column and neighbour on the value.
 
-    Of classes the number is the probability of the most probable one, in percent. Of many neighbours those with the
-    largest weight are left out in turn; where the label of a neighbour is known, it stands behind its id.
+    For classes, the value is the probability of the most probable class, in percent. Of many neighbours, those with the
+    largest weights are measured. A neighbour is named by its id, with its label if it is known.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -153,7 +155,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
 
 
 def _bars(name: str, title: str, values: dict[str, float], label: str) -> Chart:
-    """Bars of the first values."""
+    """A chart of the first values as bars."""
     shown = list(values)[:SHOWN]
     series = [Series("all", shown, [values[one] for one in shown])]
     return Chart(name, title, [View(name, "bar", Axis("", of=shown), Axis(label), series)])

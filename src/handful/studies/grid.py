@@ -1,4 +1,4 @@
-"""The jobs of a study as one grid: what each came to, its tables and charts, and ours beside the paper's numbers."""
+"""The jobs of a study as one grid: outcomes, tables and charts, and the paper's numbers beside ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Cell, Chart, Finding, Series, Table, best_two, mean_of, points
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, points
 from handful.studies import presets
 from handful.studies.budget import Request, train_jobs
 from handful.studies.jobs import Outcome
@@ -21,15 +21,15 @@ Side = Literal["row", "column"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A job of a study, and where it stands.
+    """A job of a study, and its place in the grid.
 
     Args:
-        experiment: what is trained.
-        row, column: the name of a method, model, optimiser …, or words.
-        x: its place on the axis of a chart, where that is a number.
-        label: the job as people read it, where row and column do not tell it best.
-        paper: what the paper has for it, by measure.
-        facts: what the record tells of it beside what was measured by training.
+        experiment: the experiment.
+        row, column: the name of a method, model or optimiser, or any text.
+        x: its place on the x axis of a chart, if that has numbers.
+        label: its name in text; by default from row and column.
+        paper: the paper's numbers for it, by measure.
+        facts: further fields of its record.
     """
 
     experiment: Experiment
@@ -42,15 +42,15 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The job as people read it."""
+        """The name of the job in text."""
         return self.label or ", ".join(title(part) for part in (self.row, self.column) if part)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of a table of jobs: a field of ``Run`` or a fact of the entries; best is the least, where it is ranked.
+    """A column of a table of jobs: a field of ``Run`` or a fact of the entries. If it is ranked, the least is the best.
 
-    It is shown times ``scale``. The test and validation metrics are written, and ranked, as the metric has it.
+    The text has the value times ``scale``. The metric has its own text and order for test and validation.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Measure:
 
     @property
     def of_metric(self) -> bool:
-        """Whether it is the metric, of test or validation nodes."""
+        """Whether it is the metric of the test or validation nodes."""
         return self.key in ("test", "val")
 
 
@@ -75,9 +75,9 @@ PEAKS = (RAM, GPU)
 
 
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:
-    """What the paper has in this place of a table, by measure; ``None`` where it has nothing, as for graphs of others.
+    """The numbers of the paper in a place of a table, by measure; ``None`` if it has none, as for other graphs.
 
-    A number that stands alone is of the test metric. What ran out of memory is ``None`` in its place.
+    A single number is the test metric. A run that was out of memory has ``None`` as its number.
 
     >>> paper_number("tab:main-results", "debian", "rns") is None
     True
@@ -96,46 +96,46 @@ BESIDE = {
     "gpu_gb": Measure("peak_gpu_bytes", "GPU (GB)", scale=1e-9),
     "ram_gb": Measure("peak_ram_bytes", "RAM (GB)", scale=1e-9),
 }
-"""What the paper has numbers for, as its tables name it, and what we measure of it."""
+"""The measures for the columns of the paper's tables."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What the jobs of a study came to, by the name of the job."""
+    """The entries and the outcomes of a study, by the name of the job."""
 
     entries: Mapping[str, Entry]
     outcomes: Mapping[str, Outcome]
 
     @classmethod
     def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
-        """Run the jobs that are not done, below ``request.out``."""
+        """The grid of ``entries``. Runs the jobs that are not done, below ``request.out``."""
         outcomes = train_jobs(request, {name: entry.experiment for name, entry in entries.items()})
         return cls(entries, {outcome.name: outcome for outcome in outcomes})
 
     @property
     def done(self) -> list[Outcome]:
-        """The jobs that did not fail."""
+        """The outcomes of the jobs that did not fail."""
         return [outcome for outcome in self.outcomes.values() if outcome.summary is not None]
 
     @property
     def failed(self) -> dict[str, str]:
-        """Why each job failed that did."""
+        """The errors of the failed jobs."""
         return {name: str(o.error) for name, o in self.outcomes.items() if o.summary is None}
 
     @property
     def metric(self) -> Metric:
-        """What the first job that is done was judged by."""
+        """The metric of the first job that is done."""
         return self.done[0].metric if self.done else METRICS["accuracy"]
 
     @property
     def graph(self) -> str:
-        """The graph's own name."""
+        """The name of the graph."""
         asked = next(iter(self.entries.values())).experiment.graph
         return next((outcome.summary.graph for outcome in self.outcomes.values() if outcome.summary), asked)
 
     @property
     def setting(self) -> str:
-        """What all jobs have in common, for a title."""
+        """The epochs and the seeds, for a title."""
         jobs = [entry.experiment for entry in self.entries.values()]
         epochs = sorted({job.settings.epochs for job in jobs})
         return f"{' or '.join(map(str, epochs))} epochs · seed{'s' * (len(jobs[0].seeds) > 1)} {words(jobs[0].seeds)}"
@@ -145,28 +145,28 @@ class Grid:
         return list(dict.fromkeys(getattr(entry, side) for entry in self.entries.values()))
 
     def job(self, row: str, column: str) -> str | None:
-        """The job in one place."""
+        """The name of the job in a place."""
         return next((job for job, e in self.entries.items() if (e.row, e.column) == (row, column)), None)
 
     def outcome(self, row: str, column: str) -> Outcome:
-        """What became of the job in one place, which has one."""
+        """The outcome of the job in a place, which must have one."""
         return self.outcomes[str(self.job(row, column))]
 
     def value(self, job: str | None, measure: str = "test") -> Any:
-        """An estimate or a number of a job; ``None`` where there is none."""
+        """A fact, or an estimate over the seeds, of a job; ``None`` if there is none."""
         if job is None:
             return None
         facts = self.entries[job].facts
         return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
 
     def mean(self, row: str, column: str = "", measure: str = "test") -> float | None:
-        """The mean of a measure in one place."""
+        """The mean of a measure in a place."""
         return mean_of(self.value(self.job(row, column), measure))
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
     def ranks(self, jobs: Iterable[str], measure: Measure = TEST) -> dict[str, int]:
-        """1 and 2 for the best two of some jobs."""
+        """The rank of each job: 1 and 2 for the best two, 0 for the others."""
         if not measure.ranked:
             return {}
         values = {job: mean_of(self.value(job, measure.key)) for job in jobs}
@@ -174,7 +174,7 @@ class Grid:
         return dict(zip(values, best_two(list(values.values()), highest), strict=True))
 
     def cell(self, job: str | None, measure: Measure = TEST, rank: int = 0) -> Cell:
-        """One entry of a table."""
+        """The cell of a job in a table."""
         if job is None:
             return Cell("")
         value = self.value(job, measure.key)
@@ -185,9 +185,9 @@ class Grid:
         return Cell("–" if (mean := mean_of(value)) is None else measure.text(measure.scale * mean), rank)
 
     def cross_table(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
-        """The test metric of all rows by all columns, the best of each row or column marked.
+        """The test metric of all rows by all columns. The best of each row or column are marked.
 
-        ``apart`` adds how far the last column is above the first.
+        ``apart`` adds a column with the last minus the first.
         """
         rows, columns = self.names("row"), self.names("column")
         ranks: dict[str, int] = {}
@@ -198,18 +198,18 @@ class Grid:
             jobs = [self.job(row, column) for column in columns]
             result = [Cell(title(row)), *(self.cell(job, rank=ranks.get(job or "", 0)) for job in jobs)]
             if apart:
-                gap = self.gap(row, columns[0], columns[-1])
+                gap = self.gap((row, columns[0]), (row, columns[-1]))
                 result.append(Cell("" if gap is None else self.outcome(row, columns[0]).metric.signed(gap)))
             cells.append(result)
         return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
 
-    def gap(self, row: str, first: str, last: str) -> float | None:
-        """How far one column is above another."""
-        low, high = self.mean(row, first), self.mean(row, last)
-        return None if low is None or high is None else high - low
+    def gap(self, low: tuple[str, str], high: tuple[str, str]) -> float | None:
+        """The test metric in the place (row, column) ``high`` minus that in ``low``."""
+        less, more = self.mean(*low), self.mean(*high)
+        return None if less is None or more is None else more - less
 
     def list_table(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
-        """A row for every job and a column for every measure, the best two of those that are ranked marked."""
+        """A row per job and a column per measure. The best two of each ranked measure are marked."""
         ranks = {measure.key: self.ranks(self.entries, measure) for measure in measures}
         rows = []
         for job, entry in self.entries.items():
@@ -221,7 +221,7 @@ class Grid:
         return Table(heading, [corner, *heads], rows)
 
     def beside(self) -> list[Table]:
-        """Each job that has the paper's numbers with it: each of ours, then the paper's."""
+        """A table of our numbers and the paper's, for jobs that the paper has."""
         known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
         measures = {name: one for name, one in BESIDE.items() if any(name in paper for paper in known.values())}
         if not measures:
@@ -238,10 +238,10 @@ class Grid:
             rows.append(row)
         return [Table("Beside the paper", ["", *head], rows)]
 
-    # -- charts and the whole -----------------------------------------------------------------------------------------
+    # -- charts and findings ------------------------------------------------------------------------------------------
 
     def series(self, by: Side, measure: Measure = TEST) -> list[Series]:
-        """Points with bars: a series for every row or column, against the other side; the paper's test beside ours."""
+        """Points with bars: one series per row or column against the other side, and the paper's test metric."""
         scale = self.metric.scale if measure.of_metric else measure.scale
         names, result = self.names(by), []
         for name, hue in zip(names, hues(names), strict=True):
@@ -254,6 +254,29 @@ class Grid:
                 result.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
         return result
 
+    def cross_finding(
+        self,
+        name: str,
+        words: str,
+        corner: str,
+        by: Side,
+        topic: str,
+        x: Axis | None = None,
+        where: str | None = None,
+        apart: bool = False,
+        payload: Mapping[str, Any] | None = None,
+    ) -> Finding:
+        """The finding of jobs by rows and columns: their table, and a chart with one series per row or column (``by``).
+
+        The other side is the x axis, unless ``x`` is an axis of numbers. The table marks the best along it.
+        """
+        other: Side = "row" if by == "column" else "column"
+        x, where = x or Axis("", of=[title(one) for one in self.names(other)]), where or self.graph
+        label = " or ".join(dict.fromkeys(outcome.metric.label("test") for outcome in self.done))
+        view = View("test", "dot" if x.of else "line", x, Axis(label), self.series(by))
+        table = self.cross_table(f"{where} · {label} · {self.setting}", corner, other, apart)
+        return self.finding(name, words, [table], [Chart(name, f"{where}: {topic}", [view])], payload=payload)
+
     def finding(
         self,
         name: str,
@@ -264,24 +287,14 @@ class Grid:
         payload: Mapping[str, Any] | None = None,
         curves: bool = True,
     ) -> Finding:
-        """The finding of the study ``name``: its tables, then ours beside the paper's; its charts, then the curves.
+        """The finding of the study ``name``: its tables, then the paper's numbers; its charts, then the curves.
 
-        ``records`` is the key under which the payload has the jobs, to which ``payload`` adds.
+        ``records`` is the key of the jobs in the payload; ``payload`` has further keys.
         """
         runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
         trained = [run for run in runs if run is not None]
         facts, details = configurations(trained)
-        cells = [
-            {**entry.facts, **self.outcomes[job].to_json(), "paper": entry.paper} for job, entry in self.entries.items()
-        ]
-        return Finding(
-            name,
-            tables[0].title,
-            words,
-            [*tables, *self.beside()],
-            [*charts, *curve_charts(trained)],
-            {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})},
-            facts,
-            details,
-            failed=tuple(self.failed),
-        )
+        cells = [{**e.facts, **self.outcomes[job].to_json(), "paper": e.paper} for job, e in self.entries.items()]
+        kept = {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})}
+        tables, charts, failed = [*tables, *self.beside()], [*charts, *curve_charts(trained)], tuple(self.failed)
+        return Finding(name, tables[0].title, words, tables, charts, kept, facts, details, failed=failed)

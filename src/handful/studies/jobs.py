@@ -1,7 +1,7 @@
-"""Experiments as jobs: each in a process of its own, so that peaks do not mix and a crash takes nothing along.
+"""Experiments as jobs, each in its own process: peaks of memory are separate, and a crash ends one job alone.
 
-A job is the folder of an experiment. One that is done is not repeated; one that was broken off goes on where its last
-checkpoint is.
+A job is the folder of an experiment. A finished job is not repeated. An interrupted job continues from its last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.training.record import RunFolder, differences, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
-"""Called with a job's name, how many epochs it has done, and a word on where it is."""
+"""Called with the name of a job, the number of its finished epochs, and its state."""
 POLL_SECONDS = 0.1
 STARTUP = "startup.json"
-"""How long the process of a job took to its first epoch."""
+"""The file with the seconds from the start of a job's process to its first epoch."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: its summary, or the reason why there is none."""
+    """The outcome of a job: its summary or its error."""
 
     name: str
     experiment: Experiment
@@ -41,28 +41,28 @@ class Outcome:
 
     @property
     def metric(self) -> Metric:
-        """What it is judged by; accuracy for a job that failed."""
+        """The metric; accuracy for a failed job."""
         if self.summary is None:
             return METRICS["accuracy"]
         return metric_of_record(self.summary.metric, self.summary.runs[0].higher_is_better)
 
     @property
     def startup_seconds(self) -> float:
-        """From the start of the process to the first epoch; 0 where a job did not run in a process of its own."""
+        """Seconds from the start of the process to the first epoch; 0 if the job had no process of its own."""
         file = self.folder / STARTUP
         return float(read_json(file)["seconds"]) if file.exists() else 0.0
 
     def seeds(self, measure: str) -> list[float]:
-        """A field of ``Run`` for every seed; ``memory`` is the peak of the GPU, or of RAM where none was used."""
+        """A field of ``Run`` for every seed; ``memory`` is the peak of the GPU, or of RAM without a GPU."""
         runs = [] if self.summary is None else self.summary.runs
         if measure == "memory":
             return [run.peak_gpu_bytes or run.peak_ram_bytes for run in runs]
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """Mean and 95% CI of a measure over the seeds, of bytes the largest, NaN where none were taken.
+        """Mean and 95% CI of a measure over the seeds; for bytes the maximum, NaN if none were measured.
 
-        ``None`` for a job that failed.
+        ``None`` for a failed job.
         """
         values = self.seeds(measure)
         if measure == "memory" or measure.endswith("_bytes"):
@@ -70,7 +70,7 @@ class Outcome:
         return mean_ci95(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
-        """What the record of a study keeps of it."""
+        """The outcome in the record of a study."""
         if self.summary is None:
             return {"error": self.error}
         kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")
@@ -85,12 +85,12 @@ def run_jobs(
     executor: Executor = Local(),  # noqa: B008  (one at a time, in processes of this machine)
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Run every job that is not done yet; the outcomes, in the order of ``jobs``.
+    """The outcomes in the order of ``jobs``. Runs the jobs that are not done.
 
     Args:
         jobs: experiments by the name of their folder below ``out``.
-        out: where they are kept.
-        executor: where they run, and how many at a time.
+        out: the folder of the jobs.
+        executor: the place of the jobs, and how many run at a time.
         progress: see ``Progress``.
 
     Raises:
@@ -125,7 +125,7 @@ def run_jobs(
 
 
 def _check_data(done: Mapping[str, Experiment], out: Path) -> None:
-    """Refuse a finished job whose graph is another by now: its result would pass for the new one's."""
+    """Refuse a finished job whose graph has changed: its result belongs to the old graph."""
 
     @cache
     def identity(job: Experiment, seed: int) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _runs(job: Experiment, folder: Path) -> dict[int, RunFolder]:
 
 
 def stop(running: Collection[Job]) -> None:
-    """Ask for an end, which lets each write its checkpoint; who asks again while we wait does not want to wait."""
+    """End all jobs after their checkpoints. A second interrupt ends them at once."""
     try:
         for process in running:
             process.terminate()
@@ -159,16 +159,16 @@ def stop(running: Collection[Job]) -> None:
 
 
 def _set_free(folder: Path) -> None:
-    """Let a folder whose job failed before its first evaluation be used for the corrected one."""
-    with suppress(RunError), RunFolder(folder).held():  # unless another process works in it
+    """Free a folder whose job failed before its first evaluation, for the corrected job."""
+    with suppress(RunError), RunFolder(folder).held():  # another process may hold it
         if not any(folder.rglob("metrics.jsonl")):
             (folder / "config.json").unlink(missing_ok=True)
 
 
 def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
-    done, word = 0, "starting; compiling is not timed"
+    done, word = 0, "starting (not timed)"
     for seed, run in _runs(job, folder).items():
-        with suppress(RunError, IndexError):  # what is wrong, the job itself will say; or nothing is evaluated yet
+        with suppress(RunError, IndexError):  # the job reports its errors; or nothing is evaluated yet
             last = run.lines()[-1]
             done, val = done + int(last["epoch"]), last["val"]
             word = f"seed {seed}" if val is None else f"seed {seed}, val {val:.4g}"
@@ -176,9 +176,9 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
 
 
 def last_words(folder: Path, code: int) -> str:
-    """The last line that a job which failed has said, and its exit code where that tells more."""
+    """The last line of the errors of a failed job, with an unusual exit code."""
     lines = [line for line in (folder / ERRORS).read_text().splitlines() if line.strip()]
-    reason = lines[-1].strip() if lines else "it said nothing"
+    reason = lines[-1].strip() if lines else "no error message"
     return reason if code == 2 else f"stopped with exit code {code}: {reason}"
 
 

@@ -1,6 +1,6 @@
-"""What the theory says held against what is sampled: the modified loss, the bias and its bound, and a part's degrees.
+"""The theory against samples: the modified loss, the bias and its bound, and the degrees of a part.
 
-And what else becomes of the graph in a part as m grows: components, diameter, distances, homophily.
+Also the structure of a part as m grows: components, diameter, distances, homophily.
 """
 
 from __future__ import annotations
@@ -29,25 +29,32 @@ from handful.vocabulary import FLOWS, STRUCTURE, title, words
 from handful.vocabulary import PARTS as LABEL
 
 PARTS = 4
-"""Of the epoch whose distance from a flow is measured."""
+"""The parts of an epoch in the study of the modified loss."""
 MOMENTUM, ADAM_BETA2 = 0.9, 0.999
-"""As torch's Adam and the paper's SGD+M have them."""
+"""The defaults of torch's Adam, and the momentum of the paper's SGD+M."""
 EPSILONS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-8)
 SLACK = 0.25
-"""How far a slope may be from 3 and still be one of third order."""
+"""The largest distance from 3 of a slope of third order."""
 VALUES = (1, 2, 4, 8, 16)
-"""Of m, for bias and degrees."""
+"""Values of m, for bias and degrees."""
 BACKBONES = ("sage", "gcn", "gat", "sgformer")
 TAIL = 100
-"""Degrees that fewer nodes reach tell nothing of the tail."""
+"""The fewest nodes at a degree of the tail."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
-
-
-HEAD = ("m", "edge survival", "sampled", "sup of law − sample", "α of a part")
+DEGREES = {
+    "m": ("m", "{}"),
+    "survival": ("edge survival", "{:.4f}"),
+    "survival_sampled": ("sampled", "{:.4f}"),
+    "distance": ("sup of law − sample", "{:.1e}"),
+    "alpha": ("α of a part", "{:.2f}"),
+    "tail": ("tail of a part over the graph's", "{:.3g}"),
+    "tail_law": ("m^(1−α)", "{:.3g}"),
+}
+"""The columns of the degree law: their heads and their formats."""
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
-    """A random graph whose features tell the class, with noise: enough for losses that are not alike."""
+    """A random graph with noisy features of the class, so that the losses of its parts differ."""
     rng = generator(seed, nodes)
     y = rng.integers(0, 3, nodes)
     x = (rng.normal(size=(nodes, 4)) + y[:, None]).astype(np.float32)
@@ -58,10 +65,10 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def backward(request: Request) -> Finding:
-    """Which coefficients hold: an epoch against the flow of the modified loss, as the step size shrinks.
+    """The order of the distance between an epoch and the flow of the modified loss, as the step size shrinks.
 
-    The slopes on a small graph, whatever the graph asked for: integration in float64 is for small models. SGD, or with
-    ``optimizer`` heavy ball (sgdm) or Adam, for several ε, on the whole graph and on its parts.
+    It ignores ``graph`` and uses a small random one: integration in float64 needs a small model. The optimiser is SGD,
+    heavy ball (``sgdm``), or Adam with several ε, on the whole graph and on its parts.
     """
     if request.optimizer not in FLOWS:
         raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
@@ -74,7 +81,7 @@ def backward(request: Request) -> Finding:
     rows, payload = [], []
     curves: dict[str, list[float]] = {}
     for memory, m in request.each(followed(request.optimizer), str):
-        # Within the memory of m and v, a step must change little.
+        # A step must change little within the memory of the moments m and v.
         small = (1 - memory.beta1) ** 2 if memory.eps is None else 5 * max(memory.eps, typical) * (1 - memory.beta2)
         steps = [small * STEPS[k] for k in halvings]
         error = backward_error(made[m][0], w, steps, memory)
@@ -86,21 +93,17 @@ def backward(request: Request) -> Finding:
             rows.append([Cell(case + flow), held, *map(Cell, numbers)])
             curves[f"{case}{flow}: slope {p:.2f}"] = far
         payload.append({**asdict(memory), "parts": m, "steps": steps, "slopes": error.slopes, "errors": error.errors})
-    heading = f"distance after an epoch of {who} ∝ αᵖ"
+    said = f"To third order {flows['modified']} holds in {sum(row[1].rank for row in rows)} of {len(payload)} cases."
     x, y = Axis("halvings of the step"), Axis("distance after one epoch", log=True)
     view = View("error", "line", x, y, lines([*map(float, halvings)], curves))
-    return Finding(
-        "backward-error",
-        heading,
-        f"To third order {flows['modified']} holds in {sum(row[1].rank for row in rows)} of {len(payload)} cases.",
-        [Table(heading, ["flow of", "p", "α", "at α", "in the middle", "at the end"], rows)],
-        [Chart("backward-error", f"Mean {who} against {len(flows)} flows", [view])],
-        {"cases": payload, "median_gradient": typical},
-    )
+    chart = Chart("backward-error", f"Mean {who} against {len(flows)} flows", [view])
+    heading = f"distance after an epoch of {who} ∝ αᵖ"
+    table = Table(heading, ["flow of", "p", "α", "at α", "in the middle", "at the end"], rows)
+    return Finding("backward-error", heading, said, [table], [chart], {"cases": payload, "median_gradient": typical})
 
 
 def followed(optimizer: str) -> list[tuple[Memory, int]]:
-    """The memories of an optimiser that are measured, each with its number of batches.
+    """The memories of an optimiser in the study, each with its number of batches.
 
     >>> followed("sgdm")
     [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
@@ -111,10 +114,10 @@ def followed(optimizer: str) -> list[tuple[Memory, int]]:
 
 
 def bound(request: Request) -> Finding:
-    """Both sides of the bias bound for m = 1…16, and the bias of every sampler split into its two terms.
+    """Both sides of the bias bound for m = 1…16, and the two terms of the bias of every sampler.
 
-    GraphSAGE of three layers with LayerNorm at a random initialisation, on the graph asked for (else debian); σ(w) of
-    other backbones beside it, over 1 − 1/m, the share of the edges that are cut.
+    GraphSAGE with three layers and LayerNorm at a random initialisation; also σ(w) of other backbones over 1 − 1/m, the
+    share of the edges that are cut. The default graph is debian.
     """
     seed = request.seeds[0]
     epochs, hidden = {"smoke": (2, 16), "laptop": (20, 64), "paper": (100, 256)}[request.budget]
@@ -137,24 +140,18 @@ def bound(request: Request) -> Finding:
     values: list[float] = [b.m for b in drawn]
     sides = lines(values, {label: [getattr(b, side) for b in drawn] for side, label in SIDES.items()})
     view = View("bound", "line", Axis(LABEL, log=True, ticks=values), Axis("loss", log=True), sides)
+    chart = Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])
     heading = f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m"
-    return Finding(
-        "bias-bound",
-        heading,
-        f"From m = {VALUES[1]} to {VALUES[-1]}, σ(w)/(1 − 1/m) of the average node grows by a factor: {grown}.",
-        [
-            text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows),
-            text_table("Bias by sampler", ["sampler", "(I) node subsampling", "(II) edge removal"], terms),
-            text_table("σ(w)/(1 − 1/m), average node", ["m", *map(title, BACKBONES)], share),
-        ],
-        [Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])],
-        {
-            "graph": graph.name,
-            "bounds": [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds],
-            "splits": {name: asdict(split) for name, split in splits.items()},
-            "sigma_over_share": over,
-        },
-    )
+    said = f"From m = {VALUES[1]} to {VALUES[-1]}, σ(w)/(1 − 1/m) of the average node grows by a factor: {grown}."
+    tables = [
+        text_table(heading, ["m", "bias", "C·σ, average node", "C·σ, worst node"], rows),
+        text_table("Bias by sampler", ["sampler", "(I) node subsampling", "(II) edge removal"], terms),
+        text_table("σ(w)/(1 − 1/m), average node", ["m", *map(title, BACKBONES)], share),
+    ]
+    both = [{**asdict(b), "bound": b.bound, "average_bound": b.average_bound} for b in bounds]
+    by_sampler = {name: asdict(split) for name, split in splits.items()}
+    payload = {"graph": graph.name, "bounds": both, "splits": by_sampler, "sigma_over_share": over}
+    return Finding("bias-bound", heading, said, tables, [chart], payload)
 
 
 def _signed(value: dict[str, float]) -> str:
@@ -162,9 +159,9 @@ def _signed(value: dict[str, float]) -> str:
 
 
 def degrees(request: Request) -> Finding:
-    """The degrees of a random part: the exact law against what is sampled, and its exponent against the graph's.
+    """The degrees of a random part: the exact law against samples, and the exponents of a part and of the graph.
 
-    Parts of the graph asked for (else debian), edges taken in both directions.
+    Edges count in both directions. The default graph is debian.
     """
     seed = request.seeds[0]
     graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
@@ -175,13 +172,13 @@ def degrees(request: Request) -> Finding:
         law = thinned_degree_law(graph.in_degree.cpu().numpy(), m)
         counts, edges, alphas = np.zeros(len(law)), [], []
         for epoch in range(epochs):
-            kept = 0
+            survived = 0
             for _, adjacency in RandomNodes(m).subgraphs(graph, seed, epoch):
                 own = adjacency.degree.cpu().numpy()
                 counts += np.bincount(own, minlength=len(counts))
                 alphas.append(fit_power_law(own).alpha)
-                kept += adjacency.num_edges
-            edges.append(kept / graph.num_edges)
+                survived += adjacency.num_edges
+            edges.append(survived / graph.num_edges)
         sampled = counts / counts.sum()
         tails += tail_lines(m, law, sampled, i)
         ends.append(np.cumsum(counts[::-1])[::-1])
@@ -191,33 +188,26 @@ def degrees(request: Request) -> Finding:
         row = {"m": m, "alpha": float(np.nanmean(alphas)), "survival": edge_survival(graph.num_nodes, m)}
         row |= {"tail": float(np.exp(shrunk)), "tail_law": float(m) ** (1 - whole.alpha)}
         payload.append({**row, "survival_sampled": float(np.mean(edges)), "distance": gap})
-    columns = {key: [row[key] for row in payload] for key in payload[0]}
-    forms = {"m": "{}", "survival": "{:.4f}", "survival_sampled": "{:.4f}", "distance": "{:.1e}", "alpha": "{:.2f}"}
-    forms |= {"tail": "{:.3g}", "tail_law": "{:.3g}"}
-    rows = [[form.format(row[key]) for key, form in forms.items()] for row in payload]
-    full = payload[0]["alpha"]
-    off = max(abs(alpha - full) for alpha in columns["alpha"])
-    x = Axis(LABEL, log=True, ticks=columns["m"])
+    rows = [[form.format(row[key]) for key, (_, form) in DEGREES.items()] for row in payload]
+    alpha, exact, kept = ([row[key] for row in payload] for key in ("alpha", "survival", "survival_sampled"))
+    x = Axis(LABEL, log=True, ticks=[*map(float, VALUES)])
     share = Axis("share of nodes with degree ≥ k; line: law, dots: sample", log=True)
-    survival = lines(VALUES, {"exact": columns["survival"], "sampled": columns["survival_sampled"]})
+    survival = lines(VALUES, {"exact": exact, "sampled": kept})
     views = [
         View("degrees", "line", Axis("degree k", log=True), share, tails),
         View("edges", "line", x, Axis("share of edges that survive", log=True), survival),
-        View("exponent", "line", x, Axis("α of a part"), lines(VALUES, {"α": columns["alpha"]})),
+        View("exponent", "line", x, Axis("α of a part"), lines(VALUES, {"α": alpha})),
     ]
+    off = max(abs(one - alpha[0]) for one in alpha)
+    said = f"Parts keep the exponent {alpha[0]:.2f} of the whole graph to within {off:.2f}."
     heading = f"{graph.name} · {epochs} partitions for each m"
-    return Finding(
-        "degree-law",
-        heading,
-        f"Parts keep the exponent {full:.2f} of the whole graph to within {off:.2f}.",
-        [text_table(heading, [*HEAD, "tail of a part over the graph's", "m^(1−α)"], rows)],
-        [Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)],
-        {"graph": graph.name, "parts": payload},
-    )
+    table = text_table(heading, [head for head, _ in DEGREES.values()], rows)
+    chart = Chart("degree-law", f"{graph.name}: degrees in a part, law and sample", views)
+    return Finding("degree-law", heading, said, [table], [chart], {"graph": graph.name, "parts": payload})
 
 
 def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list[Series]:
-    """P(degree ≥ k) for some k: the exact law as a line, what was sampled as dots, as far down as samples go."""
+    """P(degree ≥ k) for some k: the exact law as a line and the samples as dots, up to the largest sampled degree."""
     exact, seen = (np.cumsum(p[::-1])[::-1] for p in (law, sampled))
     at = np.unique(np.geomspace(1, max(1, len(seen) - 1), 30).astype(int))
     at = at[(at < len(seen)) & (seen[np.minimum(at, len(seen) - 1)] > 0)]
@@ -239,16 +229,16 @@ def measure_structure(
     sweeps: int = 4,
     report: Callable[[int], None] | None = None,
 ) -> Finding:
-    """Every measure of a part for each m in ``values``, from ``epochs`` random partitions.
+    """The structure of a part for each m in ``values``, from ``epochs`` random partitions.
 
     Args:
-        graph: of which only the topology and, for homophily, the labels matter.
+        graph: a graph; its labels are used for homophily alone.
         values: the numbers of parts.
-        epochs: random partitions for each m.
-        seed: of partitions and sources.
-        sources: searches from random nodes of each part.
-        sweeps: searches, each from a node farthest from the last.
-        report: called after every part with its m.
+        epochs: random partitions per m.
+        seed: the seed of partitions and sources.
+        sources: searches from random nodes, per part.
+        sweeps: searches per part, each from a node farthest from the last start.
+        report: called with m after every part.
     """
     for m in values:
         if not 1 <= m <= max(1, graph.num_nodes):
@@ -257,20 +247,16 @@ def measure_structure(
     shown = [name for name in STRUCTURE if rows[0][name]["mean"] == rows[0][name]["mean"]]
     cells = [[Cell(STRUCTURE[name]), *(Cell(_text(row[name])) for row in rows)] for name in shown]
     heading = f"{graph.name} · a part of m, mean ± sd over {epochs} epoch{'s' * (epochs > 1)}"
+    table = Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)
     settings = {"epochs": epochs, "sources": sources, "sweeps": sweeps, "seed": seed}
-    return Finding(
-        "structure",
-        heading,
-        describe_structure(rows),
-        [Table(heading, ["", *(f"m = {row['m']}" for row in rows)], cells)],
-        [structure_chart(rows, shown, graph.name)],
-        {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows},
-        {name: words(value) for name, value in settings.items()},
-    )
+    payload = {"graph": graph.name, "epochs": epochs, "settings": settings, "parts": rows}
+    facts = {name: words(value) for name, value in settings.items()}
+    chart = structure_chart(rows, shown, graph.name)
+    return Finding("structure", heading, describe_structure(rows), [table], [chart], payload, facts)
 
 
 def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph: str) -> Chart:
-    """Every measure against m, mean ± one standard deviation over epochs; isolated nodes as a share of the part."""
+    """Each measure against m: mean ± one standard deviation over epochs; isolated nodes as a share of the part."""
     m: list[float] = [row["m"] for row in rows]
     views = []
     for name in shown:
@@ -280,11 +266,11 @@ def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph:
         label = "isolated nodes (%)" if name == "isolated" else STRUCTURE[name]
         y = Axis("", log=log, zero=name in ("homophily", "isolated"))
         views.append(View(label, "line", Axis("m", log=True, ticks=m), y, [points("RNS", m, values)]))
-    return Chart("structure", f"{graph}: what sampling does to the graph", views, together=True)
+    return Chart("structure", f"{graph}: the structure of a part", views, together=True)
 
 
 def describe_structure(rows: Sequence[dict[str, Any]]) -> str:
-    """How far the graph falls apart between the smallest and the largest m."""
+    """The average degree and the largest component for the smallest and the largest m."""
     ends = (min(rows, key=lambda row: row["m"]), max(rows, key=lambda row: row["m"]))
     (m, most), degree = (row["m"] for row in ends), [row["average_degree"]["mean"] for row in ends]
     share = [row["largest_component"]["mean"] / row["nodes"]["mean"] for row in ends]

@@ -1,18 +1,16 @@
-"""Which m to take, the number of parts, as the paper advises: raise it until nothing is won.
+"""The choice of m, the number of parts, by the advice of the paper: raise m as long as validation improves.
 
-The rule of ``recommend``: begin with 2, look at 1 as well, then double. An m is *better* than the best so far if its
-validation metric is, seed by seed (the seeds have the same initial weights and splits), by more than noise: the lower
-end of the one-sided 95% interval of the mean paired difference, t_{0.05, n−1}·s/√n below it, is above 0. What is not
-better is not taken. Two values in a row that are not better end the search. Where memory is limited, an m whose
-peak is above the limit, or whose run broke off, is not taken, and does not count towards the end. An m that does not
-fit into the memory of this machine by its plan is not tried.
+The rule of ``recommend``: try 2, then 1, then double. An m is *better* than the best so far if the mean of the paired
+differences of the validation metric over the seeds is above 0 by more than noise: the lower end of its one-sided 95%
+interval, mean − t_{0.95, n−1}·s/√n, is above 0. Seeds pair, as they have the same initial weights and splits.
+Two values in a row that are not better end the search. With a memory limit, an m with a higher peak or a failed run is
+not taken, and does not count towards the end. An m whose plan exceeds the memory of this machine is not tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import nan
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,10 @@ import numpy as np
 from handful.budget import show_size
 from handful.errors import HandfulError
 from handful.experiment import Experiment
-from handful.finding import Cell, Finding, Table
+from handful.finding import Cell, Finding, Table, mean_of
 from handful.plan import plan
 from handful.samplers.random_node import dealing
-from handful.statistics import mean_ci95, student_t
+from handful.statistics import student_t
 from handful.studies.jobs import Outcome, Progress, run_jobs
 from handful.training.metrics import METRICS
 
@@ -32,27 +30,9 @@ MOST = 64
 PATIENCE = 2
 
 
-@dataclass(frozen=True)
-class Point:
-    """RNS with ``m`` parts: the validation metric of every seed, mean seconds of a run, and the peak of memory."""
-
-    m: int
-    val: tuple[float, ...] = ()
-    seconds: float = nan
-    memory: int = 0
-    error: str | None = None
-    """Why the run broke off, if it did; then there is nothing else."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The point of the curve; metrics are fractions."""
-        if self.error is not None:
-            return {"m": self.m, "val": None, "seconds": None, "peak_memory_bytes": None, "error": self.error}
-        return {"m": self.m, "val": mean_ci95(self.val), "seconds": self.seconds, "peak_memory_bytes": self.memory}
-
-
 def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = True) -> bool:
-    """Whether ``new`` beats ``old``, seed by seed, by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, where d is
-    by how much it is better.
+    """Whether ``new`` is better than ``old`` by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, with d the gains
+    by seed.
 
     >>> better([0.72, 0.74, 0.73], [0.70, 0.71, 0.71]), better([0.72, 0.70, 0.73], [0.70, 0.71, 0.71])
     (True, False)
@@ -62,30 +42,32 @@ def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = 
 
 
 def recommend(
-    measure: Callable[[int], Point], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
-) -> tuple[int | None, list[Point]]:
-    """The m to take by the rule above, ``None`` if none fits into ``memory`` bytes, and what was measured, by m."""
+    measure: Callable[[int], Outcome], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
+) -> tuple[int | None, dict[int, Outcome]]:
+    """The m to take by the rule above, ``None`` if none fits into ``memory`` bytes; and all outcomes, by m."""
 
-    def fits(point: Point) -> bool:
-        return point.error is None and (memory is None or point.memory <= memory)
+    def fits(outcome: Outcome) -> bool:
+        return outcome.summary is not None and (memory is None or max(outcome.seeds("memory")) <= memory)
 
-    seen: dict[int, Point] = {}
-    best: Point | None = None
+    def wins(new: int, old: int) -> bool:
+        return better(seen[new].seeds("val"), seen[old].seeds("val"), higher_is_better)
+
+    seen: dict[int, Outcome] = {}
+    best: int | None = None
     m, stale = 2, 0
     while m <= max(2, most) and stale < PATIENCE:
-        point = seen[m] = measure(m)
-        if fits(point):
-            if best is None or better(point.val, best.val, higher_is_better):
-                best, stale = point, 0
+        seen[m] = measure(m)
+        if fits(seen[m]):
+            if best is None or wins(m, best):
+                best, stale = m, 0
             else:
                 stale += 1
-        if m == 2 and fits(point):
-            # One part is the whole graph, which takes the most memory: only where two left room.
-            whole = seen[1] = measure(1)
-            if fits(whole) and better(whole.val, point.val, higher_is_better):
-                best = whole
+        if best == m == 2:
+            # One part is the whole graph, which takes the most memory: it is tried only if two parts fit.
+            seen[1] = measure(1)
+            best = 1 if fits(seen[1]) and wins(1, 2) else 2
         m *= 2
-    return (None if best is None else best.m), [seen[m] for m in sorted(seen)]
+    return best, dict(sorted(seen.items()))
 
 
 def choose_parts(
@@ -95,67 +77,55 @@ def choose_parts(
     memory: int | None = None,
     progress: Progress | None = None,
 ) -> Finding:
-    """The m to take for ``experiment`` by the rule above, and what was measured; the runs are kept in ``out``.
+    """The m to take for ``experiment`` by the rule above, with all measurements.
 
     Args:
-        experiment: with a ``RandomNodes`` sampler and at least two seeds.
-        out: where the runs are kept; what is done there is not done again.
+        experiment: an experiment with a ``RandomNodes`` sampler and at least two seeds.
+        out: the folder of the runs. Finished runs are not repeated.
         most: the largest m to try.
-        memory: the most bytes that a run may take.
+        memory: the memory limit of a run in bytes.
         progress: as for ``run_jobs``.
     """
     sampler = dealing(experiment.sampler)
     if len(experiment.seeds) < 2:
-        raise HandfulError("choosing m takes at least two seeds, to tell progress from noise, such as 42,123,456")
+        raise HandfulError("the choice of m needs at least two seeds, such as 42,123,456, to measure the noise")
     graph = experiment.load(experiment.seeds[0])
     if graph.val_mask is None or not bool(graph.val_mask.any()):
-        raise HandfulError(f"choosing m goes by validation, and {graph.name} has no validation nodes: use a split")
+        raise HandfulError(f"the choice of m needs validation, and {graph.name} has no validation nodes: use a split")
     planned = plan(experiment, timed=False)
 
-    def measure(m: int) -> Point:
+    def measure(m: int) -> Outcome:
+        job = experiment.with_(sampler=replace(sampler, parts=m))
         needed = next((planned.ram(part) for part in planned.parts if part.m == m), 0)
         if needed > planned.available:
-            free = show_size(planned.available)
-            return Point(m, error=f"by the plan it takes {show_size(needed)}, and {free} are free")
-        job = {f"m-{m}": experiment.with_(sampler=replace(sampler, parts=m))}
-        (outcome,) = run_jobs(job, out, progress=progress)
-        return point_of(m, outcome)
+            error = f"by the plan it takes {show_size(needed)}, and {show_size(planned.available)} are free"
+            return Outcome(f"m-{m}", job, out / f"m-{m}", None, error)
+        return run_jobs({f"m-{m}": job}, out, progress=progress)[0]
 
     metric = METRICS[graph.metric]
-    chosen, curve = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)
-    rows = []
-    for point in curve:
-        texts = [f"left out: {point.error}", "", ""]
-        if point.error is None:
-            texts = [metric.text(mean_ci95(point.val)), f"{point.seconds:.1f}", f"{point.memory / 2**30:.2f}"]
-        rows.append([Cell(str(point.m)), *(Cell(text, int(point.m == chosen)) for text in texts)])
-    tried = ", ".join(str(point.m) for point in curve)
-    words = f"Take m = {chosen}: of m = {tried} no other is better by more than the noise between seeds."
+    chosen, seen = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)
+    curve, rows = [], []
+    for m, outcome in seen.items():
+        val, seconds, peak = (outcome.estimate(key) for key in ("val", "seconds", "memory"))
+        point = {"m": m, "val": val, "seconds": mean_of(seconds), "peak_memory_bytes": mean_of(peak)}
+        curve.append(point | ({} if outcome.error is None else {"error": outcome.error}))
+        texts = [f"left out: {outcome.error}", "", ""]
+        if val and seconds and peak:
+            texts = [metric.text(val), f"{seconds['mean']:.1f}", f"{peak['mean'] / 2**30:.2f}"]
+        rows.append([Cell(str(m)), *(Cell(text, int(m == chosen)) for text in texts)])
+    tried = ", ".join(map(str, seen))
+    said = f"Take m = {chosen}: of m = {tried} no other is better by more than the noise between seeds."
     if chosen is None:
-        words = f"None of m = {tried} could be trained in the memory given: allow more parts, or a smaller model."
-    how = f"{experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
-    heading = f"{graph.name} · {experiment.model} · {how}"
-    return Finding(
-        "parts",
-        heading,
-        words,
-        [Table(heading, ["m", metric.label("validation"), "seconds", "peak memory (GiB)"], rows)],
-        payload={"recommended": chosen, "curve": [point.to_json() for point in curve]},
-    )
-
-
-def point_of(m: int, outcome: Outcome) -> Point:
-    """What a job came to, as a point of the curve."""
-    if outcome.summary is None:
-        return Point(m, error=outcome.error)
-    seconds, memory = outcome.seeds("seconds"), outcome.seeds("memory")
-    return Point(m, tuple(outcome.seeds("val")), sum(seconds) / len(seconds), int(max(memory)))
+        said = f"No m of {tried} fits into the memory: allow more parts, or use a smaller model."
+    heading = f"{graph.name} · {experiment.model} · {experiment.settings.epochs} epochs · {len(experiment.seeds)} seeds"
+    table = Table(heading, ["m", metric.label("validation"), "seconds", "peak memory (GiB)"], rows)
+    return Finding("parts", heading, said, [table], payload={"recommended": chosen, "curve": curve})
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
-    """``experiment`` with the m that ``choose_parts`` takes, by its first three seeds; and the values tried."""
+    """``experiment`` with the m of ``choose_parts`` for its first three seeds, and all values that were tried."""
     result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if result["recommended"] is None:
-        raise HandfulError(f"no number of parts could be trained with: {result['curve'][-1].get('error')}")
+        raise HandfulError(f"no number of parts can be trained: {result['curve'][-1].get('error')}")
     sampler = replace(dealing(experiment.sampler), parts=result["recommended"])
     return experiment.with_(sampler=sampler), [point["m"] for point in result["curve"]]

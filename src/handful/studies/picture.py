@@ -1,4 +1,4 @@
-"""What each sampler makes of a small graph, as data: ``handful.report`` draws it (paper, Figure 1)."""
+"""A batch of each sampler on a small graph, as data for ``handful.report`` to draw (paper, Figure 1)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from handful.samplers.random_node import RandomNodes
 from handful.samplers.saint import RandomWalks
 
 LIMIT = 60
-"""The largest graph that is drawn whole."""
+"""The most nodes of a graph that is drawn whole."""
 SHOWN = 32
-"""How many nodes of a larger one are drawn."""
+"""The number of nodes of a larger graph that are drawn."""
 
 
 def sampler_picture(graph: Graph, seed: int) -> SamplerPicture:
-    """A batch of every sampler on ``graph``, or on a part of it if it is large."""
+    """A batch of every sampler on ``graph``, or on a region of a large graph."""
     small = small_graph(graph, seed)
     note = f"{graph.name}: {graph.num_nodes:,} nodes"
     if small.num_nodes < graph.num_nodes:
@@ -40,9 +40,9 @@ def sampler_picture(graph: Graph, seed: int) -> SamplerPicture:
 
 
 def small_graph(graph: Graph, seed: int) -> Graph:
-    """A graph that can be drawn and trained on: ``graph`` itself, or the edges among the nodes near one of its own.
+    """A graph that is small enough to draw: ``graph`` itself, or a region of it.
 
-    Training nodes are the graph's; where there are none, every second node, drawn at random.
+    The training nodes are those of the graph; without any, a random half of the nodes.
     """
     nodes = np.arange(graph.num_nodes) if graph.num_nodes <= LIMIT else nearby(graph, seed)
     layer = induced_adjacency(graph.to("cpu"), nodes)
@@ -50,15 +50,15 @@ def small_graph(graph: Graph, seed: int) -> Graph:
     train = torch.zeros(n, dtype=torch.bool) if graph.train_mask is None else graph.train_mask.cpu()[nodes]
     if not train.any():
         train[generator(seed).permutation(n)[: max(1, n // 2)]] = True
-    x, y = torch.zeros(n, 1), torch.zeros(n, dtype=torch.int64)  # samplers look at neither
+    x, y = torch.zeros(n, 1), torch.zeros(n, dtype=torch.int64)  # samplers do not use them
     small = Graph(layer.indptr, layer.indices, x=x, y=y, num_classes=2, train_mask=train, name=graph.name)
     return small.without_loops()
 
 
 def nearby(graph: Graph, seed: int) -> np.ndarray:
-    """Up to ``SHOWN`` connected nodes: grown from a node by a few neighbours each, past the largest hubs.
+    """Up to ``SHOWN`` connected nodes: a search from one node with a few neighbours per node, without the largest hubs.
 
-    Of several starts the one that reaches most nodes, and then the one with the most edges among them.
+    Of 40 starts, it takes the one with the most nodes, then the one with about three edges per node.
     """
     both_ways = Graph(graph.indptr, graph.indices, undirected=graph.undirected, checked=True).to("cpu").to_undirected()
     indptr, indices = both_ways.topology
@@ -67,7 +67,7 @@ def nearby(graph: Graph, seed: int) -> np.ndarray:
     best: tuple[int, int, list[int]] = (0, 0, [])
     for start in rng.permutation(graph.num_nodes)[:40].tolist():
         result = [start]
-        for v in result:  # grows as it goes: breadth first
+        for v in result:  # the list grows: breadth-first search
             around = indices[indptr[v] : indptr[v + 1]]
             new = [u for u in rng.permutation(around[few[around]]).tolist() if u not in result]
             result += new[: min(4, SHOWN - len(result))]
@@ -77,7 +77,7 @@ def nearby(graph: Graph, seed: int) -> np.ndarray:
 
 
 def stress_layout(graph: Graph) -> np.ndarray:
-    """``(N, 2)`` places in the unit square whose distances follow the hops between nodes: least stress, by SMACOF."""
+    """float ``(N, 2)``: places in the unit square with distances like the hops between nodes (least stress, SMACOF)."""
     n = graph.num_nodes
     indptr, indices = graph.topology
     hops = shortest_path(csr_matrix((np.ones(len(indices)), indices, indptr), (n, n)), directed=False, unweighted=True)
@@ -89,13 +89,13 @@ def stress_layout(graph: Graph) -> np.ndarray:
     for _ in range(300):
         pull = weight * hops / (np.linalg.norm(place[:, None] - place, axis=2) + np.eye(n))
         place = solve @ (np.diag(pull.sum(1)) - pull) @ place
-    place = place @ np.linalg.svd(place, full_matrices=False)[2].T if n > 2 else place  # the long side across
+    place = place @ np.linalg.svd(place, full_matrices=False)[2].T if n > 2 else place  # the longer side is horizontal
     low, high = place.min(0), place.max(0)
     return _apart((place - low) / np.maximum(high - low, 1e-9))
 
 
 def _apart(place: np.ndarray) -> np.ndarray:
-    """Push nodes that would cover each other a little apart, within the unit square."""
+    """Move overlapping nodes apart, within the unit square."""
     gap = min(0.11, 0.62 / len(place) ** 0.5)
     for _ in range(200):
         delta = place[:, None] - place[None]
@@ -108,11 +108,11 @@ def _apart(place: np.ndarray) -> np.ndarray:
 # -- the panels -----------------------------------------------------------------------------------------------------
 
 TARGETS = 3
-"""Of neighbour sampling and of LADIES: the same, so that what differs is what each draws for them."""
+"""The targets of neighbour sampling and of LADIES: the same, so that only the drawn neighbours differ."""
 
 
 def panels(graph: Graph, seed: int) -> list[Panel]:
-    """A batch of every sampler on a graph of ``small_graph``."""
+    """A batch of every sampler on the result of ``small_graph``."""
     clusters = Clusters(clusters=min(4, graph.num_nodes), per_batch=min(2, graph.num_nodes))
     cluster = metis(graph, clusters.clusters)
 
@@ -151,7 +151,7 @@ def _distinct(edges: np.ndarray) -> np.ndarray:
 
 
 def _telling(draw: Callable[[int], Batch]) -> tuple[int, Batch]:
-    """The first of many draws that shows targets, helpers and an edge, if there is one; and its number."""
+    """The first of 50 draws with targets, helpers and an edge, and its number; else the first draw."""
     for k in range(50):
         batch = draw(k)
         if 0 < len(batch.targets) < batch.num_nodes and batch.num_edges:
@@ -160,10 +160,10 @@ def _telling(draw: Callable[[int], Batch]) -> tuple[int, Batch]:
 
 
 def _for_the_same_targets(graph: Graph, seed: int) -> list[Panel]:
-    """Neighbour sampling and LADIES for the same targets, in the draw of many that tells them apart best.
+    """Neighbour sampling and LADIES for the same targets, in the draw of 50 that shows their difference best.
 
-    Neighbour sampling draws for every node its own helpers, LADIES as many for all targets together: the more nodes
-    the first has and the second has not, the better it shows.
+    Neighbour sampling draws helpers for each node, and LADIES for all targets together. In the best draw most
+    nodes of the first are not in the second.
     """
     neighbors = Neighbors(fanout=(2, 2), batch_size=TARGETS)
     ladies = Ladies(budget=(TARGETS, TARGETS), batch_size=TARGETS)

@@ -1,8 +1,8 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
-A table of those files is named by the label that the paper gives to what it copies, or by the public code that tells
-what the paper does not. Data sets, models, samplers and
-their options are called as everywhere in handful; a name that the paper does not have is an error with those it has.
+Each table in those files has the label of its source in the paper, or the name of the public code that has what the
+paper leaves out. Data sets, models, samplers and options have their names of handful. An unknown name is an error that
+lists the known ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def architecture(dataset: str, model: str) -> dict[str, Any]:
     """The options of ``model`` in the architecture benchmark, or of ``graphland-sage`` on any data set of GraphLand."""
     options: dict[str, Any] = read_table("architectures", "subsec:architectures_details").get(model, {})
     if model == "graphland-sage":
-        read_table("training", "tab:hyperparameters-graphland", dataset)  # there must be one
+        read_table("training", "tab:hyperparameters-graphland", dataset)  # raises if the data set is unknown
         options |= read_table("architectures", "app:graphland", "architecture")
         options |= read_table("architectures", "GraphLand").get(dataset, {})
     elif model == "sgformer":
@@ -46,7 +46,7 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
-    """What the paper does not tell of these models, as tunedGNN's code has it."""
+    """The options of these models that only tunedGNN's code has."""
     of_model = read_table("architectures", "tunedGNN models", model)
     return {**read_table("architectures", "tunedGNN", dataset), **of_model}
 
@@ -66,9 +66,9 @@ def sampling(dataset: str, sampler: str) -> Experiment:
 
 
 def tuned(dataset: str, model: str, regime: str) -> Experiment:
-    """How ``model`` was trained in the architecture benchmark, ``full`` or ``rns``.
+    """The training of ``model`` in the architecture benchmark, by ``full`` or ``rns``.
 
-    The parts of RNS are those of the sampling benchmark. Where a model never fitted, it has GraphSAGE's settings.
+    The parts of RNS are those of the sampling benchmark. A model that was out of memory has GraphSAGE's settings.
     """
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
@@ -78,9 +78,9 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
 
 
 def graphland(dataset: str, split: str, method: str) -> Experiment:
-    """How a data set of GraphLand was trained with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
+    """The training of a data set of GraphLand with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
 
-    Where the paper spread the layers over GPUs, ``device`` names as many.
+    ``device`` names several GPUs if the paper spread the layers over them.
     """
     cell = read_table("training", "tab:hyperparameters-graphland", dataset, split, method)
     memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
@@ -92,7 +92,7 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """The GPUs over which the paper spread the layers, if a GPU is asked for; else what is asked for.
+    """The GPUs over which the paper spread the layers if ``asked`` is a GPU; else ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')
@@ -113,7 +113,7 @@ def implicit(regime: str, optimizer: str) -> Experiment:
 def _experiment(
     dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any], **settings: Any
 ) -> Experiment:
-    """A cell of a table of hyperparameters; neighbour sampling is evaluated by its own samples, all else exactly."""
+    """The experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation, all others exact."""
     own = cell.pop("options", {}) | (read_table("training", "alg:rns") if sampler == "rns" else {})
     return Experiment(
         dataset,
@@ -127,7 +127,7 @@ def _experiment(
 
 
 def epochs(dataset: str, sampler: str = "full") -> int:
-    """For how many epochs the sampling and the architecture benchmark train."""
+    """The epochs of the sampling and the architecture benchmark."""
     count = int(read_table("protocol", "tab:arch_hparams", "epochs", dataset))
     return int(read_table("protocol", "tab:arch_hparams", "neighbor_epochs")) if sampler == "neighbor" else count
 
@@ -136,12 +136,12 @@ def epochs(dataset: str, sampler: str = "full") -> int:
 
 
 def search_space(sampler: str) -> Any:
-    """The options of ``sampler`` among which the sampling benchmark chose, as a list."""
+    """The search space of the options of ``sampler`` in the sampling benchmark, as a list."""
     return read_table("protocol", "subsec:hpo_protocol", "samplers", sampler)
 
 
 def training_space() -> dict[str, list[float]]:
-    """Learning rates, dropouts and weight decays among which every configuration chose."""
+    """The search space of learning rates, dropouts and weight decays."""
     table = read_table("protocol", "subsec:hpo_protocol")
     return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
 
@@ -150,10 +150,9 @@ def training_space() -> dict[str, list[float]]:
 
 
 def paper_result(table: str, *row: str) -> Any:
-    """What the paper found: the table of this label, or what is in it under the names of ``row``; ``None`` for OOM.
+    """The results of the paper: the table with this label, or its entry at ``row``; ``None`` for OOM.
 
-    As everywhere in handful, metrics are fractions, ``{"mean": …, "ci95": …}``, and so are their differences. Runtimes
-    are in seconds.
+    Metrics are fractions, ``{"mean": …, "ci95": …}``, and so are their differences. Runtimes are in seconds.
 
     >>> paper_result("tab:main-results", "ogbn-arxiv", "rns")
     {'test': {'mean': 0.7251, 'ci95': 0.0019}, 'seconds': 100, 'gpu_gb': 2.38, 'ram_gb': 1.51}
@@ -162,7 +161,7 @@ def paper_result(table: str, *row: str) -> Any:
 
 
 def _measured(value: Any) -> Any:
-    """A printed text as numbers, in whatever it is nested."""
+    """Printed numbers as numbers, also within nested tables."""
     if isinstance(value, dict):
         return {name: _measured(inner) for name, inner in value.items()}
     if not isinstance(value, str):
@@ -191,7 +190,7 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def read_table(file: str, *path: str) -> Any:
-    """What is under ``path`` in a file, to keep and to change."""
+    """A copy of the entry at ``path`` in a file."""
     value: Any = _file(file)
     for name in path:
         if name not in value:
@@ -201,9 +200,9 @@ def read_table(file: str, *path: str) -> Any:
 
 
 GRAPHLAND = tuple(_file("results")["tab:graphland_rns"])
-"""The data sets of GraphLand that the paper has."""
+"""The data sets of GraphLand in the paper."""
 TARGETS: dict[str, tuple[float, ...]] = {
     dataset: tuple(_hundredth(target) for target in rows)
     for dataset, rows in _file("results")["tab:rns_speedup_decomposition"].items()
 }
-"""The validation accuracies to which the paper timed full graph and RNS (``tab:rns_speedup_decomposition``)."""
+"""The target validation accuracies of the paper's speedups (``tab:rns_speedup_decomposition``)."""

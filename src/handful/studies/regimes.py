@@ -1,4 +1,4 @@
-"""Full graph against RNS: by regime and optimiser, also with fair controls; by backbone; and on GraphLand."""
+"""Full graph against RNS: by regime, optimiser and control; by backbone; on GraphLand; on synthetic graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from handful.datasets import home, sources
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.experiment import Experiment
-from handful.finding import Axis, Chart, Finding, View
+from handful.finding import Finding
 from handful.samplers import FullGraph, RandomNodes
 from handful.studies import presets
 from handful.studies.budget import PARTS, Request, Scale, adapt, scaled, small
@@ -24,13 +24,16 @@ MODELS = ("gcn", "sage", "gat", "sgformer")
 MODEL_SCALE = Scale(hidden=64, layers=3, epochs=40)
 GRAPHLAND_SCALE = Scale(hidden=128, layers=3, epochs=40)
 SPLITS = ("rl", "rh")
+SIZES = {"smoke": (300,), "laptop": (1000, 4000, 16000), "paper": (1000, 4000, 16000, 64000)}
+HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3, 0.6, 0.9)}
+SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
-"""RNS takes m steps an epoch and the other regimes one. They get m times the epochs, or m times the learning rate."""
+"""RNS has m steps per epoch, the other regimes one. They get m times the epochs or the learning rate."""
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
-    """One cell of the table, with the paper's settings of the optimiser under every budget."""
+    """The experiment of a cell of the table. The settings of the optimiser are the paper's under every budget."""
     preset = presets.implicit(regime, optimizer)
     if request.budget == "paper":
         if graph != PAPER_GRAPH:
@@ -43,9 +46,9 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
 
 
 def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
-    """``other``, which takes one step an epoch, on a par with ``rns``, which takes m.
+    """``other``, with one step per epoch, adapted to ``rns``, with m steps per epoch.
 
-    Equal updates: m times the epochs. Equal flow time, Σ lr over all steps: m times the learning rate.
+    Equal updates: m times the epochs. Equal flow time (Σ lr over all steps): m times the learning rate.
     """
     assert isinstance(rns.sampler, RandomNodes)
     m, how = rns.sampler.parts, other.settings
@@ -55,9 +58,9 @@ def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
 
 
 def regimes(request: Request) -> Finding:
-    """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam: are both effects needed?
+    """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam.
 
-    Nine jobs, equal in all but regime and optimiser.
+    Nine jobs that differ only in regime and optimiser.
     """
     graph, entries = request.graph_or(PAPER_GRAPH), {}
     for regime, optimizer in product(REGIMES, OPTIMIZERS):
@@ -68,7 +71,7 @@ def regimes(request: Request) -> Finding:
 
 
 def controls(request: Request) -> Finding:
-    """Is it the batches, or only more steps? The regimes at equal epochs, at equal updates and at equal flow time.
+    """The regimes at equal epochs, at equal updates and at equal flow time: is it the batches, or more steps?
 
     Seven rows by three optimisers; RNS itself is the same in all three comparisons.
     """
@@ -85,38 +88,30 @@ def controls(request: Request) -> Finding:
 
 
 def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Finding:
-    """The table of regimes by optimisers, and how far the second row of each pair is above the first."""
-    metric, sentences = grid.metric, []
+    """The table of regimes by optimisers, and the gain from the first row of each pair to the second."""
+    metric, gains = grid.metric, []
     for optimizer in OPTIMIZERS:
-        ends = [(grid.mean(low, optimizer), grid.mean(high, optimizer)) for low, high in pairs]
-        gaps = ["–" if a is None or b is None else metric.signed(b - a) for a, b in ends]
-        sentences.append(f"{title(optimizer)} {', '.join(gaps)}")
+        gaps = [grid.gap((low, optimizer), (high, optimizer)) for low, high in pairs]
+        gains.append(f"{title(optimizer)} {', '.join('–' if gap is None else metric.signed(gap) for gap in gaps)}")
     steps = ", ".join(f"{title(low)} to {title(high)}" for low, high in pairs)
-    x = Axis("", of=[title(optimizer) for optimizer in OPTIMIZERS])
-    view = View("test", "dot", x, Axis(metric.label("test")), grid.series("row"))
-    heading = f"{grid.graph} · {metric.label('test')} · {grid.setting}"
-    return grid.finding(
-        name,
-        f"{metric.differences} from {steps}: {'; '.join(sentences)}.",
-        [grid.cross_table(heading, "Training regime", best_in="column")],
-        [Chart(name, f"{grid.graph}: regimes by optimiser", [view])],
-    )
+    said = f"{metric.differences} from {steps}: {'; '.join(gains)}."
+    return grid.cross_finding(name, said, "Training regime", "row", "regimes by optimiser")
 
 
 # -- by backbone, and on GraphLand ------------------------------------------------------------------------------------
 
 
 def model_cell(request: Request, graph: str, model: str, method: str) -> Experiment:
-    """A backbone by a method."""
+    """The experiment of a backbone and a method."""
     if request.budget == "paper":
         return adapt(request, presets.tuned(graph, model, method))
     return adapt(request, small(graph, method, scaled(request, MODEL_SCALE), model))
 
 
 def architectures(request: Request) -> Finding:
-    """Does RNS go with every backbone? GCN, GraphSAGE, GAT and SGFormer, full graph against RNS.
+    """Full graph against RNS for GCN, GraphSAGE, GAT and SGFormer.
 
-    Each backbone has the paper's own hyperparameters for either method, or all have the same.
+    Under the budget ``paper`` each has its own hyperparameters; else all have the same.
     """
     graph = request.graph_or("ogbn-arxiv")
     entries = {}
@@ -128,7 +123,7 @@ def architectures(request: Request) -> Finding:
 
 
 def graphland_cell(request: Request, name: str, split: str, method: str) -> Experiment:
-    """A data set of GraphLand by a method, with GraphLand's own GraphSAGE, evaluated as often as there."""
+    """The experiment of a data set and a method, with GraphLand's GraphSAGE."""
     if request.budget == "paper":
         return adapt(request, presets.graphland(name, split, method)).with_(evaluate_every=1)
     return adapt(request, small(name, method, scaled(request, GRAPHLAND_SCALE), "graphland-sage").with_(split=split))
@@ -137,7 +132,7 @@ def graphland_cell(request: Request, name: str, split: str, method: str) -> Expe
 def graphland(request: Request) -> Finding:
     """GraphLand: full graph against RNS on seven data sets, with few labels (RL) and with many (RH).
 
-    All data sets that are on disk, or the one asked for: but for the paper's budget any that has both splits.
+    It takes all data sets on disk, or ``graph``. Except under the budget ``paper``, any graph with both splits will do.
     """
     names = (request.graph,) if request.graph else GRAPHLAND
     if request.budget == "paper" and names[0] not in GRAPHLAND:
@@ -145,7 +140,7 @@ def graphland(request: Request) -> Finding:
     on_disk = {name: getattr(sources().get(name), "on_disk", None) for name in names}
     known = [name for name, kept in on_disk.items() if kept is None or kept(home(request.root))]
     if not known:
-        fetch = "`handful info NAME` fetches one, and `--graph debian` takes another with these splits"
+        fetch = "`handful info NAME` fetches one, and the graph debian has these splits too"
         raise DatasetError(f"none of {', '.join(names)} is in {home(request.root)}: {fetch}")
     entries = {}
     for name, split, method in product(known, SPLITS, METHODS):
@@ -157,20 +152,32 @@ def graphland(request: Request) -> Finding:
     return pair_finding("graphland", "Data set", request, entries, [name for name in names if name not in known])
 
 
+def synthetic(request: Request) -> Finding:
+    """Full graph against RNS by the size of a synthetic graph and by its homophily.
+
+    The rows of one homophily differ in size alone, and those of one size in homophily alone.
+    """
+    entries = {}
+    for nodes, homophily, method in product(SIZES[request.budget], HOMOPHILY[request.budget], METHODS):
+        graph = SYNTHETIC.format(nodes, homophily)
+        job = adapt(request, small(graph, method, scaled(request, SCALE)))
+        row, facts = f"{nodes:,} nodes, homophily {homophily}", {"nodes": nodes, "homophily": homophily}
+        entries[f"{nodes}-{homophily}-{method}"] = Entry(job, row, method, facts={**facts, "method": method})
+    return pair_finding("synthetic", "Graph", request, entries)
+
+
 def pair_finding(
     study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: list[str] | None = None
 ) -> Finding:
-    """A row for every pair of jobs: full graph, RNS, and how far apart they are."""
+    """A row for every pair of jobs: full graph, RNS, and their difference."""
     grid = Grid.train(request, entries)
-    label = " or ".join(dict.fromkeys(outcome.metric.label("test") for outcome in grid.done))
-    known = [gap for row in grid.names("row") if (gap := grid.gap(row, *METHODS)) is not None]
+    gaps = [grid.gap((row, METHODS[0]), (row, METHODS[1])) for row in grid.names("row")]
+    known = [gap for gap in gaps if gap is not None]
     better = sum(gap == 0 or (gap > 0) == grid.metric.higher_is_better for gap in known)
-    words = f"RNS matches or improves on full-graph training in {better} of {len(known)} cases."
+    said = f"RNS matches or improves on full-graph training in {better} of {len(known)} cases."
     if missing:
-        words += f" Not on disk: {', '.join(missing)}."
-    x = Axis("", of=[title(row) for row in grid.names("row")])
-    view = View("test", "dot", x, Axis(label), grid.series("column"))
-    where = "GraphLand" if study == "graphland" and not request.graph else grid.graph
-    table = grid.cross_table(f"{where} · {label} · {grid.setting}", corner, best_in="row", apart=True)
+        said += f" Not on disk: {', '.join(missing)}."
+    where = {"graphland": "GraphLand", "synthetic": "synthetic"}.get(study) if request.graph is None else None
     payload = {"missing": missing} if missing is not None else {}
-    return grid.finding(study, words, [table], [Chart(study, f"{where}: full graph and RNS", [view])], payload=payload)
+    topic = "full graph and RNS"
+    return grid.cross_finding(study, said, corner, "column", topic, where=where, apart=True, payload=payload)

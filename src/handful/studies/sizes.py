@@ -1,39 +1,62 @@
-"""How large the samples are: the number of parts of RNS, the fanout of neighbour sampling, the targets of a batch."""
+"""One option at a time: the parts of RNS and the stand-ins of its neighbours, fanout, the targets of a batch."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from statistics import mean
 from typing import Any
 
 from handful.finding import Axis, Chart, Finding, View
 from handful.graph import Graph
+from handful.nn import make_model
 from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.settings import QUICK
+from handful.statistics import mean_ci95
 from handful.studies import presets
 from handful.studies.budget import SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
-from handful.studies.grid import EPOCH_SECONDS, PEAKS, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
+from handful.studies.grid import (
+    EPOCH_SECONDS,
+    PEAKS,
+    RAM,
+    SECONDS,
+    TEST,
+    VALIDATION,
+    Entry,
+    Grid,
+    Measure,
+    paper_number,
+)
+from handful.theory.diagnosis import diagnose
+from handful.training.first_hop import Prepared
 from handful.vocabulary import PARTS, title
 
 PARTS_SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
 VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
-"""A quarter of these epochs is neighbour sampling's."""
+"""Neighbour sampling gets a quarter of these epochs."""
 BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
-"""Batches of an epoch: each has one in so many of the training nodes as its targets."""
+"""Batches per epoch: a batch of s has 1/s of the training nodes as its targets."""
 CLUSTERS = 256
-"""Of ClusterGCN, so that a batch may join any share of them."""
+"""The clusters of ClusterGCN: enough that a batch can join any share of them."""
+FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
+WEIGHTS: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
+"""λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
+FIELD_PARTS = {"smoke": (4,), "laptop": (2, 4, 8, 16, 64)}
+BATCHES = {"smoke": (4, 1), "laptop": (24, 4)}
+"""Batches per repeat, and repeats, for R and bias at random initialisations."""
+TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}".format))
 
 
 def parts(request: Request) -> Finding:
     """The metric, the time and the memory against m, the number of parts, and against a fraction of 1/m.
 
-    Every m with the same hyperparameters, those of the paper's best m under its budget; or tuned for each, as the
-    paper did.
+    All m have the same hyperparameters; under the budget ``paper``, those of the paper's best m. With ``tune_each``,
+    each m has its own, as in the paper.
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
@@ -41,7 +64,7 @@ def parts(request: Request) -> Finding:
     for m in values:
         sampler = replace(base.sampler, parts=m)
         entries[f"m-{m}"] = Entry(base.with_(sampler=sampler), str(m), "rns", x=m, label=f"m = {m}", facts={"m": m})
-        if m > 1 and request.budget != "paper":  # as dense, but drawn anew for every step
+        if m > 1 and request.budget != "paper":  # equal density, with new nodes in every step
             job, label = base.with_(sampler=RandomNodes(fraction=1 / m)), f"fraction 1/{m}"
             entries[f"fraction-{m}"] = Entry(job, label, "RNS, fraction", x=m, label=label, facts={"fraction": 1 / m})
     tuned = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
@@ -52,9 +75,10 @@ def parts(request: Request) -> Finding:
 
 
 def fanout(request: Request) -> Finding:
-    """How deep should neighbour sampling look? Accuracy, time and memory for fanouts of two, three and four hops.
+    """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
 
-    The fanouts of the paper's search space; other hyperparameters are those of its best, or tuned for each.
+    The fanouts are those of the paper's search space. The other hyperparameters are those of its best fanout, or with
+    ``tune_each`` tuned for each.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
@@ -71,33 +95,57 @@ def fanout(request: Request) -> Finding:
     return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, *PEAKS])
 
 
+def mean_field(request: Request) -> Finding:
+    """The effect of an exact first hop and a mean-field neighbour on accuracy, R(w), bias and time, by λ and m.
+
+    RNS with every m and λ; all other options are equal.
+    """
+    graph, size = request.graph or "debian", "smoke" if request.budget == "smoke" else "laptop"
+    base = benchmark(request, graph, "rns", FIELD_SCALE)
+    data = base.load(request.seeds[0])
+    network = partial(make_model, base.model, data.num_features, data.num_outputs, **base.options)
+    ways = [*product(FIELD_PARTS[size], WEIGHTS[size])]
+    jobs = [base.with_method("rns", parts=m).with_(**settings_of(weight)) for m, weight in ways]
+    samplers = [Prepared.of(job.sampler, data, network(), job.settings) for job in jobs]
+    results = diagnose(data, samplers, network, *BATCHES[size], request.seeds[0])
+    entries = {}
+    for (m, weight), job, result in zip(ways, jobs, results, strict=True):
+        way = "RNS" if weight is None else "exact first hop" if weight == 0 else f"λ = {weight:g}"
+        facts = {"m": m, "lambda": weight, **{one.key: mean_ci95(result.values(one.key)) for one in TERMS}}
+        name = f"m-{m}-{'sampled' if weight is None else f'lambda-{weight:g}'}"
+        entries[name] = Entry(job, f"{m}, {way}", way, x=m, label=f"m = {m}, {way}", facts=facts)
+    x = Axis(PARTS, log=True, ticks=[*FIELD_PARTS[size]])
+    measures = [TEST, *TERMS, EPOCH_SECONDS, RAM]
+    return option_finding("mean-field", "m", Grid.train(request, entries), x, measures, records="rows")
+
+
+def settings_of(weight: float | None) -> dict[str, Any]:
+    """The settings for a choice of λ."""
+    return {"first_hop": "exact"} if weight == 0 else {"mean_field": weight or 0.0}
+
+
 def option_finding(
-    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells", **more: Any
+    name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
 ) -> Finding:
-    """Jobs that differ in one option of their sampler: every measure as a column, and as a view."""
+    """The finding of jobs that differ in one option: each measure is a column and a view."""
     sampler, metric = title(grid.names("column")[0]), grid.metric
     views = []
     for measure in measures:
         label = metric.label(measure.head.lower()) if measure.of_metric else measure.head
         views.append(View(measure.key, "dot" if x.of else "line", x, Axis(label), grid.series("column", measure)))
     best = [grid.entries[job].name for job, rank in grid.ranks(grid.entries).items() if rank == 1]
-    return grid.finding(
-        name,
-        f"The test metric is best with {' and '.join(best) or 'none'}.",
-        [grid.list_table(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)],
-        [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)],
-        records,
-        **more,
-    )
+    said = f"The test metric is best with {' and '.join(best) or 'none'}."
+    table = grid.list_table(f"{grid.graph} · {sampler} · {grid.setting}", corner, measures)
+    return grid.finding(name, said, [table], [Chart(name, f"{grid.graph}: {sampler} by {x.label}", views)], records)
 
 
 # -- equal batches ----------------------------------------------------------------------------------------------------
 
 
 def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
-    """The sampler with about one in ``steps`` of the training nodes as the targets of a batch.
+    """A sampler whose batches have about 1/``steps`` of the training nodes as targets.
 
-    GraphSAINT's walks overlap, so that its roots are found by measuring.
+    The roots of GraphSAINT are found by measurement, because its walks overlap.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=400&degree=4")
@@ -123,9 +171,9 @@ def targets(sampler: Sampler, graph: Graph, seed: int, batches: int = 3) -> floa
 
 
 def batch_size(request: Request) -> Finding:
-    """Is it the sampler, or the size of its batches? Every sampler with the same number of targets in a batch.
+    """Every sampler with the same number of targets per batch: is it the sampler, or the size of its batches?
 
-    One model, one budget of epochs, so that all samplers of a column take about as many steps too.
+    Model and epochs are equal, so that the samplers of a column also have about the same number of steps.
     """
     base = adapt(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
     data = base.load(request.seeds[0])
@@ -138,22 +186,16 @@ def batch_size(request: Request) -> Finding:
             facts = {"sampler": name, "batches": count, "targets": x}
             entries[f"{name}-{count}"] = Entry(base.with_(sampler=sampler), name, sizes[count], x=x, facts=facts)
     grid = Grid.train(request, entries)
-    metric = grid.metric
-    ticks = [len(data.train_nodes) / count for count in sizes]
-    x_axis, y_axis = Axis("targets of a batch", log=True, ticks=ticks), Axis(metric.label("test"))
-    view = View("test", "line", x_axis, y_axis, grid.series("row"))
-    between, within = (spread(grid, side) for side in ("column", "row"))
-    return grid.finding(
-        "batch-size",
-        f"Samplers of one size are {metric.apart(between)} apart from best to worst, on average; sizes of one sampler "
-        f"{metric.apart(within)}.",
-        [grid.cross_table(f"{grid.graph} · equal targets in a batch · {grid.setting}", "Sampler", best_in="column")],
-        [Chart("batch-size", f"{grid.graph}: the sampler, or the size of its batches?", [view])],
+    between, within = (grid.metric.apart(spread(grid, side)) for side in ("column", "row"))
+    said = (
+        f"From best to worst, samplers of one size are {between} apart on average, and sizes of one sampler {within}."
     )
+    x_axis = Axis("targets of a batch", log=True, ticks=[len(data.train_nodes) / count for count in sizes])
+    return grid.cross_finding("batch-size", said, "Sampler", "row", "the sampler, or the size of its batches?", x_axis)
 
 
 def spread(grid: Grid, side: str) -> float:
-    """From the best to the worst test metric within a row or column, on average over those."""
+    """The mean over rows or columns of the distance between the best and the worst test metric."""
     groups: dict[str, list[float]] = {}
     for job, outcome in grid.outcomes.items():
         if outcome.summary is not None:

@@ -1,4 +1,4 @@
-"""Where the speed of RNS comes from: cheaper epochs, fewer of them, and the time to a target, against full graph."""
+"""The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from handful.finding import Axis, Chart, Finding, Series, View, text_table
 from handful.studies.budget import Request, Scale, benchmark
 from handful.studies.grid import EPOCH_SECONDS, VALIDATION, Entry, Grid, paper_number
+from handful.studies.jobs import Outcome
 from handful.studies.presets import TARGETS
 from handful.training.metrics import Metric
 from handful.vocabulary import SPEEDUPS, shown, spaced
@@ -20,10 +21,10 @@ METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 TIMES = "{:.2f}×"
 STEP = 0.01
-"""Between targets that are shares, as in the paper; of others in the unit of their first digit."""
+"""The step between targets: of shares as in the paper, of other metrics in the unit of their first digit."""
 
 Lines = Sequence[dict[str, Any]]
-"""The evaluations of one run, in order: ``epoch``, ``seconds`` and ``val`` of each."""
+"""The evaluations of a run, in order, each with ``epoch``, ``seconds`` and ``val``."""
 
 
 def epoch_time(lines: Lines) -> float:
@@ -39,7 +40,7 @@ def epoch_time(lines: Lines) -> float:
 
 @dataclass(frozen=True)
 class Crossing:
-    """When a run reached a target: E(a*), T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
+    """The crossing of a target by a run: E(a*), T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
 
     epochs: float
     start: float
@@ -47,10 +48,10 @@ class Crossing:
 
 
 def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Crossing | None:
-    """Linear interpolation between the first evaluation that reaches ``target`` and the one before it, which does not.
+    """The crossing by linear interpolation between the first evaluation that reaches ``target`` and the one before it.
 
-    A run whose first evaluation reaches it crosses there; one that never does has no crossing. ``seconds`` count from
-    the start of the process, and t_0 is the runtime of the first evaluation.
+    If the first evaluation reaches it, the crossing is there. Without an evaluation that reaches it, there is none.
+    ``seconds`` count from the start of the process, and t_0 is the runtime of the first evaluation.
 
     >>> crossing([{"epoch": 1, "seconds": 5.0, "val": 0.5}, {"epoch": 3, "seconds": 9.0, "val": 0.7}], 0.6)
     Crossing(epochs=2.0, start=7.0, nostart=2.0)
@@ -69,10 +70,10 @@ def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Cros
 def speedup(
     full: Sequence[Lines], rns: Sequence[Lines], target: float, higher_is_better: bool = True
 ) -> dict[str, Any]:
-    """S = E_s[full-graph quantity] / E_s[RNS quantity], the mean of each over its seeds, one history a seed.
+    """S = E_s[full-graph quantity] / E_s[RNS quantity], means over the seeds, with one history per seed.
 
-    By the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. NaN where some seed of a method
-    missed the target; without start-up also where RNS has it at its first evaluation.
+    By the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. NaN if a seed of a method missed
+    the target; without start-up also if RNS reaches it at its first evaluation.
     """
     methods = {"full": full, "rns": rns}
     result = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
@@ -88,9 +89,9 @@ def speedup(
 
 
 def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
-    """Three targets a step apart; the hardest is the last multiple of it that every run of every method reached.
+    """Three targets, one step apart. The hardest is the last multiple of the step that all runs of all methods reached.
 
-    A share that is a target is above zero.
+    Targets that are shares are above zero.
     """
     sign = 1 if metric.higher_is_better else -1
     histories = [[line["val"] for line in lines if line["val"] is not None] for runs in methods for lines in runs]
@@ -104,16 +105,18 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 
 
 def speedup_study(request: Request) -> Finding:
-    """Where the speed of RNS comes from: cheaper epochs, fewer of them, and the time to a target, against full graph.
+    """The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target.
 
-    Both are evaluated after every epoch; to the paper's targets under its budget, else what fits.
+    Both are evaluated after every epoch. The targets are the paper's under its budget, else those of ``reachable``.
     """
     graph = request.graph_or("ogbn-arxiv")
-    grid = train_pair(request, graph, SCALE)
+    jobs = {method: benchmark(request, graph, method, SCALE).with_(evaluate_every=1) for method in METHODS}
+    grid = Grid.train(request, {name: Entry(job, name, facts={"method": name}) for name, job in jobs.items()})
     if grid.failed:
         table = grid.list_table(f"{grid.graph} · {grid.setting}", "Method", [VALIDATION, EPOCH_SECONDS])
-        return grid.finding("speedup", "There is no speedup to tell without both runs.", [table])
-    full, rns = (histories(grid, method) for method in METHODS)
+        return grid.finding("speedup", "A speedup needs both runs, and one failed.", [table])
+    runs = {method: histories(grid.outcomes[method]) for method in METHODS}
+    full, rns = runs.values()
     metric = grid.metric
     own = reachable(full, rns, metric=metric)
     targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else own
@@ -129,28 +132,21 @@ def speedup_study(request: Request) -> Finding:
     head = [f"target val. {spaced(metric.name)}", *(label.lower() for label in SPEEDUPS.values())]
     heading = f"{grid.graph} · RNS against full-graph training · {grid.setting}"
     table = text_table(heading, [*head, "seeds that reach it (full, RNS)"], rows)
-    seconds = {m: float(np.mean([epoch_time(one) for one in runs])) for m, runs in (("full", full), ("rns", rns))}
+    seconds = {method: float(np.mean([epoch_time(lines) for lines in own])) for method, own in runs.items()}
     startup = {method: grid.outcomes[method].startup_seconds for method in METHODS}
     payload = {"epoch_seconds": seconds, "startup_seconds": startup, "targets": speedups}
     chart = speedup_chart(speedups, grid.graph, metric)
     return grid.finding("speedup", conclude(speedups, metric), [table], [chart], payload=payload)
 
 
-def train_pair(request: Request, graph: str, scale: Scale, **settings: Any) -> Grid:
-    """Full-graph training and RNS as in the sampling benchmark, evaluated after every epoch."""
-    jobs = {method: benchmark(request, graph, method, scale).with_(evaluate_every=1, **settings) for method in METHODS}
-    return Grid.train(request, {name: Entry(job, name, facts={"method": name}) for name, job in jobs.items()})
-
-
-def histories(grid: Grid, method: str) -> list[Lines]:
+def histories(outcome: Outcome) -> list[Lines]:
     """The evaluations of every seed; ``seconds`` count from the start of the process, as in the paper's logs."""
-    outcome = grid.outcomes[method]
     runs, before = [] if outcome.summary is None else outcome.summary.runs, outcome.startup_seconds
     return [[{**line, "seconds": line["seconds"] + before} for line in run.history] for run in runs]
 
 
 def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric) -> Chart:
-    """The four speedups at every target, beside the paper's."""
+    """The four speedups at every target, and the paper's."""
     targets, series = [metric.with_unit(s["target"]) for s in speedups], []
     for color, (key, label) in enumerate(SPEEDUPS.items()):
         series.append(Series(label, targets, [s[key] for s in speedups], color=color))
@@ -159,11 +155,11 @@ def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric
             series.append(Series(f"{label}, paper", targets, theirs, color=color, paper=True))
     x = Axis(f"target, validation {spaced(metric.name)}", of=targets)
     view = View("speedup", "bar", x, Axis("full graph / RNS (×)"), series)
-    return Chart("speedup", f"{graph}: where the speed of RNS comes from", [view])
+    return Chart("speedup", f"{graph}: the speedup of RNS", [view])
 
 
 def conclude(speedups: Sequence[dict[str, Any]], metric: Metric) -> str:
-    """The speedup to the hardest target that both methods always reached."""
+    """The speedup to the hardest target that all seeds of both methods reached."""
     sure = [s for s in speedups if s["start"] == s["start"]]
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."

@@ -1,10 +1,10 @@
-"""Every sampler on every graph at hand, at equal epochs and at equal seconds; paired tests, and mean ranks.
+"""Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
-in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records answer two questions:
-what each has reached after the same epochs, and what in the seconds that the slowest method takes for these epochs.
-``--tune-each`` answers a third: each method with its own learning rate, dropout and weight decay. A graph whose files
-are not found is left out, and named.
+in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records have two results: the
+metric after equal epochs, and the metric after the seconds that the slowest method takes for these epochs. With
+``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are left
+out, and the finding names them.
 """
 
 from __future__ import annotations
@@ -24,28 +24,27 @@ from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.graph import Graph
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
-from handful.studies.budget import SMOKE, Request, Scale, adapt, tune_jobs
+from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled, tune_jobs
 from handful.studies.grid import Entry, Grid
 from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
-"""Batches per epoch, about: m of RNS, and what the sizes of the others are made for."""
+"""Batches per epoch: the m of RNS. The options of the other samplers give about as many."""
 SCALES = {
-    "smoke": SMOKE,
     "laptop": Scale(hidden=64, layers=2, epochs=40),
     "paper": Scale(hidden=256, layers=3, epochs=300),
 }
 OURS = "rns-mean-field"
 """The method that the others are tested against."""
 LONGER, ONCE = 3, ("neighbor",)
-"""How many times the epochs of the comparison a method trains, but for the slowest."""
+"""Methods train ``LONGER`` times the epochs of the comparison; those of ``ONCE``, which are the slowest, once."""
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Case:
-    """One graph of the survey; ``epochs`` is the share of the budget's that it gets."""
+    """A graph of the survey; ``epochs`` is its share of the epochs of the budget."""
 
     label: str
     graph: str
@@ -62,7 +61,7 @@ CASES = (
     Case("tolokers", "pyg:HeterophilousGraphDataset/tolokers", "rh"),
     Case("minesweeper", "pyg:HeterophilousGraphDataset/minesweeper", "rh"),
     Case("Amazon Photo", "pyg:Amazon/Photo", "rh"),
-    # 8,415 features make its epoch the longest by far, and it is the first to converge.
+    # Its 8,415 features make its epochs the longest, and it converges first.
     Case("Coauthor Physics", "pyg:Coauthor/Physics", "rh", epochs=0.25),
     Case("synthetic, hubs", "synthetic?nodes=20000&degree=15&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=20000&degree=15&exponent=10"),
@@ -72,12 +71,16 @@ TINY = (
     Case("synthetic, hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=10"),
 )
-"""What ``smoke`` takes."""
+"""The graphs of ``smoke``."""
+
+
+def scale_of(request: Request) -> Scale:
+    """The model and the epochs of the comparison."""
+    return scaled(request, SCALES.get(request.budget, SMOKE))
 
 
 def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
-    """Options of every method for about ``STEPS`` batches per epoch on ``graph``: targets, walks and clusters scaled to
-    it."""
+    """The options of every method for about ``STEPS`` batches per epoch on ``graph``."""
     n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
     clusters = min(10 * STEPS, n)
     options: dict[str, dict[str, Any]] = {
@@ -91,7 +94,7 @@ def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
 
 
 def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
-    """``base`` by this method; ClusterGCN with the first hop exact, as its original code has it (``precalc``)."""
+    """``base`` with a method. ClusterGCN has an exact first hop, as in its original code (``precalc``)."""
     epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
     return base.with_(epochs=epochs, first_hop="exact" if method == "cluster" else "sampled").with_method(
         method, **options
@@ -99,9 +102,9 @@ def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment
 
 
 def run(request: Request) -> Finding:
-    """Every sampler on every graph at hand, at equal epochs and at equal seconds; paired tests, and mean ranks.
+    """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
-    All graphs that are found, or the one asked for, with five seeds unless others are named.
+    It takes all graphs that it finds, or ``graph``. There are five seeds by default.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
@@ -112,11 +115,11 @@ def run(request: Request) -> Finding:
 
 
 def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The jobs of the survey, and what is missing; every graph is loaded once to see whether it is there, how large."""
+    """The jobs of the survey, and the errors of missing graphs. It loads every graph once, for its size."""
     cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
         cases = (Case(request.graph, request.graph, request.split),)
-    scale, entries, missing = SCALES[request.budget], {}, {}
+    scale, entries, missing = scale_of(request), {}, {}
     for case in cases:
         if request.root is not None and (path := Path(request.root, case.graph)).is_file():
             case = replace(case, graph=str(path))
@@ -135,13 +138,13 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
             job = set_up(base, method, options)
             entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
     if not entries:
-        raise DatasetError("none of the graphs of the survey is found: " + "; ".join(missing.values()))
+        raise DatasetError("no graph of the survey is available: " + "; ".join(missing.values()))
     return entries, missing
 
 
 def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Finding:
-    """The tables and pictures of the jobs of the survey."""
-    graphs, methods, scale = grid.names("row"), grid.names("column"), SCALES[request.budget]
+    """The finding of the survey."""
+    graphs, methods, scale = grid.names("row"), grid.names("column"), scale_of(request)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
     limits = {graph: seconds_of_slowest(grid, graph) for graph in graphs}
     at_epochs = cut_grid(grid, "epoch", {graph: epochs_of(grid, graph) for graph in graphs})
@@ -150,8 +153,12 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     for question, one in (("equal epochs", at_epochs), ("equal seconds", at_seconds)):
         ranks, against = rank(one), compare_with_ours(one)
         said.append(f"At {question}: {conclude(ranks)}")
-        tables += [accuracy_table(f"{question} · {heading}", one, ranks), *versus_tables(question, against)]
-        charts += [*rank_charts(question, ranks), difference_chart(question, one)]
+        tables.append(accuracy_table(f"{question} · {heading}", one, ranks))
+        if against:
+            tables.append(versus_table(question, against))
+        if ranks is not None:
+            charts.append(rank_chart(question, ranks))
+        charts.append(difference_chart(question, one))
         payload[question] = {"ranks": ranks and vars(ranks), "against": against}
     tables.append(cost_table(grid))
     charts.append(trade_chart(at_epochs))
@@ -163,7 +170,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     return replace(result, title=heading, facts=facts)
 
 
-# -- the same records, cut -------------------------------------------------------------------------------------------
+# -- equal epochs and seconds----------------------------------------------------------------------------------------
 
 
 def epochs_of(grid: Grid, graph: str) -> float:
@@ -178,7 +185,7 @@ def seconds_of_slowest(grid: Grid, graph: str) -> float:
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
-    """The grid as if every run had stopped where ``key`` of its evaluations passes the limit of its graph."""
+    """The grid with only those evaluations of each run whose ``key`` is within the limit of the graph."""
 
     def cut_run(run: Run, limit: float) -> Run:
         lines = [line for line in run.history if line["val"] is not None]
@@ -200,7 +207,7 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks of methods over the graphs that every method finished, the best first."""
+    """Mean ranks of the methods over the graphs that all methods finished, best first."""
 
     graphs: list[str]
     mean: dict[str, float]
@@ -209,13 +216,13 @@ class Ranks:
 
 
 def whole(grid: Grid) -> list[str]:
-    """The graphs that every method finished and that are judged by a share: ranks and means need one unit."""
+    """The graphs that all methods finished and whose metric is a share: ranks and means need one unit."""
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 
 
 def rank(grid: Grid) -> Ranks | None:
-    """Mean ranks; ``None`` for fewer than two graphs or methods."""
+    """Mean ranks; ``None`` with fewer than two graphs or methods."""
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or len(methods) < 2:
         return None
@@ -225,7 +232,7 @@ def rank(grid: Grid) -> Ranks | None:
 
 
 def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
-    """``OURS`` against every other method: over the graphs by their means, and on each graph by its seeds."""
+    """Tests of ``OURS`` against every other method: over the means of the graphs, and on each graph over its seeds."""
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or OURS not in methods:
         return []
@@ -246,7 +253,7 @@ def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
 
 
 def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
-    """The test metric of every method on every graph, best and second best marked, and the mean ranks below."""
+    """The test metric of every method on every graph, with the best two marked, and the mean ranks."""
     table = grid.cross_table(f"Test · {heading}", "Graph", best_in="row")
     labels = [f"{graph}, {grid.outcome(graph, 'rns').metric.label()}" for graph in grid.names("row")]
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
@@ -256,20 +263,20 @@ def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
     return replace(table, rows=rows)
 
 
-def versus_tables(question: str, against: list[dict[str, Any]]) -> list[Table]:
-    """Every other method against ours: points over the graphs, and on how many graphs the seeds tell them apart."""
-    outcomes = ("better", "level", "worse")
+def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
+    """Our method against every other: points over the graphs, and the graphs on which the seeds differ clearly."""
+    counts = ("better", "level", "worse")
     rows = [
-        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in outcomes)]
+        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in counts)]
         for row in against
     ]
-    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *outcomes]
+    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *counts]
     heading = f"{title(OURS)} against each at {question}; by graph: paired t over seeds, Holm, {ALPHA:g}"
-    return [text_table(heading, head, rows)] if rows else []
+    return text_table(heading, head, rows)
 
 
 def cost_table(grid: Grid) -> Table:
-    """Seconds of an epoch over those of plain RNS."""
+    """Seconds per epoch over those of plain RNS."""
     methods, rows = grid.names("column"), []
     for graph in grid.names("row"):
         plain = grid.mean(graph, "rns", "epoch_seconds")
@@ -278,22 +285,18 @@ def cost_table(grid: Grid) -> Table:
     return Table("Seconds of an epoch, RNS = 1", ["Graph", *map(title, methods)], rows)
 
 
-def rank_charts(question: str, ranks: Ranks | None) -> list[Chart]:
-    """Mean ranks, each with a bar of the critical difference: two methods are told apart where bars do not overlap."""
-    if ranks is None:
-        return []
-    half = ranks.critical_difference / 2
-    series = [
-        Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue)
-        for (method, mean), hue in zip(ranks.mean.items(), hues(list(ranks.mean)), strict=True)
-    ]
+def rank_chart(question: str, ranks: Ranks) -> Chart:
+    """Mean ranks, each with a bar of the critical difference: methods differ clearly if their bars do not overlap."""
+    half, series = ranks.critical_difference / 2, []
+    for (method, mean), hue in zip(ranks.mean.items(), hues(list(ranks.mean)), strict=True):
+        series.append(Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue))
     x, y = Axis("", of=[one.name for one in series]), Axis("mean rank (1 is best), bar = critical difference")
     heading = f"Mean ranks at {question} over {len(ranks.graphs)} graphs: bars that do not overlap differ"
-    return [Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])]
+    return Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])
 
 
 def trade_chart(grid: Grid) -> Chart:
-    """What accuracy costs: points above plain RNS against seconds and memory over those of RNS, means over graphs."""
+    """The cost of accuracy: points above plain RNS against seconds and memory over those of RNS, means over graphs."""
     graphs = [graph for graph in whole(grid) if grid.mean(graph, "rns", "epoch_seconds")]
     views = []
     for name, key, label in (("seconds", "epoch_seconds", "seconds of an epoch"), ("memory", "memory", "peak memory")):
@@ -309,7 +312,7 @@ def trade_chart(grid: Grid) -> Chart:
 
 
 def difference_chart(question: str, grid: Grid) -> Chart:
-    """How far above plain RNS on every graph, seed by seed: mean and 95% CI of the differences."""
+    """The paired differences to plain RNS on every graph: mean and 95% CI."""
     plain = {graph: grid.outcome(graph, "rns") for graph in grid.names("row")}
     plain = {graph: outcome for graph, outcome in plain.items() if outcome.summary is not None}
     others = [method for method in grid.names("column") if method != "rns"]
@@ -327,12 +330,12 @@ def difference_chart(question: str, grid: Grid) -> Chart:
 
 
 def conclude(ranks: Ranks | None) -> str:
-    """Who ranks first, and who can be told from it."""
+    """The method with the best mean rank, and the methods that differ from it by the critical difference."""
     if ranks is None:
-        return "Ranks need two graphs that every method finished, judged by shares."
+        return "Ranks need two graphs that all methods finished, with metrics that are shares."
     (first, best), *rest = ranks.mean.items()
     apart = [title(method) for method, mean in rest if mean - best >= ranks.critical_difference]
     return (
-        f"{title(first)} has the best mean rank, {best:.2f}; the critical difference of "
-        f"{ranks.critical_difference:.2f} tells it apart from {', '.join(apart) or 'no other'}."
+        f"{title(first)} has the best mean rank, {best:.2f}. By the critical difference of "
+        f"{ranks.critical_difference:.2f} it is better than {', '.join(apart) or 'no other'}."
     )

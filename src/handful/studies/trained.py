@@ -1,4 +1,4 @@
-"""Runs as their folders have them: curves through training, how each was configured, and runs that no study made."""
+"""Runs read from their folders: curves, configurations, and findings for runs without a study."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 UNSHOWN = ("checkpoint_seconds",)
 MOST_LINES = 6
-"""More lines than these become facets, where their names say by what."""
+"""The most lines in one view. More lines become facets, if their labels have two parts."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """One experiment over its seeds, as its folder has it; ``results`` are those of the seeds that have ended."""
+    """An experiment read from its folder; ``results`` are those of the finished seeds."""
 
     name: str
     label: str
-    """The name that people read."""
+    """The name in text."""
     config: Mapping[str, Any]
     """The ``config.json`` of the first seed."""
     seeds: tuple[int, ...]
@@ -38,23 +38,23 @@ class Trained:
 
     @property
     def graph(self) -> str:
-        """The graph, with its split where that was chosen."""
+        """The graph, with its split if it is not the default."""
         split = self.config.get("split")
         return str(self.config["data"]["graph name"]) + (f" ({split})" if split else "")
 
     @property
     def metric(self) -> Metric:
-        """The metric, to compare values and to write them."""
+        """The metric."""
         if not self.results:
             return metric_of_record(str(self.config["data"]["metric"]))
         return metric_of_record(self.results[0].metric, self.results[0].higher_is_better)
 
     def mean(self, measure: str) -> dict[str, float]:
-        """Mean and 95% CI of a field of ``Run`` over the seeds that have ended."""
+        """Mean and 95% CI of a field of ``Run`` over the finished seeds."""
         return mean_ci95([getattr(run, measure) for run in self.results])
 
     def configuration(self) -> dict[str, str]:
-        """How it was trained, by name."""
+        """The settings of the training, by name."""
         config = self.config
         sampler = dict(config["sampler"])
         name = sampler.pop("name")
@@ -72,7 +72,7 @@ class Trained:
 
 
 def read_trained(folder: Path, name: str, label: str | None = None) -> Trained | None:
-    """The experiment in ``folder``, or the one run; ``None`` where nothing was evaluated yet."""
+    """The experiment or the single run in ``folder``; ``None`` before its first evaluation."""
     begun = [run for run in run_folders(folder) if run.config.exists() and run.metrics.exists()]
     if not begun:
         return None
@@ -94,11 +94,11 @@ LOOKS = {
     "epochs": ("epoch", Axis("epoch", whole=True), "val"),
     "loss": ("epoch", Axis("epoch", whole=True), "loss"),
 }
-"""What is drawn, against what."""
+"""The views of a curve: the field and the axis of x, and the field of y."""
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Through training, a chart for each graph: mean over seeds, their range as a band; many lines in facets."""
+    """Curves through training, one chart per graph: means over seeds with their range; many lines in facets."""
     charts = []
     for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):
         members = [one for one in runs if one.graph == graph]
@@ -145,8 +145,8 @@ def _view(name: str, runs: Sequence[Trained], look: str) -> View:
 def mean_curve(
     histories: Sequence[Sequence[dict[str, Any]]], against: str, measure: str = "val"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the seeds were evaluated, ``(places,)``, and their ``measure`` there, ``(seeds, places)``, as far as every
-    seed got."""
+    """The mean place of each evaluation, ``(places,)``, and ``measure`` there, ``(seeds, places)``, up to the last
+    evaluation of all seeds."""
     known = [[line for line in history if line[measure] is not None] for history in histories]
     length = min((len(history) for history in known), default=0)
     x, y = (np.array([[line[key] for line in own[:length]] for own in known], float) for key in (against, measure))
@@ -157,7 +157,7 @@ def mean_curve(
 
 
 def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]]:
-    """What all runs have in common, and a table of what differs between them."""
+    """The settings that all runs share, and a table of those that differ."""
     if not runs:
         return {}, []
     every = [one.configuration() for one in runs]
@@ -172,49 +172,34 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
     return shared, [Table("Configurations", ["Run", *differ], rows)] if differ else []
 
 
-# -- runs of no study -------------------------------------------------------------------------------------------------
+# -- runs without a study ---------------------------------------------------------------------------------------------
 
-COSTS = {
-    "seconds": ("Seconds", "{:.1f}"),
-    "prepare_seconds": ("Prepared (s)", "{:.1f}"),
-    "epoch_seconds": ("Seconds per epoch", "{:.2f}"),
-}
-"""Fields of ``Run`` by the head and the form of their column."""
+COSTS = {"seconds": "{:.1f}", "prepare_seconds": "{:.1f}", "epoch_seconds": "{:.2f}"}
+"""Fields of ``Run``, and the formats of their means."""
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
-    """Runs of one graph as a finding: a row for every experiment of which a seed has ended."""
+    """Runs of one graph as a finding: a row for every experiment with a seed that has ended."""
     done = [one for one in runs if one.results]
-    metric = (done or runs)[0].metric
+    metric, rows = (done or runs)[0].metric, []
     ranks = best_two([one.mean("test")["mean"] for one in done], metric.higher_is_better)
-    rows = [
-        [
-            Cell(one.label),
-            Cell(metric.text(one.mean("test")), rank if len(done) > 1 else 0),
-            Cell(metric.text(one.mean("val"))),
-            *(Cell(form.format(one.mean(measure)["mean"])) for measure, (_, form) in COSTS.items()),
-            Cell(f"{max(run.peak_ram_bytes for run in one.results) / 2**30:.2f}"),
-            Cell(words([run.seed for run in one.results])),
-        ]
-        for one, rank in zip(done, ranks, strict=True)
-    ]
+    for one, rank in zip(done, ranks, strict=True):
+        test, val = (metric.text(one.mean(measure)) for measure in ("test", "val"))
+        costs = (Cell(form.format(one.mean(measure)["mean"])) for measure, form in COSTS.items())
+        memory = Cell(f"{max(run.peak_ram_bytes for run in one.results) / 2**30:.2f}")
+        seeds = Cell(words([run.seed for run in one.results]))
+        rows.append([Cell(one.label), Cell(test, rank if len(done) > 1 else 0), Cell(val), *costs, memory, seeds])
+    head = ["Run", metric.label("Test"), metric.label("Validation"), *map(spaced, COSTS), "RAM (GiB)", "Seeds"]
     going = [one.label for one in runs if len(one.results) < len(one.histories)]
+    said = f"Not ended: {', '.join(going)}." if going else ""
     facts, details = configurations(runs)
-    head = ["Run", metric.label("Test"), metric.label("Validation"), *(head for head, _ in COSTS.values())]
-    return Finding(
-        "runs",
-        f"{runs[0].graph} · training",
-        f"Not ended: {', '.join(going)}." if going else "",
-        [Table("Runs", [*head, "RAM (GiB)", "Seeds"], rows)],
-        curve_charts(runs),
-        {"graph": runs[0].graph, "metric": metric.name, "folder": folder.name},
-        facts,
-        details,
-    )
+    payload = {"graph": runs[0].graph, "metric": metric.name, "folder": folder.name}
+    tables, charts = [Table("Runs", head, rows)], curve_charts(runs)
+    return Finding("runs", f"{runs[0].graph} · training", said, tables, charts, payload, facts, details)
 
 
 def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], dict[Path, str]]:
-    """Runs below ``folder`` that belong to no finding in ``taken``, by graph and metric; and what is unreadable."""
+    """Findings of the runs below ``folder`` and not below ``taken``, by graph and metric; and unreadable folders."""
     groups: dict[tuple[str, str], list[Trained]] = {}
     unreadable: dict[Path, str] = {}
     for place in _experiments(folder):
@@ -224,7 +209,7 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
         try:
             one = read_trained(place, name, title(place.resolve().name))
             if one is not None:
-                training_finding(folder, [one])  # whatever is odd in its records shows here, and costs only itself
+                training_finding(folder, [one])  # an error in its records shows here, and leaves out this run alone
                 groups.setdefault((one.graph, one.metric.name), []).append(one)
         except HandfulError as error:
             unreadable[place] = str(error)
@@ -234,14 +219,14 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
 
 
 def _experiments(folder: Path) -> list[Path]:
-    """Folders of experiments and of single runs; a seed's folder is part of its experiment."""
+    """The folders of experiments and of single runs, without the folders of their seeds."""
     result = {file.parent for file in folder.rglob("config.json")}
     tops = [place for place in result if place.parent not in result or not place.name.startswith("seed-")]
     return sorted(tops, key=_order)
 
 
 def _order(place: Path) -> tuple[str, int, list[int], str]:
-    """Methods as tables have them, and m-2 before m-16."""
+    """The sort key of a folder: methods in the order of tables, and m-2 before m-16."""
     known, name = list(METHODS), place.name
     at = known.index(name) if name in known else len(known)
     return str(place.parent), at, [int(digits) for digits in re.findall(r"\d+", name)], name

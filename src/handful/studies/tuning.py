@@ -1,9 +1,9 @@
 """The paper's tuning protocol (appendix, "Fair hyperparameter tuning protocol"), on Optuna.
 
-The architecture is fixed. Every sampling configuration is a study of its own: Bayesian trials (TPE) over learning rate,
-dropout and weight decay, each a run with one seed, judged by validation alone. The best configuration of a sampler
-is then trained with all seeds. Studies live in a storage that several processes and machines may share; each goes on
-until the study has its trials. With p processes there may be up to p − 1 more, which were under way at the end.
+The architecture is fixed. Every sampling configuration has its own study: Bayesian trials (TPE) over learning rate,
+dropout and weight decay. A trial is a run with one seed, and its value is the validation metric. The best configuration
+of a sampler is then trained with all seeds. Studies are in a storage that several processes and machines may share.
+Each process continues until the study has its trials; p processes may run up to p − 1 trials more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import isnan
@@ -23,7 +23,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from handful.errors import DivergedError, HandfulError, RunError
+from handful.errors import HandfulError, RunError
 from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
@@ -32,18 +32,16 @@ from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
 from handful.studies.executors import DIVERGED, Executor, Job, Local
 from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
-from handful.training.callbacks import Callback
-from handful.training.loop import Loop
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_json, write_config
 from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
-"""Called with the name of a study, how many of its trials are done, and of how many."""
+"""Called with the name of a study, the number of finished trials, and the number of trials."""
 KEPT = ("epochs", "evaluation", "optimizer", "decayed", "checkpoint_activations")
-"""What ``paper_space`` takes of the paper's settings."""
+"""The settings that ``paper_space`` takes from the paper."""
 TRIALS = 50
-"""Of each sampling configuration, as in the paper."""
+"""The trials per sampling configuration, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +54,13 @@ class Best:
     parameters: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """``lr``, ``dropout`` and ``weight_decay`` beside the rest."""
+        """The record of the trial, with ``lr``, ``dropout`` and ``weight_decay``."""
         sampler = self.experiment.sampler
         what = {"sampler": sampler.name, "options": sampler.options(), "trials": self.trials, "val": self.val}
         return {**what, **self.parameters}
 
     def cells(self) -> list[Cell]:
-        """The sampler and what was found for it, as a row of a table begins."""
+        """The first cells of its row: the sampler and the best parameters."""
         return [Cell(str(self.experiment.sampler)), *(Cell(f"{value:g}") for value in self.parameters.values())]
 
 
@@ -72,16 +70,17 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
     >>> [str(one) for one in sampling_space("saint", layers=3)][0]
     'saint(roots=6000, length=2, coverage=50)'
     """
-    make_sampler(sampler)  # a name that is not a sampler's is told with those that are
+    make_sampler(sampler)  # an unknown name is an error that lists the samplers
     space = presets.search_space(sampler)
     fitted = [o | {"budget": [o["budget"][0]] * layers} if "budget" in o else o for o in space]
     return [make_sampler(sampler, **options) for options in fitted]
 
 
 def paper_space(experiment: Experiment, sampler: str, model: str | None = None) -> list[Experiment]:
-    """``experiment`` with the paper's architecture, epochs, memory and way of training for its data set, once for every
-    configuration of ``sampler`` that the paper searched: one on GraphLand, where K is searched with all else, and one
-    for a ``model`` of the architecture benchmark, whose parts are those of the sampling benchmark."""
+    """``experiment`` with the paper's architecture and training, for each configuration of ``sampler``.
+
+    There is one configuration on GraphLand, where K is a dimension of the search, and one for a ``model`` of the
+    architecture benchmark, whose parts are those of the sampling benchmark."""
     make_sampler(sampler)
     space: list[dict[str, Any]] = [{}]
     if (model or experiment.graph in presets.GRAPHLAND) and sampler not in ("full", "rns"):
@@ -109,24 +108,25 @@ def tune_samplers(
     final: bool = True,
     report: Report | None = None,
     progress: Progress | None = None,
-    executor: Executor | None = None,
+    executor: Executor = Local(),  # noqa: B008  (as ``search`` has it)
     parts: Sequence[int] = (),
 ) -> Finding:
-    """Search every experiment, each with its own sampler; then train the best of each sampler with all seeds.
+    """The best trials of every experiment, and the best experiment of each sampler trained with all seeds.
 
     Args:
-        experiments: sampling configurations; learning rate, dropout and weight decay are searched, with the first seed.
+        experiments: sampling configurations. Trials have the first seed.
         storage: the URL of an Optuna storage, which several processes may share.
-        out: where the final runs are kept.
-        trials: of each experiment.
+        out: the folder of the runs.
+        trials: trials per experiment.
         prune: whether to stop trials that fall behind.
-        final: whether to train the best of each sampler at the end.
+        final: whether to train the best experiment of each sampler with all seeds.
         report, progress: called during the search, and during the final runs.
-        executor: where trials and final runs are jobs, several at a time; else trials run here, one after the other.
-        parts: values of m for RNS, searched with all else in one search.
+        executor: where trials and final runs are jobs, and how many run at a time.
+        parts: values of m for RNS, as a dimension of one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
-    metric, payload = METRICS[graph.metric], {"graph": graph.name, "metric": graph.metric, "storage": storage}
+    metric = METRICS[graph.metric]
+    payload: dict[str, Any] = {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
     searches = [search(one, storage, trials, prune, report, executor, out / "trials", parts) for one in experiments]
     head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
@@ -145,25 +145,18 @@ def tune_samplers(
     ends: dict[str, dict[str, Any]] = {}
     if final:
         jobs = {sampler: one.experiment for sampler, one in best.items()}
-        for outcome in run_jobs(jobs, out / "final", executor or Local(), progress):
+        for outcome in run_jobs(jobs, out / "final", executor, progress):
             if outcome.summary is None:
                 raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
             ends[outcome.name] = {key: outcome.estimate(key) for key in ("val", "test")}
         rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in own.values())] for name, own in ends.items()]
         tables.append(Table("The best of each sampler over the seeds", [*head, metric.label("test")], rows))
-    result = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
-    return Finding(
-        "tune",
-        f"{payload['graph']} · tuning",
-        f"The best validation {spaced(metric.name)} is {metric.with_unit(first.val)}, by {first.experiment.sampler} "
-        f"with {result}.",
-        tables,
-        payload={
-            **payload,
-            "searches": [one.to_json() for one in searches],
-            "final": [{**best[name].to_json(), **own} for name, own in ends.items()],
-        },
-    )
+    values = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
+    top = f"best validation {spaced(metric.name)} is {metric.with_unit(first.val)}"
+    said = f"The {top}, by {first.experiment.sampler} with {values}."
+    finals = [{**best[name].to_json(), **own} for name, own in ends.items()]
+    payload |= {"searches": [one.to_json() for one in searches], "final": finals}
+    return Finding("tune", f"{payload['graph']} · tuning", said, tables, payload=payload)
 
 
 def search(
@@ -172,72 +165,37 @@ def search(
     trials: int = TRIALS,
     prune: bool = False,
     report: Report | None = None,
-    executor: Executor | None = None,
-    out: Path = Path("runs"),
+    executor: Executor = Local(),  # noqa: B008  (one at a time, in processes of this machine)
+    out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
-    """Run trials of one sampling configuration until the study in ``storage`` (a URL) has ``trials`` of them.
+    """The best trial of one sampling configuration. Runs trials until the study in ``storage`` (a URL) has ``trials``.
 
-    They run one after the other in this process, or as jobs of ``executor``, each in a folder below ``out`` while it
-    runs. The storage is used by this process alone, so that it need not be one that machines can share.
+    A trial is a job of ``executor``, in a folder below ``out`` while it runs (a temporary folder by default). Only this
+    process uses the storage, so that other machines need no access to it.
     """
-    optuna = _optuna()
+    optuna, states = _optuna(), _optuna().trial.TrialState
     data = experiment.load(experiment.seeds[0])
     study = open_study(experiment, data, storage, parts)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
-    left = _left(study, trials, report or (lambda name, done, of: None))
-    if executor is None:
-        _one_by_one(study, experiment, data, prune, left)
-    else:
-        _side_by_side(study, experiment, data, prune, left, executor, out)
-    if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
-        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
-    best = study.best_trial
-    result = {name: best.params[name] for name in presets.training_space()}
-    return Best(_with(experiment, best.params), len(_finished(study)), best.value, result)
-
-
-def _left(study: Any, trials: int, report: Report) -> Iterator[int]:
-    """How many trials are still to finish, as long as there are some; each time, how many are done is told."""
-    while (done := len(_finished(study))) < trials:
-        report(study.study_name, done, trials)
-        yield trials - done
-    report(study.study_name, trials, trials)
-
-
-def _one_by_one(study: Any, experiment: Experiment, data: Graph, prune: bool, left: Iterator[int]) -> None:
-    optuna = _optuna()
-    for _ in left:
-        trial, asked = _ask(study, experiment)
-        try:
-            run = asked.fit(data, asked.seeds[0], [_Reporter(trial)] if prune else [])
-            study.tell(trial, _judged(run.val, data))
-        except (DivergedError, optuna.TrialPruned) as error:
-            trial.set_user_attr("diverged", isinstance(error, DivergedError))
-            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        except BaseException:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            raise
-
-
-def _side_by_side(
-    study: Any, experiment: Experiment, data: Graph, prune: bool, left: Iterator[int], executor: Executor, out: Path
-) -> None:
-    states = _optuna().trial.TrialState
     running: dict[Path, tuple[Any, Job]] = {}
-    run = f"seed-{experiment.seeds[0]}"
-    out.mkdir(parents=True, exist_ok=True)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     try:
-        for count in left:
-            while len(running) < min(executor.workers, count):
+        while (done := len(_finished(study))) < trials:
+            if report:
+                report(study.study_name, done, trials)
+            while len(running) < min(executor.workers, trials - done):
                 trial, asked = _ask(study, experiment)
                 folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=out))
                 write_config(folder / "config.json", asked.with_(seeds=experiment.seeds[:1]).to_json())
-                running[folder] = trial, executor.submit(folder, count)
+                running[folder] = trial, executor.submit(folder, trials - done)
             for folder, (trial, job) in list(running.items()):
                 code = job.poll()
-                behind = prune and code is None and _falls_behind(trial, RunFolder(folder / run))
+                behind = (
+                    prune and code is None and _falls_behind(trial, RunFolder(folder / f"seed-{experiment.seeds[0]}"))
+                )
                 if behind or code == DIVERGED:
                     stop([job])
                     trial.set_user_attr("diverged", not behind)
@@ -256,12 +214,19 @@ def _side_by_side(
         for folder, (trial, _) in running.items():
             study.tell(trial, state=states.FAIL)
             shutil.rmtree(folder)
+    if report:
+        report(study.study_name, trials, trials)
+    if not study.get_trials(deepcopy=False, states=(states.COMPLETE,)):
+        raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
+    best = study.best_trial
+    result = {name: best.params[name] for name in presets.training_space()}
+    return Best(_with(experiment, best.params), len(_finished(study)), best.value, result)
 
 
 def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
-    """A new trial, and the experiment that it tries."""
+    """A new trial and its experiment."""
     trial = study.ask()
-    # By the number of the trial: no two processes draw alike, and a search alone is the same every time.
+    # A seed per trial: processes draw differently, and a search by one process is reproducible.
     own = derive_seed(experiment.seeds[0], trial.number) % 2**32
     study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
     trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
@@ -270,7 +235,7 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
 
 
 def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
-    """``experiment`` with the parameters of a trial; ``parts`` is its sampler's."""
+    """``experiment`` with the parameters of a trial; ``parts`` is an option of its sampler."""
     own = dict(parameters)
     if "parts" in own:
         options = {**experiment.sampler.options(), "parts": own.pop("parts")}
@@ -279,7 +244,7 @@ def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
 
 
 def _falls_behind(trial: Any, run: RunFolder) -> bool:
-    """Tell the pruner what ``run`` has evaluated so far; whether it is not worth going on."""
+    """Whether to stop a trial. Reports the evaluations of ``run`` to the pruner."""
     known = set(trial.study.trials[trial.number].intermediate_values)
     for line in run.lines():
         if line["epoch"] not in known:
@@ -288,39 +253,30 @@ def _falls_behind(trial: Any, run: RunFolder) -> bool:
 
 
 def _judged(val: float | None, data: Graph) -> float:
-    """``val``, unless it is not a number, so that no trial can be told from another."""
+    """``val``; an error if it is not a number."""
     if val is None or isnan(val):
         raise HandfulError(
-            f"trials are judged by validation, and {data.name} has no {data.metric} there: give it a split with "
-            "validation nodes of several classes"
+            f"trials need validation, and {data.name} has no {data.metric} there: use a split with validation nodes of "
+            "several classes"
         )
     return val
-
-
-class _Reporter(Callback):
-    """Tells the pruner how a trial is doing, and stops it when it is not worth going on."""
-
-    def __init__(self, trial: Any) -> None:
-        self.trial = trial
-
-    def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        self.trial.report(line["val"], line["epoch"])
-        if self.trial.should_prune():
-            raise _optuna().TrialPruned
 
 
 # -- storage --------------------------------------------------------------------------------------------------------
 
 
 def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
-    """The study of one sampling configuration, or of RNS with any of ``parts``, made if it is not there; one of another
-    experiment, of other data or of another space is refused."""
+    """The study of one sampling configuration, or of RNS with any of ``parts``. It is made if it does not exist.
+
+    Raises:
+        RunError: the study in ``storage`` is of another experiment, of other data or of another space.
+    """
     optuna = _optuna()
     sampler, space = str(experiment.sampler), presets.training_space()
     if parts and experiment.sampler.name == "rns":
         sampler, space = "rns", {**space, "parts": [*parts]}
     name = f"{experiment.graph} {experiment.split or ''} {experiment.model} {sampler}".replace("  ", " ")
-    # SQLite waits for the other processes that write.
+    # SQLite waits for other processes that write.
     engine = {"connect_args": {"timeout": 120}} if storage.startswith("sqlite") else {}
     with _alone(storage):
         try:
@@ -340,13 +296,13 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
 
 
 def comparable(experiment: Experiment) -> dict[str, Any]:
-    """What must be the same for trials to be comparable: where they run, and the seeds of the final runs, need not."""
+    """The fields that must be equal for comparable trials: not the root, the device and the seeds of the final runs."""
     value = json.loads(json.dumps(experiment.to_json()))
     return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
 
 
 def _alone(storage: str) -> AbstractContextManager[Any]:
-    """Two processes that make the tables of one SQLite file at once would each find the other's half made."""
+    """A lock for the creation of tables in an SQLite file: two processes at once would fail."""
     if not storage.startswith("sqlite:///"):
         return nullcontext()
     file = Path(storage.removeprefix("sqlite:///"))
@@ -360,8 +316,8 @@ def _finished(study: Any) -> list[Any]:
 
 
 def _bury_dead(study: Any) -> None:
-    """Trials whose process on this machine is gone were killed: they failed, and are not waited for."""
-    import psutil  # with Optuna, in the extra: whoever only trains has neither
+    """Mark trials as failed whose process on this machine has ended."""
+    import psutil  # from the same extra as Optuna
 
     states = _optuna().trial.TrialState
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):

@@ -27,20 +27,20 @@ from handful.training.loop import Loop
 from handful.training.record import read_config
 
 FEW = 64
-"""Nodes of the graph that ``warm_up`` trains on."""
+"""The nodes of the graph for ``warm_up``."""
 SMALL: dict[str, dict[str, Any]] = {
     "rns": {"parts": 2},
     "neighbor": {"batch_size": FEW // 4},
     "saint": {"roots": FEW // 8},
     "ladies": {"batch_size": FEW // 4},
 }
-"""Options of samplers for so few nodes."""
+"""The options of samplers for that graph."""
 
 
 def main(folder: Path, threads: int, began: float | None = None) -> None:
-    """Run the experiment of ``folder/config.json`` there, or go on with it; kernels compile before its clock starts.
+    """Run or resume the experiment of ``folder/config.json``. Kernels compile before its clock starts.
 
-    ``began`` is when the process was started; how long it took from there to the first epoch is kept in ``STARTUP``.
+    ``began`` is the time of the start of the process. The file ``STARTUP`` gets the seconds from it to the first epoch.
     """
     set_threads(threads)
     experiment = Experiment.from_json(read_config(folder / "config.json"))
@@ -48,10 +48,10 @@ def main(folder: Path, threads: int, began: float | None = None) -> None:
 
 
 class WarmUp(Callback):
-    """Calls ``warm_up`` before the first epoch of the first run of a process, when no clock runs yet.
+    """Calls ``warm_up`` before the first epoch of the first run of a process, before the clock starts.
 
-    The seconds since ``began`` go to the file ``startup``: imports, data, METIS and kernels. A job that goes on in
-    another process keeps those of its first.
+    The file ``startup`` gets the seconds since ``began``: imports, data, METIS and kernels. A resumed job keeps those
+    of its first process.
     """
 
     def __init__(self, experiment: Experiment, startup: Path | None = None, began: float | None = None) -> None:
@@ -69,7 +69,7 @@ class WarmUp(Callback):
 def warm_up(experiment: Experiment, graph: Graph) -> None:
     """Train and evaluate once on a few nodes with features and edges like those of ``graph``.
 
-    So the kernels of ``experiment`` are compiled, or loaded from numba's cache, before anything is timed.
+    This compiles the kernels of ``experiment``, or loads them from numba's cache.
     """
     sampler, width = experiment.sampler, graph.num_features
     dtype = None if graph.x is None else graph.x.dtype
@@ -77,16 +77,16 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
     few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}{kind}").replace(undirected=graph.undirected)
     if graph.edge_weight is not None:
         few = few.replace(edge_weight=torch.ones(few.num_edges))
-    # ClusterGCN cuts its batches with the kernels of RNS, and would keep the clusters of these few nodes on disk.
+    # ClusterGCN uses the kernels of RNS, and would write the clusters of these few nodes to disk.
     name, options = ("rns", {}) if sampler.name == "cluster" else (sampler.name, sampler.options())
     small = make_sampler(name, **{**options, **SMALL.get(name, {})})
     once = experiment.with_(sampler=small, epochs=1, evaluate_every=1, task=None, metric=None, positive=None)
-    with suppress(HandfulError), torch.random.fork_rng(devices=[]):  # what is wrong, the run itself will say
+    with suppress(HandfulError), torch.random.fork_rng(devices=[]):  # the run reports the error
         once.fit(few.to(graph.device), seed=0)
 
 
 def end_with(parent: int) -> None:
-    """Stop soon after the process ``parent`` has ended: a run that nobody waits for would keep its folder locked."""
+    """Stop soon after the end of the process ``parent``: an orphaned run would keep its folder locked."""
 
     def watch() -> None:
         while os.getppid() == parent:
