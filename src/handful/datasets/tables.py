@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -119,10 +119,10 @@ class TableFile:
         delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
         cells = next(csv.reader(head[skip : skip + 1], delimiter=delimiter))
         cells = [cell.strip() or f"{UNNAMED}{i + 1}" for i, cell in enumerate(cells)]
-        if all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells):
-            more = (f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))
-            return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter, None, decimal, encoding)
-        return cls(path, tuple(cells), skip + 2, delimiter, None, decimal, encoding)
+        header = not all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells)
+        if not header:
+            cells = [*HEADLESS, *(f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))][: len(cells)]
+        return cls(path, tuple(cells), skip + 1 + header, delimiter, None, decimal, encoding)
 
     @property
     def named(self) -> list[str]:
@@ -244,9 +244,7 @@ class Rows:
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
         """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; see ``Faults.add``."""
-        faults = Faults()
-        faults.add(wrong, self.source.first_row, words, values)
-        if faults.count:
+        if (faults := Faults().add(wrong, self.source.first_row, words, values)).count:
             raise DatasetError(f"{self.source.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
@@ -282,17 +280,15 @@ def resolved(column: Any) -> Any:
 
 def _as_floats(column: Any) -> np.ndarray:
     pa, kind = arrow(), column.type
-    microseconds, unit = None, 86400e6
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        microseconds = pa.timestamp("us", getattr(kind, "tz", None))
-    elif pa.types.is_duration(kind):
-        microseconds = pa.duration("us")
-    elif pa.types.is_time(kind):
-        microseconds, unit = pa.time64("us"), 3600e6
-    if microseconds is not None:
-        column = column.cast(microseconds, safe=False).cast(pa.int64())
+    unit = 1.0
+    if pa.types.is_time(kind):
+        column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), 3600e6
+    elif pa.types.is_temporal(kind):
+        duration = pa.types.is_duration(kind)
+        microseconds = pa.duration("us") if duration else pa.timestamp("us", getattr(kind, "tz", None))
+        column, unit = column.cast(microseconds, safe=False).cast(pa.int64()), 86400e6
     values: np.ndarray = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values if microseconds is None else values / unit
+    return values / unit
 
 
 def places_among(values: Any, among: Any) -> np.ndarray:
@@ -308,7 +304,7 @@ class Faults:
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
-    def add(self, wrong: Any, row: int, words: str, values: Any = None) -> None:
+    def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
         """``words`` are told of each place where ``wrong`` is true, with its value for ``{}``.
 
         ``row`` is that of the first place.
@@ -317,6 +313,7 @@ class Faults:
         self.count += len(at)
         for i in at[: 3 - len(self.shown)].tolist():
             self.shown.append(f"row {row + i}: " + words.replace("{}", "" if values is None else str(values[i])))
+        return self
 
     def __str__(self) -> str:
         more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
