@@ -43,6 +43,19 @@ def test_a_small_pair(tmp_path: Path) -> None:
     assert graph.name == "mine"
 
 
+def test_dictionaries_are_saved_like_the_same_files(tmp_path: Path) -> None:
+    edges = {"source": ["b", "c", "a"], "target": ["a", "b", "c"]}
+    nodes = {"id": ["a", "b", "c"], "age": [1.5, 2, 3], "colour": ["red", "blue", None], "label": ["x", "y", "x"]}
+    nodes["split"] = ["train", "val", "test"]
+    one = import_tables(edges, nodes, out=tmp_path / "one", name="g")
+    import_tables(*pair(tmp_path), out=tmp_path / "other", name="g")
+    assert open_graph(tmp_path / "one").identity() == open_graph(tmp_path / "other").identity() == one.identity()
+    with pytest.raises(DatasetError, match=r"there is no option 'lable': did you mean label"):
+        import_tables(edges, nodes, lable="x")
+    with pytest.raises(DatasetError, match="the edge table, row 2: target 'z' is not in the node table"):
+        import_tables({"source": ["b", "a"], "target": ["a", "z"]}, nodes)
+
+
 def test_named_columns(tmp_path: Path) -> None:
     edges = "when,who,whom,strength\n1,10,30,0.5\n2,20,10,2\n"
     nodes = "person,team,level,club,fold\n30,1,7,2001,test\n10,2,8,1999,train\n20,1,9,2001,\n"
