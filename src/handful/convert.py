@@ -302,19 +302,16 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     edges = list(graph.to_directed(as_view=True).edges(data=True))
     ends = np.array([(place[u], place[v]) for u, v, _ in edges], np.int64).reshape(-1, 2).T
     result: dict[str, Any] = {}
-    weights = _attribute([(f"edge {u!r} to {v!r}", data) for u, v, data in edges], weight)
-    if weights is not None:
+    named_edges = [(f"edge {u!r} to {v!r}", data) for u, v, data in edges]
+    if (weights := _attribute(named_edges, weight)) is not None:
         result["edge_weight"] = _numbers(weights, weight)
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
-    features = _attribute(nodes, x)
-    if features is not None:
+    if (features := _attribute(nodes, x)) is not None:
         result["x"] = _rows(features, nodes, x)
-    labels = _attribute(nodes, y)
-    if labels is not None:
+    if (labels := _attribute(nodes, y)) is not None:
         result |= label_fields(labels)
     for name in MASKS:
-        mask = _attribute(nodes, name)
-        if mask is not None:
+        if (mask := _attribute(nodes, name)) is not None:
             if not all(isinstance(value, bool | np.bool_) for value in mask):
                 raise GraphError(f"'{name}' of a node must be true or false, got {_short(mask)}")
             result[name] = np.array(mask, bool)

@@ -11,7 +11,7 @@ import numpy as np
 
 from handful.convert import from_pyg
 from handful.datasets.files import read_graph
-from handful.datasets.importer import read_tables
+from handful.datasets.importer import import_tables
 from handful.datasets.schema import Schema
 from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
@@ -146,7 +146,7 @@ def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
     if isinstance(X, str | Path):
         return read_graph(X, schema=schema)
     if isinstance(X, tuple) and len(X) == 2 and all(_is_table(one) for one in X):
-        return read_tables(*X, schema=schema)
+        return import_tables(*X, schema=schema, split=None)
     return None
 
 

@@ -27,10 +27,10 @@ from handful.errors import GraphError
 from handful.files import text_fingerprint
 from handful.kernels import csr
 from handful.notebook import html_table
+from handful.settings import Repeated, Task
 
 FEATURE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MASKS = ("train_mask", "val_mask", "test_mask")
-Task = Literal["classification", "regression", "multilabel"]
 TASKS: tuple[Task, ...] = get_args(Task)
 Kind = Literal["binary", "multiclass", "multilabel", "regression"]
 METRICS_OF: dict[Kind, tuple[str, ...]] = {
@@ -44,7 +44,8 @@ MOST_ISOLATED = 10_000_000
 """A graph with more nodes than this needs x or y, or one edge per hundred nodes."""
 MOST_CLASSES = 65_536
 """A graph with more classes than this needs at least as many nodes as classes."""
-Repeated = Literal["sum", "mean", "first", "count"]
+BLOCK = 65_536
+"""How many rows are checked at a time."""
 ROUNDING = 1e-5
 """An edge and its reverse have the same weight if their weights differ by less than this share."""
 
@@ -453,14 +454,13 @@ class Graph:
         indptr, indices, keep = csr.simplify(old_indptr, old_indices, drop_loops=drop_loops, merge=merge is not None)
         if len(indices) == len(old_indices) and merge != "count":
             return self
-        attr = self.edge_attr
-        if attr is not None:
-            if merge not in (None, "first"):
-                raise GraphError("repeated edges have an edge_attr each: merge them with coalesce('first')")
-            attr = attr.cpu()[torch.from_numpy(keep)]
+        if self.edge_attr is not None and merge not in (None, "first"):
+            raise GraphError("repeated edges have an edge_attr each: merge them with coalesce('first')")
+        kept = torch.from_numpy(keep)
+        attr = None if self.edge_attr is None else self.edge_attr.cpu()[kept]
         weight = torch.ones(len(old_indices)) if merge == "count" else self.edge_weight
         if weight is not None and merge in (None, "first"):
-            weight = weight.cpu()[torch.from_numpy(keep)]
+            weight = weight.cpu()[kept]
         elif weight is not None:
             group = torch.from_numpy(np.cumsum(keep) - 1)
             weight = torch.zeros(len(indices)).index_add_(0, group, weight.cpu())
@@ -595,12 +595,9 @@ def validate(graph: Graph) -> dict[str, Any]:
     indptr, indices = _check_topology(graph)
     n = len(indptr) - 1
     out: dict[str, Any] = {"indptr": indptr, "indices": indices}
-    if graph.x is not None:
-        out["x"] = _check_features(_tensor(graph.x, "x"), n)
-    if graph.edge_weight is not None:
-        out["edge_weight"] = _check_weight(_tensor(graph.edge_weight, "edge_weight"), len(indices))
-    if graph.edge_attr is not None:
-        out["edge_attr"] = _check_edge_attr(_tensor(graph.edge_attr, "edge_attr"), len(indices))
+    for name, shape in (("x", (n, "features")), ("edge_weight", (len(indices),)), ("edge_attr", (len(indices), "D"))):
+        if (given := getattr(graph, name)) is not None:
+            out[name] = _check_values(_tensor(given, name), name, shape)
     out |= _check_labels(graph, n)
     out |= _check_masks(graph, n, out["y"])
     out |= _check_metric(graph, out)
@@ -624,16 +621,16 @@ def validate(graph: Graph) -> dict[str, Any]:
 def _check_plain(graph: Graph) -> None:
     """Check the types of the fields that are not arrays; a file may hold anything."""
     names, classes = graph.class_names, graph.num_classes
-    if not isinstance(graph.name, str):
-        raise GraphError(f"name must be a text, got {graph.name!r}")
-    if graph.undirected not in (None, True, False):
-        raise GraphError(f"undirected must be true, false or None, got {graph.undirected!r}")
-    if names is not None and not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
-        raise GraphError(f"class_names must be a tuple of texts, got {str(names)[:60]}")
-    if names is not None and len(set(names)) < len(names):
-        raise GraphError(f"class_names holds a name twice: {str(names)[:60]}")
-    if classes is not None and (isinstance(classes, bool) or not isinstance(classes, int) or classes < 0):
-        raise GraphError(f"num_classes must be a whole number from 0 on, got {classes!r}")
+    texts = names is None or (isinstance(names, tuple) and all(isinstance(name, str) for name in names))
+    for name, fine, words in (
+        ("name", isinstance(graph.name, str), "must be a text"),
+        ("undirected", graph.undirected in (None, True, False), "must be true, false or None"),
+        ("class_names", texts, "must be a tuple of texts"),
+        ("class_names", not texts or len(set(names or ())) == len(names or ()), "holds a name twice"),
+        ("num_classes", classes is None or (type(classes) is int and classes >= 0), "must be a whole number from 0 on"),
+    ):
+        if not fine:
+            raise GraphError(f"{name} {words}, got {str(getattr(graph, name))[:60]}")
 
 
 def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
@@ -653,54 +650,42 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
         raise GraphError(f"edge {at} has source {int(indices[at])}: node ids run from 0 to {n - 1}")
     dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
     indices = indices.to(dtype).contiguous()
-    return indptr, _sort_rows(indptr, indices, graph.edge_weight is not None or graph.edge_attr is not None)
+    sources = indices.cpu().numpy()
+    falls = np.flatnonzero(sources[1:] < sources[:-1]) + 1
+    if np.isin(falls, host).all():
+        return indptr, indices
+    # Kernels and caches rely on sorted rows.
+    if graph.edge_weight is not None or graph.edge_attr is not None:
+        raise GraphError("the sources of a row must ascend where edges have values: take Graph.from_edge_index")
+    ascending = csr.transpose(*csr.transpose(host, sources, n)[:2], n)[1]
+    return indptr, torch.from_numpy(ascending).to(indices.device)
 
 
-def _sort_rows(indptr: Tensor, indices: Tensor, weighted: bool) -> Tensor:
-    """``indices``, with every row sorted: kernels and caches rely on it."""
-    host_ptr, host = indptr.cpu().numpy(), indices.cpu().numpy()
-    falls = np.flatnonzero(host[1:] < host[:-1]) + 1
-    if np.isin(falls, host_ptr).all():
-        return indices
-    if weighted:
-        raise GraphError(
-            "the sources of a row must ascend where edges have values: build it with Graph.from_edge_index"
-        )
-    n = len(host_ptr) - 1
-    return torch.from_numpy(csr.transpose(*csr.transpose(host_ptr, host, n)[:2], n)[1]).to(indices.device)
+def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Tensor:
+    """Finite numbers in float32, of features also in half precision; a word in ``shape`` is any size."""
+    if name == "edge_attr" and values.ndim == 1:
+        values = values.view(-1, 1)
+    if values.ndim != len(shape) or len(values) != shape[0]:
+        wanted = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+        row = "row per node" if name == "x" else "value per edge" if name == "edge_weight" else "row per edge"
+        raise GraphError(f"{name} must have shape {wanted}, one {row}, got {tuple(values.shape)}")
+    if name != "x" or values.dtype not in FEATURE_DTYPES:
+        values = values.to(torch.float32)
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
+        if name == "edge_weight":
+            _refuse(~((block >= 0) & block.isfinite()), name, block, "a weight is a finite number, 0 or more", start)
+        else:
+            _refuse(~block.isfinite(), name, block, "fill or drop values that are not finite", start)
+    return values.contiguous()
 
 
-def _check_features(x: Tensor, n: int) -> Tensor:
-    if x.ndim != 2 or len(x) != n:
-        raise GraphError(f"x must have shape ({n}, features), one row per node, got {tuple(x.shape)}")
-    if x.dtype not in FEATURE_DTYPES:
-        x = x.to(torch.float32)
-    for start in range(0, n, 65_536):
-        block = torch.isfinite(x[start : start + 65_536])
-        if not bool(block.all()):
-            row, column = (~block).nonzero()[0].tolist()
-            value = float(x[start + row, column])
-            raise GraphError(f"x[{start + row}, {column}] is {value}: fill or drop values that are not finite")
-    return x.contiguous()
-
-
-def _check_weight(weight: Tensor, edges: int) -> Tensor:
-    if weight.shape != (edges,):
-        raise GraphError(f"edge_weight must have shape ({edges},), one value per edge, got {tuple(weight.shape)}")
-    weight = weight.to(torch.float32).contiguous()
-    if (at := _first(~((weight >= 0) & weight.isfinite()))) is not None:
-        raise GraphError(f"edge_weight[{at}] is {float(weight[at]):g}: a weight is a finite number, 0 or more")
-    return weight
-
-
-def _check_edge_attr(attr: Tensor, edges: int) -> Tensor:
-    attr = attr.view(-1, 1) if attr.ndim == 1 else attr
-    if attr.ndim != 2 or len(attr) != edges:
-        raise GraphError(f"edge_attr must have shape ({edges}, D), one row per edge, got {tuple(attr.shape)}")
-    attr = attr.to(torch.float32).contiguous()
-    if (at := _first(~attr.isfinite().all(1))) is not None:
-        raise GraphError(f"edge_attr[{at}] is not finite: fill or drop such values")
-    return attr
+def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) -> None:
+    """Raise an error with the first of ``values`` for which ``wrong`` is true; ``start`` is the number of its row."""
+    if bool(wrong.any()):
+        row, *column = wrong.nonzero()[0].tolist()
+        place, value = ", ".join(map(str, (start + row, *column))), values[(row, *column)].item()
+        raise GraphError(f"{name}[{place}] is {value if isinstance(value, int) else f'{value:g}'}: {why}")
 
 
 def _first(wrong: Tensor) -> int | None:
@@ -716,8 +701,7 @@ def _as_int64(values: Tensor, name: str) -> Tensor:
         wide = ~(values.to(torch.float64).abs() < 2**53)
     elif values.dtype == torch.uint64:
         wide = values.to(torch.int64) < 0
-    if (at := _first(wide)) is not None:
-        raise GraphError(f"{name}[{at}] is {values[at].item():.6g}: that is not the number of a class or a node")
+    _refuse(wide, name, values, "that is not the number of a class or a node")
     return values.to(torch.int64).contiguous()
 
 
@@ -751,10 +735,7 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
     if task != "classification":
         y, several = y.to(torch.float32).contiguous(), task == "multilabel"
         wrong = (y != 0) & (y != 1) & ~y.isnan() if several else y.isinf()
-        if wrong.any():
-            place = tuple(wrong.nonzero()[0].tolist())
-            what = "0, 1, or NaN" if several else "numbers, NaN"
-            raise GraphError(f"y[{', '.join(map(str, place))}] is {float(y[place]):g}: y holds {what} where unknown")
+        _refuse(wrong, "y", y, f"y holds {'0, 1, or NaN' if several else 'numbers, NaN'} where unknown")
         return {"y": y, "num_classes": y.shape[1] if several else None, "task": task}
     if fractions:
         raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")
@@ -762,11 +743,8 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
     classes = graph.num_classes if graph.num_classes is not None else (int(y.max()) + 1 if n else 0)
     if classes > max(n, MOST_CLASSES):
         raise GraphError(f"{classes:,} classes are too many for {n:,} nodes: number the classes from 0 without gaps")
-    if (at := _first((y < -1) | (y >= classes))) is not None:
-        raise GraphError(
-            f"y[{at}] is {int(y[at])}: labels run from 0 to {classes - 1}, or are -1 where unknown; "
-            "give task='regression' if they are numbers to predict"
-        )
+    run = f"labels run from 0 to {classes - 1}, or are -1 where unknown"
+    _refuse((y < -1) | (y >= classes), "y", y, f"{run}; give task='regression' if they are numbers to predict")
     return {"y": y, "num_classes": classes, "task": task}
 
 
@@ -834,10 +812,7 @@ def _check_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor]:
     if not given:
         return {}
     device = graph.indptr.device if isinstance(graph.indptr, Tensor) else None
-    out: dict[str, Tensor] = {}
-    for name in MASKS:
-        mask = _as_mask(_tensor(given[name], name), n, name) if name in given else torch.zeros(n, dtype=torch.bool)
-        out[name] = mask.to(device)
+    out = {name: _as_mask(_tensor(given.get(name, ()), name), n, name).to(device) for name in MASKS}
     for a, b in combinations(MASKS, 2):
         if (at := _first(both := out[a] & out[b])) is not None:
             raise GraphError(f"{a} and {b} overlap in {int(both.sum())} nodes, the first being {at}")

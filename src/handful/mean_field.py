@@ -7,8 +7,8 @@ that as one more neighbour with weight λ:
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
 - **First hop.** With ``first_hop="exact"`` every row takes X_1: h_v = φ₁(X_0, X_1)_v. With ``"sampled"`` the rows that
-  the second layer computes take z_v of the same formula, with h = X_0 and h' = X_1 (``gather_hops``). X_1 is the exact mean,
-  so the expectation of such a row is exact for every λ. The draw adds noise, which regularises.
+  the second layer computes take z_v of the same formula, with h = X_0 and h' = X_1 (``gather_hops``). X_1 is the exact
+  mean, so the expectation of such a row is exact for every λ. The draw adds noise, which regularises.
 - **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
   X_4, … is no better and takes more rows with every layer: docs/survey.md.)
 

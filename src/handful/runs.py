@@ -16,7 +16,7 @@ import torch
 
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
-from handful.datasets.schema import Handling, Say, Schema
+from handful.datasets.schema import Say, Schema
 from handful.datasets.splits import draw_split
 from handful.errors import RunError, readable
 from handful.experiment import Experiment
@@ -138,11 +138,7 @@ class OpenedRun:
         return replace(schema, task="regression", classes=()) if numbers else schema
 
     def load(
-        self,
-        graph: str | Path | None = None,
-        nodes: str | Path | None = None,
-        say: Say = warnings.warn,
-        how: Handling | None = None,
+        self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn, **options: Any
     ) -> Graph:
         """A graph to predict for: tables are encoded by the schema of the run.
 
@@ -151,7 +147,7 @@ class OpenedRun:
             nodes: the node table, where ``graph`` is an edge list.
             say: called with what should be known, such as categories that the run does not know, and columns that are
                 not as they were in training.
-            how: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
+            options: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
         """
         asked = self.experiment
         if graph is None:
@@ -160,7 +156,7 @@ class OpenedRun:
             return self._own(asked, say)
         path = Path(graph).expanduser()
         if nodes is not None or (path.exists() and is_tables(path)):
-            return read_graph(path, nodes, schema=self.schema, say=say, how=how)
+            return read_graph(path, nodes, schema=self.schema, say=say, **options)
         return load(graph, root=None if asked is None else asked.root)
 
     def _own(self, asked: Experiment, say: Say) -> Graph:

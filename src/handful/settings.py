@@ -1,7 +1,8 @@
-"""``Settings``: how to train. All defaults of training are here."""
+"""``Settings``: how to train; ``TableOptions``: how tables become a graph. All their defaults are here."""
 
 from __future__ import annotations
 
+import codecs
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -11,7 +12,7 @@ from operator import index
 from types import UnionType
 from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
-from handful.errors import HandfulError, unknown
+from handful.errors import DatasetError, HandfulError, unknown
 
 OptimizerName = Literal["adam", "adamw", "sgd", "sgdm"]
 SchedulerName = Literal["constant", "cosine", "linear"]
@@ -22,6 +23,8 @@ Evaluation = Literal["exact", "sampled"]
 Decayed = Literal["all", "weights"]
 FirstHop = Literal["sampled", "exact", "auto"]
 Threshold = Literal["half", "f1"]
+Task = Literal["classification", "regression", "multilabel"]
+Repeated = Literal["sum", "mean", "first", "count"]
 GraphOn = Literal["auto", "device", "host"]
 """The device of the graph during training. It changes no result, so it is not a setting; see ``handful.fit``."""
 
@@ -63,8 +66,8 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
     Args:
         name: the name of the option, for the message.
         value: the value to check.
-        hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]`` or a ``Literal`` of names; with a ``Range``
-            where it is ``Annotated``; or any of these ``| None``.
+        hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``, ``tuple[str, ...]`` or a ``Literal`` of
+            names; with a ``Range`` where it is ``Annotated``; or any of these ``| None``.
 
     >>> check_value("lr", 1, float), check_value("patience", None, Count | None)
     (1.0, None)
@@ -91,7 +94,7 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
             raise HandfulError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, got '{str(value)[:60]}'")
         return value
     if get_origin(hint) is tuple:
-        return _whole_numbers(name, value)
+        return _names(name, value) if str in get_args(hint) else _whole_numbers(name, value)
     number = isinstance(value, Real) and not isinstance(value, bool)
     if hint is bool and isinstance(value, bool):
         return value
@@ -113,6 +116,14 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
         if numbers and all(abs(number) < 2**31 for number in numbers):
             return numbers
     raise HandfulError(f"{name} must be whole numbers, one for each hop, got {value!r:.60}")
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    """A tuple of texts, from one text or a sequence of texts."""
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
+    if not all(isinstance(one, str) for one in names):
+        raise HandfulError(f"{name} must be texts, got {value!r:.60}")
+    return names
 
 
 def check_fields(record: Any) -> None:
@@ -273,3 +284,63 @@ def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
         if name not in SETTING_NAMES:
             raise HandfulError(unknown("setting", name, SETTING_NAMES))
     return replace(settings, **changes)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Which column of a table is what, and what is done with the content of tables.
+
+    Args:
+        source, target: the column of the edge list with the ends of this kind; a usual name by default.
+        weight: the column of the weights of edges; a usual name by default.
+        id: the column of the ids of nodes; a usual name by default.
+        label: the column of labels; a usual name by default. Several columns for a multi-label task.
+        split_column: the column with train, val or test; ``split`` by default.
+        features: the columns that are features; all other columns by default. Those of ``categorical``, ``hashed`` and
+            ``numbers`` are added to them.
+        categorical: columns of numbers that are codes: they are one-hot encoded, as text is.
+        hashed: columns of text whose words are hashed into 64 features.
+        numbers: columns of whole numbers to keep although they look like identifiers, since no value is there twice.
+        ignore: columns to leave out.
+        task: classification, regression (a label that is a number) or multilabel (columns of 0 and 1).
+        impute: the value of a missing number: median; error refuses it.
+        scale: the scale of numbers: standard, quantile (normal scores) or none.
+        unknown: edges with an id that is in no row of the node table: error, skip, or add (as a node whose values are
+            missing).
+        repeated: repeated edges as one: sum, mean or first of their weights, or their count. By default weights are
+            summed, and edges without weights stay repeated.
+        undirected: add the reverse of every edge.
+        decimal: the decimal point of CSV files: . or ,.
+        encoding: the encoding of CSV files, such as latin-1.
+        dates: the order in dates that are text: dmy, mdy or ymd; auto finds it, or asks for it.
+        strict: refuse a later table with columns that are not as they were in training. Else they are said.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    label: tuple[str, ...] | None = None
+    split_column: str | None = None
+    features: tuple[str, ...] | None = None
+    categorical: tuple[str, ...] = ()
+    hashed: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    task: Task = "classification"
+    impute: Literal["median", "error"] = "median"
+    scale: Literal["standard", "quantile", "none"] = "standard"
+    unknown: Literal["error", "skip", "add"] = "error"
+    repeated: Repeated | None = None
+    undirected: bool = False
+    decimal: Literal[".", ","] = "."
+    encoding: str = "utf-8"
+    dates: Literal["auto", "dmy", "mdy", "ymd"] = "auto"
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise DatasetError(f"encoding '{self.encoding}' is unknown: give one such as latin-1 or cp1252") from None

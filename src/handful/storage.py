@@ -17,12 +17,12 @@ import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import torch
@@ -106,12 +106,10 @@ class Folder:
             dtype: the name of its type in torch.
             row: the shape of a row.
         """
-        file = ArrayFile(self.path / f"{name}.npy", np.dtype(_stored(dtype)), row)
-        try:
-            yield file
-            self.arrays[name] = {"dtype": dtype, **file.finish()}
-        finally:
-            file.close()
+        with (self.path / f"{name}.npy").open("wb") as file, ThreadPoolExecutor(1) as worker:
+            out = ArrayFile(file, worker, np.dtype(_stored(dtype)), row)
+            yield out
+            self.arrays[name] = {"dtype": dtype, **out.finish()}
 
     def write(self, name: str, values: Tensor | np.ndarray) -> None:
         """Write all of the array ``name``."""
@@ -175,10 +173,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
     handful.errors.DatasetError: no-such-folder is not a saved graph: it has no graph.json
     """
     path = Path(path)
-    try:
-        return _wait_until_settled(path, lambda: _opened(path, read_header(path), verify))
-    except FileNotFoundError as error:
-        raise DatasetError(f"{error.filename} is missing: copy the whole folder again") from None
+    return _wait_until_settled(path, lambda: _opened(path, read_header(path), verify))
 
 
 def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
@@ -257,13 +252,10 @@ class ArrayFile:
     Another thread writes and sums a block while the caller makes the next one. Do not change a block after ``append``.
     """
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], row: tuple[int, ...]) -> None:
-        self.path, self.dtype, self.row, self.rows = path, dtype, row, 0
-        self._sum, self._size = 0, 0
-        self._file = path.open("wb")
-        self._worker, self._writing = ThreadPoolExecutor(1), Future[None]()
-        self._writing.set_result(None)
-        self._file.write(self._header())
+    def __init__(self, file: BinaryIO, worker: Executor, dtype: np.dtype[Any], row: tuple[int, ...]) -> None:
+        self.dtype, self.row, self.rows = dtype, row, 0
+        self._file, self._worker, self._sum, self._size = file, worker, 0, 0
+        self._writing: Future[Any] = worker.submit(file.write, self._header())
 
     def _header(self) -> bytes:
         """Its length does not depend on the number of rows: numpy pads it."""
@@ -286,7 +278,7 @@ class ArrayFile:
             self._writing = self._worker.submit(self._write, block.reshape(-1).view(np.uint8))
 
     def _write(self, data: np.ndarray) -> None:
-        with naming(self.path):
+        with naming(Path(self._file.name)):
             self._file.write(data.data)
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
@@ -300,11 +292,6 @@ class ArrayFile:
         os.fsync(self._file.fileno())
         crc = f"{zlib.crc32(first, self._sum):08x}"
         return {"shape": [self.rows, *self.row], "bytes": len(first) + self._size, "crc32": crc, "from": len(first)}
-
-    def close(self) -> None:
-        """End the thread, and close the file, finished or not."""
-        self._worker.shutdown()
-        self._file.close()
 
 
 def sibling(path: Path) -> Path:
@@ -364,18 +351,17 @@ def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[
 
 def refuse_odd(path: Path) -> None:
     """Refuse anything but a plain file: a link may lead anywhere, and a pipe or a device may never end."""
-    mode = path.lstat().st_mode if os.path.lexists(path) else stat.S_IFREG
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        raise DatasetError(f"{path} is missing: copy the whole folder, or save the graph again") from None
     if not stat.S_ISREG(mode):
         kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
         raise DatasetError(f"{path} is {kind}: copy the files themselves, or save the graph again")
 
 
 def _verify(path: Path, entry: dict[str, Any]) -> None:
-    try:
-        size = path.stat().st_size
-    except OSError:
-        raise DatasetError(f"{path} is missing: copy the whole folder, or save the graph again") from None
-    if size != entry["bytes"]:
+    if (size := path.stat().st_size) != entry["bytes"]:
         how = "cut short" if size < entry["bytes"] else "too long"
         raise DatasetError(f"{path} is {how}: it has {size:,} bytes of {entry['bytes']:,}; copy or save it again")
     if _crc32(path, entry["from"]) != entry["crc32"]:
@@ -389,7 +375,12 @@ def _stored(dtype: str) -> str:
 
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
-        array = _map_file(path)
+        with np.errstate(over="raise"):  # of a shape that no file has
+            read = np.lib.format.open_memmap(path, mode="r")
+        array = np.empty(read.shape, read.dtype)
+        if read.size:
+            flat = np.frombuffer(private_map(path), read.dtype, read.size, read.offset)
+            array = flat.reshape(read.shape, order="C" if read.flags.c_contiguous else "F")
     except (ValueError, EOFError, OSError, ArithmeticError) as error:
         raise DatasetError(f"{path} is not a readable .npy file: {str(error).splitlines()[0]}") from None
     stored = _stored(entry["dtype"])
@@ -402,16 +393,6 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     except (TypeError, ValueError):  # text, dates, numbers in the other byte order
         raise DatasetError(f"{path} holds {array.dtype}, and must hold plain numbers: save the graph again") from None
     return tensor.view(torch.bfloat16) if entry["dtype"] == "bfloat16" else tensor
-
-
-def _map_file(path: Path) -> np.ndarray:
-    """The array of an ``.npy`` file, memory-mapped."""
-    with np.errstate(over="raise"):  # of a shape that no file has
-        read = np.lib.format.open_memmap(path, mode="r")
-    if not read.size:
-        return np.empty(read.shape, read.dtype)
-    array = np.frombuffer(private_map(path), read.dtype, read.size, read.offset)
-    return array.reshape(read.shape, order="C" if read.flags.c_contiguous else "F")
 
 
 def _crc32(path: Path, start: int) -> str:

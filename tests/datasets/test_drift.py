@@ -11,8 +11,9 @@ import pytest
 
 from cli.run import handful
 from handful.datasets.drift import moved_columns, stability_index, with_profile
-from handful.datasets.schema import Columns, Edges, Handling, Schema, fit_columns
+from handful.datasets.schema import Edges, Schema, fit_columns
 from handful.datasets.tables import Problems, Rows, TableFile
+from handful.settings import TableOptions
 
 
 def people(seed: int, count: int = 1000, **others: Any) -> Rows:
@@ -33,7 +34,7 @@ def people(seed: int, count: int = 1000, **others: Any) -> Rows:
 
 def fitted(rows: Rows) -> Schema:
     every, problems = np.ones(len(rows), bool), Problems()
-    found = fit_columns(rows, rows.source.names, Columns(hashed=["note"]), Handling(), every, problems)
+    found = fit_columns(rows, rows.source.names, TableOptions(hashed=["note"]), every, problems)
     problems.tell()
     return with_profile(Schema("id", Edges("s", "t"), found, rows=len(rows)), rows, every)
 

@@ -11,7 +11,6 @@ import torch
 from torch_geometric.data import Data
 
 from handful.datasets.files import read_graph
-from handful.datasets.importer import Columns
 from handful.errors import DatasetError, GraphError, HandfulError
 from handful.graph import MASKS, Graph
 from handful.storage import save
@@ -159,7 +158,7 @@ def test_saved_folder(tmp_path: Path) -> None:
 def test_tables_by_folder_or_edge_list(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
     (tmp_path / "nodes.csv").write_text("id,kind,f\na,p,1\nb,q,2\nc,p,3\n")
-    graph = read_graph(tmp_path, columns=Columns(label="kind"), metric="average_precision")
+    graph = read_graph(tmp_path, label="kind", metric="average_precision")
     assert graph.num_nodes == 3
     assert (graph.class_names, graph.metric) == (("p", "q"), "average_precision")
     assert read_graph(tmp_path / "edges.csv").num_edges == 2

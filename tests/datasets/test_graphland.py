@@ -8,13 +8,11 @@ from urllib.error import URLError
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
 from handful.datasets import prepared
-from handful.datasets.graphland import filled, normalised, one_hot, read_graphland
+from handful.datasets.graphland import read_graphland
 from handful.datasets.registry import load
 from handful.errors import DatasetError, HandfulError
 from handful.graph import MASKS
@@ -134,46 +132,12 @@ def test_many_classes_are_measured_by_accuracy(tmp_path: Path) -> None:
     assert (graph.metric, graph.num_classes) == ("accuracy", 5)
 
 
-@settings(max_examples=60)
-@given(
-    st.lists(st.none() | st.integers(-3, 3) | st.floats(-1e3, 1e3, width=32), min_size=2, max_size=40),
-    st.integers(0, 10),
-)
-def test_the_quantile_transform_is_scikit_learns(values: list[float | None], seed: int) -> None:
-    column = np.array([np.nan if v is None else v for v in values], np.float32)
-    if np.isnan(column).all():
-        return
-    reference = QuantileTransformer(
-        output_distribution="normal", subsample=None, random_state=0, n_quantiles=len(values)
-    )
-    expected = reference.fit(column[:, None]).transform(column[:, None].copy())[:, 0]
-    np.testing.assert_allclose(normalised(column), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_the_quantile_transform_with_more_values_than_quantiles() -> None:
-    column = np.random.default_rng(0).gamma(1.5, 3, 5000).astype(np.float32)
-    column[::7] = 2.0
-    column[::50] = np.nan
-    reference = QuantileTransformer(output_distribution="normal", subsample=None, random_state=0)
-    expected = reference.fit(column[:, None]).transform(column[:, None].copy())[:, 0]
-    np.testing.assert_allclose(normalised(column), expected, rtol=1e-4, atol=1e-5)
-
-
-@settings(max_examples=60)
-@given(st.lists(st.none() | st.integers(-2, 3), min_size=1, max_size=20))
-def test_filling_and_one_hot_are_scikit_learns(values: list[int | None]) -> None:
-    column = np.array([np.nan if v is None else v for v in values], np.float32)
-    if not np.isnan(column).all():
-        expected = SimpleImputer(strategy="most_frequent").fit_transform(column[:, None])[:, 0]
-        assert np.array_equal(filled(column), expected)
-    encoder = OneHotEncoder(drop="if_binary", sparse_output=False)
-    assert np.array_equal(one_hot(column), encoder.fit_transform(column[:, None]))
-
-
-def test_filling_before_the_transform_would_differ() -> None:
-    """What PyG does; the test data can tell the two orders apart."""
-    age = np.asarray(raw()["features"]["age"], np.float32)
-    assert not np.allclose(filled(normalised(age)), normalised(filled(age)))
+def test_a_column_without_values_is_zeros(tmp_path: Path) -> None:
+    known = raw()
+    known["features"]["age"] = np.full(N, np.nan)
+    graph, _ = read_graphland(write(tmp_path / "g", known), "tolokers-2")
+    assert graph.num_features == read_graphland(write(tmp_path / "h"), "tolokers-2")[0].num_features
+    assert not graph.x[:, 0].any()
 
 
 def change(path: Path, old: str, new: str) -> None:

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import QuantileTransformer
 
-from handful.datasets.schema import Column, Columns, Edges, Handling, Schema, fit_columns, fit_labels, normal_scores
+from handful.datasets.schema import Column, Edges, Schema, fit_columns, fit_labels, normal_scores
 from handful.datasets.tables import Problems, Rows, TableFile
 from handful.errors import DatasetError
+from handful.settings import TableOptions
 
 EDGES = Edges("source", "target")
 
@@ -27,12 +28,10 @@ def rows(**columns: Any) -> Rows:
     return Rows(TableFile.open(table), table)
 
 
-def fitted(
-    table: Rows, how: Handling | None = None, columns: Columns | None = None, where: list[bool] | None = None
-) -> Schema:
+def fitted(table: Rows, how: TableOptions | None = None, where: list[bool] | None = None) -> Schema:
     problems = Problems()
     mask = np.ones(len(table), bool) if where is None else np.array(where)
-    found = fit_columns(table, table.source.names, columns or Columns(), how or Handling(), mask, problems)
+    found = fit_columns(table, table.source.names, how or TableOptions(), mask, problems)
     problems.tell()
     return Schema("id", EDGES, found, rows=int(mask.sum()))
 
@@ -67,10 +66,10 @@ def test_only_the_fitted_rows_tell_medians_and_scales() -> None:
 
 def test_missing_numbers_are_filled_or_refused() -> None:
     table = rows(a=[1.0, None, 2.0, 9.0])
-    x, _ = encoded(fitted(table, Handling(scale="none")), table)
+    x, _ = encoded(fitted(table, TableOptions(scale="none")), table)
     assert x.tolist() == [[1, 0], [2, 1], [2, 0], [9, 0]]
     with pytest.raises(DatasetError, match="row 2: 'a' is missing"):
-        fitted(table, Handling(impute="error"))
+        fitted(table, TableOptions(impute="error"))
 
 
 def test_quantiles_are_those_of_scikit_learn() -> None:
@@ -78,10 +77,10 @@ def test_quantiles_are_those_of_scikit_learn() -> None:
     values = np.concatenate([rng.lognormal(size=300), np.ones(40)])[:, None]
     judge = QuantileTransformer(n_quantiles=101, output_distribution="normal", subsample=None).fit(values)
     table = rows(a=values[:, 0])
-    x, _ = encoded(fitted(table, Handling(scale="quantile")), table)
+    x, _ = encoded(fitted(table, TableOptions(scale="quantile")), table)
     assert np.allclose(x, judge.transform(values), atol=1e-5)
     beyond = np.array([-5.0, 1e6])
-    quantiles = np.array(fitted(table, Handling(scale="quantile")).columns[0].quantiles)
+    quantiles = np.array(fitted(table, TableOptions(scale="quantile")).columns[0].quantiles)
     assert np.allclose(normal_scores(beyond, quantiles), judge.transform(beyond[:, None])[:, 0], atol=1e-5)
 
 
@@ -109,7 +108,7 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
         kind=pa.array(["u", "v"]).dictionary_encode(),
         note=["red shoes", "RED, shoes!"],
     )
-    schema = fitted(table, Handling(scale="none"), Columns(hashed=["note"]))
+    schema = fitted(table, TableOptions(scale="none", hashed=["note"]))
     kinds = ["date", "date", "date", "boolean", "number", "number", "vector", "category", "text"]
     assert [column.kind for column in schema.columns] == kinds
     x, _ = encoded(schema, table)
@@ -162,7 +161,7 @@ VALUES = st.one_of(
 @given(st.dictionaries(st.text("abcdef é,", min_size=1, max_size=5), VALUES, min_size=1, max_size=6), st.data())
 def test_the_order_of_columns_never_changes_the_encoding(columns: dict[str, Any], data: Any) -> None:
     table = rows(**columns)
-    schema = fitted(table, Handling(scale=data.draw(st.sampled_from(["standard", "quantile", "none"]))))
+    schema = fitted(table, TableOptions(scale=data.draw(st.sampled_from(["standard", "quantile", "none"]))))
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
     names = data.draw(st.permutations(list(columns)))
     shuffled = rows(**{name: columns[name] for name in names}, **{"an extra one": [1] * 5})

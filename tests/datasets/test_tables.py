@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -81,3 +83,37 @@ def test_empty_and_unknown_files(tmp_path: Path) -> None:
         TableFile.open(tmp_path / "a.xls")
     with pytest.raises(DatasetError, match="does not exist"):
         TableFile.open(tmp_path / "a.csv")
+
+
+class Frame(dict[str, list[Any]]):
+    """What pandas has of a table: columns by ``items``, and an index that may have a name."""
+
+    def __init__(self, columns: dict[str, list[Any]], index: str | None = None) -> None:
+        super().__init__(columns)
+        self.index = SimpleNamespace(name=index)
+
+    def reset_index(self) -> Frame:
+        return Frame({"id": ["a", "b"], **self})
+
+
+def test_a_table_in_memory_is_read_column_by_column() -> None:
+    assert TableFile.open({"x": [1, None], "y": ["ä", "ö"]}).names == ("x", "y")
+    assert TableFile.open(Frame({"x": [1, 2]})).names == ("x",)  # an index without a name numbers the rows
+    assert TableFile.open(Frame({"x": [1, 2]}, index="id")).names == ("id", "x")
+    missing = TableFile.open({"x": np.array([1.0, np.nan])}).read().column("x")
+    assert missing.null_count == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"x": [1, None, "two"]}, r"the nodes, row 3: 'x' is 'two', and before there was 1"),
+        ({"x": [1, 2], "y": [1]}, "the nodes has columns of different lengths: 'x' 2, 'y' 1"),
+        ({"x": [object(), object()]}, "the nodes: column 'x' cannot be read"),
+        (3, "the nodes must be a file"),
+    ],
+)
+def test_a_mistake_in_memory_names_column_and_row(columns: Any, message: str) -> None:
+    with pytest.raises(DatasetError, match=message) as caught:
+        TableFile.open(columns, name="the nodes")
+    assert "\n" not in str(caught.value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import handful as hf
-from handful.datasets.importer import read_tables
+from handful.datasets.importer import import_tables
 from handful.errors import HandfulError
 from handful.studies.explain import column_groups, explain, moved_by
 
@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hf.OpenedRun:
     nodes["city"] = np.array(["Oslo", "Rome", "Lyon"])[rng.integers(0, 3, NODES)].tolist()
     ends = rng.integers(0, NODES, (2, 3 * NODES))
     edges = {"source": [f"n{i}" for i in ends[0]], "target": [f"n{i}" for i in ends[1]]}
-    graph = read_tables(pa.table(edges), pa.table(nodes)).to_undirected()
+    graph = import_tables(pa.table(edges), pa.table(nodes)).to_undirected()
     hf.save(graph.replace(**hf.datasets.stratified_split(graph.y, (0.5, 0.25, 0.25), 0)), folder / "graph")
     hf.Experiment(folder / "graph", hidden=16, layers=2, epochs=30, lr=0.02, seeds=(1,)).run(folder / "run")
     return hf.open_run(folder / "run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 import handful as hf
 from handful.cli import params as p
 from handful.cli.app import Answer, console, note
+from handful.settings import TableOptions
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -23,34 +25,18 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(re.sub(r"\\,", ",", name).strip() for name in re.split(r"(?<!\\),", text))
 
 
-COLUMNS = {
-    "source": "Column of source ids. Default: found by its name.",
-    "target": "Column of target ids. Default: found by its name.",
-    "weight": "Column of edge weights. Default: found by its name.",
-    "id": "Column of node ids. Default: found by its name.",
-    "split_column": "Column of the split. Default: found by its name.",
-    "label": "Column of labels; several, separated by commas, for --task multilabel.",
-    "features": "Columns of features, separated by commas. Default: all other columns.",
-    "categorical": "Columns of numbers that are categories, such as postal codes.",
-    "hashed": "Columns of text whose words are hashed into 64 features.",
-    "numbers": "Columns of distinct whole numbers that are features, not identifiers.",
-    "ignore": "Columns to leave out.",
-}
-SEVERAL = ("label", "features", "categorical", "hashed", "numbers", "ignore")
-HANDLING = {
-    "task": "Task: classification, regression or multilabel.",
-    "impute": "Missing numbers: median replaces them, error refuses them. Default: median.",
-    "scale": "Scaling of numbers: standard, quantile or none. Default: standard.",
-    "unknown": "Edges to ids without a row in the node table: error, skip or add. Default: error.",
-    "decimal": "Decimal mark of CSV files: a point or a comma.",
-    "encoding": "Encoding of CSV files, such as latin-1.",
-    "dates": "Order of dates in text: dmy, mdy or ymd. Default: found from the data.",
-    "repeated": "Weight of repeated edges: sum, mean, first or count. Default: sum.",
-}
-OWN = {n: p.option(str, "Columns", help, check=split_names if n in SEVERAL else None) for n, help in COLUMNS.items()}
-OWN |= {name: p.option(str, "Handling", help) for name, help in HANDLING.items()}
-OWN["schema"] = p.option(Path, "Handling", "Run or graph with the schema for the tables. Default: a new schema.")
-OWN["metric"] = p.option(str, "Handling", "Metric: accuracy, average_precision or roc_auc.")
+def _of_field(field: Field[Any]) -> p.Option:
+    """The option for a field of ``TableOptions``."""
+    help, several = p.describe(TableOptions)[field.name], "tuple" in str(field.type)
+    text = f"{help[0].upper()}{help[1:]}{'; several are separated by commas.' if several else '.'}"
+    panel = "Columns" if "str" in str(field.type) and field.name != "encoding" else "Handling"
+    return p.option(bool if field.type == "bool" else str, panel, text, check=split_names if several else None)
+
+
+OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
+NAMES = (*OWN, "metric")
+OWN["schema"] = p.option(Path, "Handling", "A run or a graph whose schema to encode by, instead of fitting one.")
+OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")
 
 
 @p.command("memory", name="import", more=OWN)
@@ -61,14 +47,13 @@ def import_graph(
         Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels, features, split.")
     ] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the graph.")] = Path("graph"),
-    undirected: Annotated[bool, typer.Option("--undirected", help="Add the reverse of every edge.")] = False,
     split: Annotated[str, typer.Option(help="Split to draw if the table has none: rh, rl, random:60/20/20 …")] = "rh",
     seed: p.Seed = 0,
 ) -> Answer:
     """Read an edge list and a node table, and save the graph as a folder for `handful train`."""
     from handful.datasets import write
     from handful.datasets.files import is_tables, read_graph
-    from handful.datasets.importer import Columns, Handling, write_tables
+    from handful.datasets.importer import import_tables
     from handful.datasets.registry import is_name
     from handful.datasets.schema import Schema
     from handful.datasets.splits import draw_split
@@ -77,9 +62,7 @@ def import_graph(
     from handful.studies.assessed import describe_labels
 
     started = time.perf_counter()
-    named: dict[str, Any] = {name.removesuffix("_column"): given[name] for name in COLUMNS if name in given}
-    how = Handling(undirected=undirected, **{name: given[name] for name in HANDLING if name in given})
-    fields: dict[str, Any] = {"name": to.name, **({"metric": given["metric"]} if "metric" in given else {})}
+    named = {name: given[name] for name in NAMES if name in given}
     memory, found = given.get("memory"), find_schema(given["schema"]) if "schema" in given else None
     with console.status("reading") as status:
         rows = 0
@@ -89,22 +72,18 @@ def import_graph(
             rows += count
             status.update(f"reading: {rows:,} edges")
 
-        tabled = {"columns": Columns(**named), "how": how, "schema": found, "progress": progress, "say": note, **fields}
-        if memory is not None and is_tables(Path(edges)):
-            write_tables(edges, nodes, to, memory, split=split, seed=seed, **tabled)
+        tabled: dict[str, Any] = {"schema": found, "progress": progress, "say": note, "name": to.name, **named}
+        if not is_name(edges) and is_tables(Path(edges)):
+            graph = import_tables(edges, nodes, out=to, memory=memory, split=split, seed=seed, **tabled)
         elif memory is not None:
-            status.update("writing")
             write(edges, to, memory)
+            graph = hf.open_graph(to)
         else:
             graph = hf.load(edges) if is_name(edges) else read_graph(edges, nodes, **tabled)
-            if undirected:
-                status.update("adding the reverse of every edge")
-                graph = graph.to_undirected()
+            graph = graph.to_undirected() if given.get("undirected") else graph
             if graph.y is not None and graph.train_mask is None and found is None:
                 graph = graph.replace(**draw_split(graph, split, seed))
-            status.update("writing")
             hf.save(graph, to)
-        graph = hf.open_graph(to) if memory is not None else graph
     if not graph.undirected:
         note("The graph is directed: messages follow the edges. --undirected adds the reverse of every edge.")
     if graph.train_mask is not None and (told := describe_labels(graph)):

@@ -48,7 +48,6 @@ def predict(
     table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table of an edge list.")] = None,
 ) -> Answer:
     """Predict the classes or numbers of nodes, by their ids. The probabilities are means over the seeds."""
-    from handful.datasets.schema import Handling
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
@@ -65,9 +64,9 @@ def predict(
     opened, threshold = hf.open_run(run), given.get("threshold", given.get("cost"))
     if threshold is not None and opened.encoding.get("kind") != "binary":
         raise HandfulError("--threshold and --cost are for two classes, and the run predicts something else")
-    how = Handling(**{name: given[name] for name in ("strict", "unknown") if name in given})
+    how = {name: given[name] for name in ("strict", "unknown") if name in given}
     with console.status("reading the graph"):
-        data = opened.check(opened.load(graph, table, say=note, how=how))
+        data = opened.check(opened.load(graph, table, say=note, **how))
     which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
     if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")

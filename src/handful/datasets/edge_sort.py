@@ -73,9 +73,8 @@ class EdgeSort:
         Raises:
             GraphError: an end of an edge is not a node.
         """
-        self._scatter(
-            self._whole, rows.astype(self.dtype, copy=False), columns.astype(self.dtype, copy=False), both=self.both
-        )
+        ends = (end.astype(self.dtype, copy=False) for end in (rows, columns))
+        self._scatter(self._whole, *ends, both=self.both)
         self._seen += len(rows)
 
     def rows(self) -> Blocks:

@@ -11,7 +11,7 @@ import torch
 
 from handful.convert import from_mapping, unused
 from handful.datasets.arrays import ArrayFile
-from handful.datasets.importer import read_tables
+from handful.datasets.importer import OPTIONS, import_tables
 from handful.datasets.tables import SUFFIXES
 from handful.errors import DatasetError, blaming, readable
 from handful.graph import Graph
@@ -21,10 +21,6 @@ from handful.storage import is_saved, open_graph
 KINDS = "a .npz file, a .pt file, a folder with edges and nodes tables, or a graph that handful saved"
 
 
-TABLES = ("columns", "how", "schema", "progress", "say")
-"""The arguments of ``read_tables`` that ``read_graph`` passes on."""
-
-
 def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int | None = None, **fields: Any) -> Graph:
     """The graph at ``path``, in any format of this module.
 
@@ -32,11 +28,11 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         path: a ``.npz`` with ``edge_index`` (2, E) and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
             ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with the same
             in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
-            and ``nodes`` tables (see ``read_tables``); a folder that ``save`` made; or one of shards, with all ranks.
+            and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or one of shards, with all ranks.
         fold: which column to take where masks are matrices with one column per split.
         nodes: the node table, where ``path`` is an edge list.
-        fields: as for ``Graph``; they replace what the file says. For tables also ``columns``, ``how``, ``schema``,
-            ``progress`` and ``say`` of ``read_tables``, which mean nothing to other formats.
+        fields: as for ``Graph``; they replace what the file says. For tables also ``schema``, ``progress``,
+            ``say`` and the options of ``import_tables``, which mean nothing to other formats.
 
     Raises:
         DatasetError: the file is missing, unreadable, or lacks what a graph needs.
@@ -50,15 +46,15 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
     Graph(mine: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
     """
     path = Path(path)
-    _check_kind(path)
-    tables = {name: fields.pop(name) for name in TABLES if name in fields}
+    if not (path.is_file() or path.is_dir()):  # to read a pipe or a device may never end
+        raise DatasetError(f"{path} does not exist, or is neither a file nor a folder: give {KINDS}")
+    tables = {name: fields.pop(name) for name in (*OPTIONS, "schema", "progress", "say") if name in fields}
     if is_sharded(path) or (is_saved(path) and nodes is None):
         graph: Graph = open_shards(path) if is_sharded(path) else open_graph(path)
         return graph.replace(**fields) if fields else graph
     fields = {"name": path.name.split(".")[0]} | fields
     if is_tables(path):
-        edges, nodes = (_table(path, "edges"), _table(path, "nodes")) if path.is_dir() else (path, nodes)
-        return read_tables(edges, nodes, **tables, **fields)
+        return import_tables(path, nodes, split=None, **tables, **fields)
     if nodes is not None:
         raise DatasetError(f"{path} is no edge list, and {nodes} is a node table: give an edge list beside it")
     if path.suffix == ".npz":
@@ -76,14 +72,6 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
     return graph
 
 
-def _check_kind(path: Path) -> None:
-    """Refuse what does not exist, and what is neither file nor folder: to read a pipe or a device may never end."""
-    if not path.exists():
-        raise DatasetError(f"{path} does not exist: give {KINDS}")
-    if not (path.is_file() or path.is_dir()):
-        raise DatasetError(f"{path} is neither a file nor a folder: give {KINDS}")
-
-
 def is_tables(path: Path) -> bool:
     """Whether ``path`` is an edge list, or a folder with ``edges`` and ``nodes`` tables.
 
@@ -93,15 +81,6 @@ def is_tables(path: Path) -> bool:
     if path.is_dir():
         return not is_saved(path)
     return path.suffix not in (".npz", ".pt", ".pth") and bool(set(path.suffixes) & set(SUFFIXES))
-
-
-def _table(folder: Path, stem: str) -> Path:
-    result = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
-    if not result:
-        raise DatasetError(f"{folder} has no table '{stem}' ({', '.join(stem + s for s in SUFFIXES)}): give {KINDS}")
-    if len(result) > 1:
-        raise DatasetError(f"{folder} has both {result[0].name} and {result[1].name}: keep one of them")
-    return result[0]
 
 
 def _read_pt(path: Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The data sets of GraphLand with their official RL and RH masks: seven with classes, which the paper uses, and seven
 with a number to predict.
 
-Features are preprocessed as GraphLand's own code does: numerical features by a quantile transform to a normal
-distribution, missing values filled by the most frequent value *after* the transform; fractions as they are (in
+Features are preprocessed by scikit-learn as in GraphLand's own code: numerical features by a quantile transform to a
+normal distribution, missing values filled by the most frequent value *after* the transform; fractions as they are (in
 ``avazu-ctr`` and ``artnet-views`` like other numbers), missing ones filled by the most frequent; categories one-hot, a
 missing one being a category of its own, and those with two values as one column. PyG's ``GraphLandDataset`` fills
 missing values *before* the transform instead, so its features differ where values are missing. Self-loops and repeated
@@ -21,7 +21,6 @@ import torch
 from handful.datasets.arrays import whole
 from handful.datasets.prepared import Archive, Built
 from handful.datasets.registry import Source
-from handful.datasets.schema import normal_scores
 from handful.datasets.splits import Masks
 from handful.datasets.tables import Rows, TableFile, read_matrix
 from handful.errors import DatasetError, blaming, readable
@@ -90,46 +89,31 @@ def _split(path: Path, y: np.ndarray) -> Masks:
 
 def _features(rows: Rows, info: dict[str, Any], fractions_as_numbers: bool = False) -> np.ndarray:
     """Numerical, fraction and categorical features, in this order and preprocessed; float32."""
-    fractions = info["fraction_features_names"]
+    categorical, fractions = info["categorical_features_names"], info["fraction_features_names"]
     numerical = [name for name in info["numerical_features_names"] if name not in set(fractions)]
-
-    def column(name: str) -> np.ndarray:
-        return rows.numbers(name, missing=True).astype(np.float32)
-
-    blocks = [filled(normalised(column(name)))[:, None] for name in numerical]
-    as_number = normalised if fractions_as_numbers else np.asarray
-    blocks += [filled(as_number(column(name)))[:, None] for name in fractions]
-    blocks += [one_hot(column(name)) for name in info["categorical_features_names"]]
-    if not blocks:
+    if fractions_as_numbers:
+        numerical, fractions = [*numerical, *fractions], []
+    names = [*numerical, *fractions, *categorical]
+    if not names:
         raise DatasetError(f"{rows.source.path} has none of the features that info.yaml names")
-    return np.concatenate(blocks, axis=1, dtype=np.float32)
+    values = np.stack([rows.numbers(name, missing=True) for name in names], axis=1).astype(np.float32)
+    with readable(rows.source.path, "its features need scikit-learn: pip install 'handful[graphland]'"):
+        from sklearn.compose import make_column_transformer
+        from sklearn.impute import SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
-
-def normalised(values: np.ndarray) -> np.ndarray:
-    """The quantile transform to a standard normal distribution, by 1000 reference quantiles; NaN stays NaN."""
-    known = ~np.isnan(values)
-    if not known.any():
-        return values
-    reference = np.linspace(0, 1, max(1, min(QUANTILES, len(values))))
-    out = values.copy()
-    out[known] = normal_scores(values[known], np.nanpercentile(values, reference * 100))
-    return out
-
-
-def filled(values: np.ndarray) -> np.ndarray:
-    """NaN replaced by the most frequent value, the smallest of several; by 0 where nothing is known."""
-    missing = np.isnan(values)
-    if not missing.any():
-        return values
-    known, counts = np.unique(values[~missing], return_counts=True)
-    return np.where(missing, known[counts.argmax()] if len(known) else 0, values)
-
-
-def one_hot(values: np.ndarray) -> np.ndarray:
-    """One column for each value, ascending, NaN last; of two values only the second has a column."""
-    codes = np.unique(values, return_inverse=True, equal_nan=True)
-    columns: np.ndarray = codes[1].reshape(-1)[:, None] == np.arange(len(codes[0]))
-    return columns[:, 1:] if columns.shape[1] == 2 else columns
+        marks = min(QUANTILES, len(values))
+        normal = QuantileTransformer(n_quantiles=marks, output_distribution="normal", subsample=None, random_state=0)
+        fill = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
+        one_hot = OneHotEncoder(drop="if_binary", sparse_output=False)
+        places, ends = list(range(len(names))), (len(numerical), len(numerical) + len(fractions))
+        encoder = make_column_transformer(
+            (make_pipeline(normal, fill), places[: ends[0]]),
+            (fill, places[ends[0] : ends[1]]),
+            (one_hot, places[ends[1] :]),
+        )
+        return np.asarray(encoder.fit_transform(values), np.float32)
 
 
 def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:

@@ -7,8 +7,11 @@ integers are fastest, all other types are matched as text.
 
 from __future__ import annotations
 
+import dataclasses
+import secrets
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +25,10 @@ from handful.budget import room
 from handful.datasets.arrays import whole
 from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_sort import Blocks, write_edges
-from handful.datasets.schema import Columns, Edges, Handling, Say, Schema, Unknown, alike, fit_columns, fit_labels
+from handful.datasets.schema import Edges, Say, Schema, alike, fit_columns, fit_labels
 from handful.datasets.splits import draw_split
 from handful.datasets.tables import (
+    SUFFIXES,
     Faults,
     NotWholeError,
     Problems,
@@ -36,14 +40,13 @@ from handful.datasets.tables import (
     reading,
     resolved,
 )
-from handful.errors import DatasetError, blaming
+from handful.errors import DatasetError, blaming, unknown
 from handful.files import naming
 from handful.graph import MASKS, Graph
 from handful.kernels.buckets import imbalance
 from handful.random import derive_seed
-from handful.storage import FIELDS, saving, write_arrays
-
-__all__ = ["Columns", "Handling", "read_tables", "write_tables"]
+from handful.settings import TableOptions
+from handful.storage import FIELDS, open_graph, save, saving, write_arrays
 
 USUAL = {
     "source": ("source", "src", "src_id", "source_id", "from", "u"),
@@ -60,24 +63,26 @@ READ = 1 << 22
 """How many edges are looked at together."""
 MOST_MOVED = 8
 """Of the columns that have moved, so many are named."""
-IN_MEMORY = "numbered in memory: leave memory out, or give a node table"
+OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
 Progress = Callable[[int], None]
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=3)
+    warnings.warn(text, stacklevel=4)
 
 
-def read_tables(
+def import_tables(
     edges: Source,
     nodes: Source | None = None,
-    columns: Columns | None = None,
-    how: Handling | None = None,
     *,
+    out: str | Path | None = None,
+    memory: int | str | None = None,
+    split: str | None = "rh",
+    seed: int = 0,
     schema: Schema | None = None,
     progress: Progress = lambda rows: None,
     say: Say = _warn,
-    **fields: Any,
+    **options: Any,
 ) -> Graph:
     """A graph from an edge list and, for features and labels, a node table; see ``docs/tables.md``.
 
@@ -90,86 +95,97 @@ def read_tables(
     ids are numbered as they come. Lost, and said: edge columns beyond the weight.
 
     Args:
-        edges: the edge list: a CSV or Parquet file, or a table of pandas, polars or pyarrow.
+        edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
+            or a folder with the files ``edges`` and ``nodes``.
         nodes: the node table, likewise.
-        columns: which column is what, where the names are not the usual ones.
-        how: what is done with missing values, scales, unknown ids and repeated edges.
-        schema: that of another graph, to encode these tables as its were; ``columns`` and ``how``, but for its
-            ``unknown`` and ``strict``, are then those of the schema.
+        out: the folder to save the graph in; none by default.
+        memory: the anonymous memory that this process may hold, such as ``"4GiB"``. The graph is then written to
+            ``out`` in the same bytes, and of the tables only that of the nodes is in memory as a whole. Edges must have
+            no weights, and ids must be in the node table or have no large gaps.
+        split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
+            ``None`` draws none.
+        schema: that of another graph, to encode these tables as its were; all ``options`` except ``unknown`` and
+            ``strict`` are then those of the schema.
         progress: called with the number of edges of each block that was read.
         say: called with what should be known and is no mistake, such as columns that are not used; a warning by
             default.
-        fields: as for ``Graph``; they replace what the tables say.
+        options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and those of ``Graph``,
+            which replace what the tables say.
 
     Raises:
         DatasetError: the tables cannot be used; all mistakes of a table are told at once.
+        HandfulError: it is too little memory.
 
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "edges.csv").write_text("source,target\\n0,1\\n1,2\\n")
-    ...     read_tables(folder + "/edges.csv")
-    Graph(graph: directed, 3 nodes, 2 edges, 0 features, 0 classes)
+    >>> edges = {"payer": ["ann", "bob"], "payee": ["bob", "cid"]}
+    >>> nodes = {"id": ["ann", "bob", "cid"], "age": [31, None, 45], "status": ["ok", "fraud", "ok"]}
+    >>> import_tables(edges, nodes, source="payer", target="payee", label="status", split=None)
+    Graph(graph: directed, 3 nodes, 2 edges, 2 features, 2 classes)
     """
-    tables = _read(edges, nodes, columns=columns, how=how, schema=schema, progress=progress, say=say, **fields)
+    fields = {name: value for name, value in options.items() if name not in OPTIONS}
+    if wrong := [name for name in fields if name not in Graph.__dataclass_fields__]:
+        raise DatasetError(unknown("option", wrong[0], [*OPTIONS, *Graph.__dataclass_fields__]))
+    how = TableOptions(**{name: value for name, value in options.items() if name in OPTIONS})
+    read = partial(_read, edges, nodes, how, schema, progress, say)
+    drawn = split if schema is None else None
+    if memory is not None:
+        if out is None:
+            raise DatasetError("memory is the budget of a graph that is written to a folder: give out too")
+        _write(read, Path(out), memory, drawn, seed, fields)
+        return open_graph(out)
+    tables = read(None)
     with blaming(tables.where):
-        sized = {"num_nodes": tables.num_nodes, "edge_weight": tables.weight}
-        graph = Graph.from_edge_index(tables.edge_index, **sized | tables.fields)
+        edge_index = np.concatenate(tables.blocks, axis=1)
+        graph = Graph.from_edge_index(edge_index, tables.num_nodes, **tables.fields | fields)
     roles = tables.roles
     if roles.repeated is not None or graph.edge_weight is not None:
         graph = graph.coalesce(roles.repeated or "sum")
-    return graph.to_undirected() if roles.undirected else graph
+    graph = _with_split(graph.to_undirected() if roles.undirected else graph, drawn, seed)
+    if out is not None:
+        save(graph, out)
+    return graph
 
 
-def write_tables(
-    edges: Source, nodes: Source | None, path: Path, memory: int | str, *, split: str, seed: int, **options: Any
+def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
+    """The graph with a drawn ``split``, if it has labels and no split yet."""
+    if split is None or graph.y is None or graph.train_mask is not None:
+        return graph
+    return graph.replace(**draw_split(graph, split, seed))
+
+
+def _write(
+    read: Callable[[Path], _Tables], path: Path, memory: int | str, split: str | None, seed: int, fields: dict[str, Any]
 ) -> None:
-    """Save the graph that ``read_tables`` makes of an edge list and a node table in the folder ``path``, in the same
-    bytes; of the tables, only that of the nodes is in memory as a whole.
-
-    Args:
-        edges, nodes: as ``read_tables`` takes them; edges without weights, and ids that are in a node table or whole
-            numbers without large gaps.
-        path: as ``handful.storage.save`` takes it.
-        memory: the anonymous memory that this process may hold, such as ``"4GiB"``.
-        split, seed: the split to draw where there are labels and none is given, unless there is a ``schema``.
-        options: all else that ``read_tables`` takes, by name.
-
-    Raises:
-        DatasetError: the tables cannot be used, or not within a budget.
-        HandfulError: it is too little memory.
-    """
+    """Save the graph of the tables in the folder ``path``, its edges by way of scratch files."""
     with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
-        tables = _read(edges, nodes, Path(scratch, "edges.bin"), **options)
+        tables = read(Path(scratch))
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
         with blaming(tables.where):  # what is checked of all else, and what follows from it
-            graph = Graph(*no_edges, **tables.fields)
-        if graph.y is not None and graph.train_mask is None and options.get("schema") is None:
-            graph = graph.replace(**draw_split(graph, split, seed))
+            graph = _with_split(Graph(*no_edges, **tables.fields | fields), split, seed)
         write_arrays(folder, graph, without=("indptr", "indices"))
-        roles, symmetric = tables.roles, is_balanced(tables.edge_index)
+        roles, symmetric = tables.roles, is_balanced(tables.blocks)
         both = roles.undirected and not symmetric
-        space, blocks = room(memory, LEAST, "sorting the edges"), partial(_blocks_of, tables.edge_index[::-1])
+        space, blocks = room(memory, LEAST, "sorting the edges"), partial(_pieces, tables.blocks)
         repeated = not both and roles.repeated is None
         write_edges(folder, graph.num_nodes, space, blocks, both=both, loops=True, repeated=repeated)
         folder.fields = {name: getattr(graph, name) for name in FIELDS} | {"undirected": symmetric or roles.undirected}
 
 
-def _blocks_of(ends: np.ndarray, size: int) -> Blocks:
-    """The two rows of ``ends``, ``(2, E)``, so many columns at a time."""
-    for lo in range(0, ends.shape[1], size):
-        first, second = np.ascontiguousarray(ends[:, lo : lo + size])
-        yield first, second
+def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
+    """Targets and sources of the edges in ``blocks``, each ``(2, E)``, so many edges at a time."""
+    for block in blocks:
+        for lo in range(0, block.shape[1], size):
+            sources, targets = np.ascontiguousarray(block[:, lo : lo + size])
+            yield targets, sources
 
 
-def is_balanced(ends: np.ndarray) -> bool:
-    """Whether every edge of ``ends``, ``(2, E)``, is there as often as its reverse; by two hashes of 64 bits.
+def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
+    """Whether every edge of ``blocks``, each ``(2, E)``, is there as often as its reverse; by two hashes of 64 bits.
 
-    >>> is_balanced(np.array([[0, 1, 2], [1, 0, 2]])), is_balanced(np.array([[0, 1], [1, 2]]))
+    >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])
     (True, False)
     """
     totals = [0, 0]
-    for sources, targets in _blocks_of(ends, READ):
+    for targets, sources in _pieces(blocks, READ):
         totals = [total + imbalance(targets, sources, derive_seed(k)) for k, total in enumerate(totals)]
     return all(total % 2**64 == 0 for total in totals)
 
@@ -179,22 +195,20 @@ def is_balanced(ends: np.ndarray) -> bool:
 
 @dataclass
 class _Tables:
-    """What tables hold, before it is a graph.
+    """The content of tables, before it is a graph.
 
     Args:
         roles: what is done with the edges.
         where: the table that mistakes are told of.
-        edge_index: ``(2, E)``.
-        weight: of the edges.
+        blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
-        fields: the ids, and other fields of ``Graph``.
+        fields: the weights, the ids, and other fields of ``Graph``.
         skipped: how many edges were left out.
     """
 
     roles: Edges
     where: Path
-    edge_index: np.ndarray
-    weight: np.ndarray | None
+    blocks: list[np.ndarray]
     num_nodes: int
     fields: dict[str, Any]
     skipped: int = 0
@@ -203,23 +217,19 @@ class _Tables:
 def _read(
     edges: Source,
     nodes: Source | None,
-    scratch: Path | None = None,
-    *,
-    columns: Columns | None = None,
-    how: Handling | None = None,
-    schema: Schema | None = None,
-    progress: Progress = lambda rows: None,
-    say: Say = _warn,
-    **fields: Any,
+    how: TableOptions,
+    schema: Schema | None,
+    progress: Progress,
+    say: Say,
+    scratch: Path | None,
 ) -> _Tables:
-    """What ``read_tables`` makes its graph of. With ``scratch``, the edges are in that file, and not in memory."""
-    columns, how = columns or Columns(), how or Handling()
-    written = (how if schema is None else schema).decimal, (how if schema is None else schema).encoding
-    listed = TableFile.open(edges, *written)
-    roles = _edge_roles(listed, columns, how) if schema is None else schema.edges
-    used = [name for name in (roles.source, roles.target, roles.weight) if name is not None]
-    for name in used:
-        listed.has(name)
+    """The content of the tables of ``import_tables``. With ``scratch``, the edges are in files of that folder."""
+    if nodes is None and isinstance(edges, str | Path) and Path(edges).is_dir():
+        edges, nodes = (_table(Path(edges), stem) for stem in ("edges", "nodes"))
+    written = how if schema is None else schema
+    listed = TableFile.open(edges, written.decimal, written.encoding, "the edge table")
+    roles = _edge_roles(listed, how) if schema is None else schema.edges
+    used = [listed.has(name) for name in (roles.source, roles.target, roles.weight) if name is not None]
     if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
         raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
     if extra := [name for name in listed.named if name not in used]:
@@ -228,17 +238,25 @@ def _read(
     if nodes is None:
         if schema is not None and schema.columns:
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-        tables = reader.read(None)
-    else:
-        table, schema = _read_nodes(TableFile.open(nodes, *written), columns, how, roles, schema, say)
-        ids, described = _node_fields(table, schema, say)
-        tables = reader.read(ids)
-        tables.where = table.source.path
-        tables.fields |= _pad(described, tables.num_nodes - len(table), schema)
-        if tables.skipped:
-            say(f"{listed.path}: {tables.skipped:,} edges have an end that is no node, and are left out")
-    tables.fields |= fields
+        return reader.read(None)
+    described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
+    table, schema = _read_nodes(described, how, roles, schema, say)
+    ids, fields = _node_fields(table, schema, say)
+    tables = reader.read(ids)
+    if tables.skipped:
+        say(f"{listed.path}: {tables.skipped:,} edges have an end that is no node, and are left out")
+    tables.where = described.path
+    tables.fields |= _pad(fields, tables.num_nodes - len(table), schema)
     return tables
+
+
+def _table(folder: Path, stem: str) -> Path:
+    result = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
+    if not result:
+        raise DatasetError(f"{folder} has no table '{stem}' ({', '.join(stem + s for s in SUFFIXES)}): give one")
+    if len(result) > 1:
+        raise DatasetError(f"{folder} has both {result[0].name} and {result[1].name}: keep one of them")
+    return result[0]
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
@@ -253,16 +271,16 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     return result
 
 
-def _edge_roles(table: TableFile, columns: Columns, how: Handling) -> Edges:
-    source, target = (_find(table, role, getattr(columns, role), needed=True) for role in ("source", "target"))
-    return Edges(source, target, _find(table, "weight", columns.weight), how.undirected, how.repeated)
+def _edge_roles(table: TableFile, how: TableOptions) -> Edges:
+    source, target = (_find(table, role, getattr(how, role), needed=True) for role in ("source", "target"))
+    return Edges(source, target, _find(table, "weight", how.weight), how.undirected, how.repeated)
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------
 
 
 def _read_nodes(
-    source: TableFile, columns: Columns, how: Handling, roles: Edges, schema: Schema | None, say: Say
+    source: TableFile, how: TableOptions, roles: Edges, schema: Schema | None, say: Say
 ) -> tuple[Rows, Schema]:
     """The node table, and its schema: the given one, or one that is fitted to it."""
     if schema is not None:
@@ -271,25 +289,27 @@ def _read_nodes(
         _tell_drift(table, schema, how.strict, say)
         return table, schema
     problems = Problems()
-    label = _find(source, "label", None) if columns.label is None else columns.label
-    labels = (label,) if isinstance(label, str) else tuple(label or ())
-    chosen = (*(columns.features or ()), *columns.categorical, *columns.hashed, *columns.numbers)
-    for name in (columns.id, columns.split, *labels, *chosen, *columns.ignore):
+    usual = _find(source, "label", None)
+    labels = ((usual,) if usual else ()) if how.label is None else how.label
+    chosen = (*(how.features or ()), *how.categorical, *how.hashed, *how.numbers)
+    for name in (how.id, how.split_column, *labels, *chosen, *how.ignore):
         with problems.collected():
             if name is not None:
                 source.has(name)
-            if name in labels and name in chosen and name not in columns.ignore:
+            if name in labels and name in chosen and name not in how.ignore:
                 raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
     problems.tell()
-    id, split = _find(source, "id", columns.id, needed=True), _find(source, "split", columns.split)
+    id, split = _find(source, "id", how.id, needed=True), _find(source, "split", how.split_column)
     if not labels:
         looked = ", ".join(USUAL["label"])
         say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
     used = {id, split, *labels, *MASKS}
-    names = _feature_names(source, columns, used)
-    texts = [id, split, *columns.categorical, *columns.hashed]
+    names = [name for name in source.named if name not in {*used, *how.ignore}]
+    if how.features is not None:
+        names = [name for name in source.names if name in chosen and name not in how.ignore]
+    texts = [id, split, *how.categorical, *how.hashed]
     table = source.read(types=_texts(texts))
-    if codes := [name for name in table.codes() if name in names and name not in columns.numbers]:
+    if codes := [name for name in table.codes() if name in names and name not in how.numbers]:
         table = source.read(types=_texts([*texts, *codes]))
     fitted = np.ones(len(table), bool)
     with problems.collected():
@@ -299,21 +319,21 @@ def _read_nodes(
     if identifiers:
         listed = ", ".join(identifiers)
         say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
-    result = fit_columns(table, [n for n in names if n not in identifiers], columns, how, fitted, problems)
+    columns = fit_columns(table, [n for n in names if n not in identifiers], how, fitted, problems)
     classes: tuple[str, ...] = ()
     with problems.collected():
         classes = fit_labels(table, labels, how.task) if labels else ()
     with problems.collected():
         _check_ids(table, id)
     problems.tell()
-    for name, values in {**{c.name: c.categories for c in result}, "the label": classes}.items():
+    for name, values in {**{c.name: c.categories for c in columns}, "the label": classes}.items():
         if pair := alike(values):
             say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
-    used |= {column.name for column in result}
+    used |= {column.name for column in columns}
     ignored = tuple(name for name in source.names if name not in used)
     rows, training = int(fitted.sum()), not bool(fitted.all())
     told = (ignored, rows, training, identifiers, how.decimal, how.encoding)
-    made = Schema(id, roles, result, labels, how.task, classes, split, *told)
+    made = Schema(id, roles, columns, labels, how.task, classes, split, *told)
     return table, with_profile(made, table, fitted)
 
 
@@ -327,14 +347,6 @@ def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
     if strict:
         raise table.error(f"{names}: {listed}{more}. Correct the table, or leave strict out")
     say(f"{table.source.path}: {names}: {listed}{more}")
-
-
-def _feature_names(source: TableFile, columns: Columns, used: set[Any]) -> list[str]:
-    """The columns that are features: the chosen ones, else all that are nothing else."""
-    if columns.features is not None:
-        chosen = {*columns.features, *columns.categorical, *columns.hashed, *columns.numbers}
-        return [name for name in source.names if name in chosen and name not in columns.ignore]
-    return [name for name in source.named if name not in {*used, *columns.ignore}]
 
 
 def _texts(names: Sequence[str | None]) -> dict[str, Any]:
@@ -467,11 +479,11 @@ class _Ids:
 
 @dataclass(frozen=True)
 class _EdgeReader:
-    """Reads an edge list, block by block, into memory or into the file ``scratch``."""
+    """Reads an edge list block by block, into memory or into files in the folder ``scratch``."""
 
     table: TableFile
     roles: Edges
-    unknown: Unknown
+    unknown: str
     progress: Progress
     scratch: Path | None
 
@@ -482,10 +494,8 @@ class _EdgeReader:
         """
         pa = arrow()
         if known is None or pa.types.is_integer(known.type):
-            try:
+            with suppress(NotWholeError):
                 return self._scan(known, pa.int64())
-            except NotWholeError:
-                pass
         ids = pa.array([]) if known is None else known
         return self._scan(ids.cast(pa.string()), pa.string(), known is None)
 
@@ -495,32 +505,34 @@ class _EdgeReader:
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: arrow().float32()})
         ids = None if known is None else _Ids(known, grows or self.unknown == "add")
         absent, unweighted, strange = Faults(), Faults(), Faults()
-        blocks, skipped = _Blocks(self.scratch), 0
+        blocks: list[np.ndarray] = []
+        weights: list[np.ndarray] = []
+        skipped = 0
         for row, block in self.table.blocks(list(types), types):
             sides = [self._side(block.column(end), end, kind) for end in ends]
             for end, side in zip(ends, sides, strict=True):
                 absent.add(side.is_null(), row, f"the edge has no '{end}'")
             if absent.count:
                 continue
+            kept: Any = slice(None)
             if ids is None:
-                parts = [_narrow(side.to_numpy()) for side in sides]
+                parts = np.stack([side.to_numpy() for side in sides])
             else:
                 # Together, since a table in which text is looked up is built for every call.
-                parts = np.split(ids.numbers(arrow().concat_arrays(sides)), 2)
+                parts = ids.numbers(arrow().concat_arrays(sides)).reshape(2, -1)
                 if self.unknown == "error":
                     for end, side, part in zip(ends, sides, parts, strict=True):
                         strange.add(part < 0, row, f"{end} '{{}}' is not in the node table", side)
+                if self.unknown == "skip":
+                    kept = (parts >= 0).all(axis=0)
+                    skipped += len(kept) - int(kept.sum())
             if weight is not None:
                 with reading(path):
                     numbers = block.column(weight).cast(arrow().float32()).to_numpy(zero_copy_only=False)
-                parts.append(numbers.astype(np.float32))
-                unweighted.add(~np.isfinite(parts[-1]), row, f"'{weight}' is missing or not finite")
-                unweighted.add(parts[-1] < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", parts[-1])
-            if ids is not None and self.unknown == "skip":
-                kept = (parts[0] >= 0) & (parts[1] >= 0)
-                skipped += int((~kept).sum())
-                parts = [part[kept] for part in parts]
-            blocks.append(parts)
+                unweighted.add(~np.isfinite(numbers), row, f"'{weight}' is missing or not finite")
+                unweighted.add(numbers < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", numbers)
+                weights.append(numbers[kept].astype(np.float32))
+            blocks.append(_keep(parts[:, kept], self.scratch))
             self.progress(len(block))
         problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
         if strange.count and ids is not None:
@@ -528,67 +540,41 @@ class _EdgeReader:
             advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
             problems.append(f"{path}, {strange}: {advice}")
         problems.tell()
-        edge_index, weights = blocks.joined()
+        fields: dict[str, Any] = {"edge_weight": np.concatenate(weights)} if weights else {}
         if ids is not None:
-            return _Tables(roles, path, edge_index, weights, len(ids.known), {"ids": ids.kept()}, skipped)
-        edge_index, num_nodes, own = self._number_ids(edge_index)
-        return _Tables(roles, path, edge_index, weights, num_nodes, {"ids": own})
+            return _Tables(roles, path, blocks, len(ids.known), {"ids": ids.kept(), **fields}, skipped)
+        low, high = min(int(block.min()) for block in blocks), max(int(block.max()) for block in blocks)
+        if low >= 0 and high < 8 * sum(block.shape[1] for block in blocks) + 1_000_000:
+            return _Tables(roles, path, blocks, high + 1, fields)
+        if self.scratch is not None:
+            gaps = f"{path}: ids from {low} to {high} have gaps"
+            raise DatasetError(f"{gaps}, and are numbered in memory: leave memory out, or give a node table")
+        own, places = np.unique(np.concatenate(blocks, axis=1), return_inverse=True)
+        fields["ids"] = own.astype(np.int64)
+        return _Tables(roles, path, [places.reshape(2, -1)], len(own), fields)
 
     def _side(self, side: Any, end: str, kind: Any) -> Any:
         """One end of the edges of a block, as ids of type ``kind``."""
         if side.type == kind:
             return side
+        where = f"{self.table.path}: column '{end}'"
         with reading(self.table.path):
-            ids = _plain_ids(resolved(side), f"{self.table.path}: column '{end}'")
+            ids = _plain_ids(resolved(side), where)
             if arrow().types.is_string(kind):
                 return ids.cast(kind)
         if ids.type != kind:
-            raise NotWholeError(f"{self.table.path}: column '{end}' holds {side.type}")
+            raise NotWholeError(f"{where} holds {side.type}")
         return ids
 
-    def _number_ids(self, edge_index: np.ndarray) -> tuple[np.ndarray, int, np.ndarray | None]:
-        """Integer ids as node numbers: as they are where they are dense, in ascending order where they are not."""
-        low, high = int(edge_index.min()), int(edge_index.max())
-        if low >= 0 and high < 8 * edge_index.shape[1] + 1_000_000:
-            return edge_index, high + 1, None
-        if self.scratch is not None:
-            raise DatasetError(f"{self.table.path}: ids from {low} to {high} have gaps, and are {IN_MEMORY}")
-        known, places = np.unique(edge_index, return_inverse=True)
-        return places.reshape(edge_index.shape), len(known), known.astype(np.int64)
 
-
-def _narrow(values: np.ndarray) -> np.ndarray:
-    """``values`` in int32 if they fit."""
-    fits = np.iinfo(np.int32).min <= values.min() and values.max() <= np.iinfo(np.int32).max
-    return values.astype(np.int32) if fits else values
-
-
-class _Blocks:
-    """Blocks of sources, targets and perhaps weights: in memory, or, without weights and as int32, in a file."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._ends: list[np.ndarray] = []
-        self._weights: list[np.ndarray] = []
-        if path is not None:
-            path.unlink(missing_ok=True)
-
-    def append(self, block: list[np.ndarray]) -> None:
-        """Add a block."""
-        if self.path is None:
-            self._ends.append(np.stack(block[:2]))
-            self._weights += block[2:]
-            return
-        edges = np.stack(block, axis=1)
-        if edges.dtype != np.int32 and edges.size and not (edges.min() >= 0 and edges.max() < 2**31):
-            raise DatasetError(f"ids beyond 2³¹ are {IN_MEMORY}")
-        with naming(self.path), self.path.open("ab") as file:
-            file.write(edges.astype(np.int32, copy=False).reshape(-1).view(np.uint8).data)
-
-    def joined(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """One ``edge_index`` and one vector of weights of all blocks; those of a file are mapped into memory."""
-        if self.path is not None:
-            size = self.path.stat().st_size
-            ends = np.memmap(self.path, np.int32, "r") if size else np.empty(0, np.int32)
-            return ends.reshape(-1, 2).T, None
-        return np.concatenate(self._ends, axis=1), np.concatenate(self._weights) if self._weights else None
+def _keep(block: np.ndarray, scratch: Path | None) -> np.ndarray:
+    """A block of edges in int32 if its ids fit, in memory or mapped from a new file in the folder ``scratch``."""
+    limits = np.iinfo(np.int32)
+    if not block.size or (limits.min <= block.min() and block.max() <= limits.max):
+        block = block.astype(np.int32, copy=False)
+    if scratch is None or not block.size:
+        return block
+    path = scratch / f"{secrets.token_hex(8)}.npy"
+    with naming(path):
+        np.save(path, block)
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]

@@ -49,12 +49,11 @@ def _text(raw: Path) -> Arrays:
     labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes).T
     edges = read_matrix(raw / "edge.csv.gz", np.int32, count)
     features, of_edges = raw / "node-feat.csv.gz", raw / "edge-feat.csv.gz"
-    x = None
     if features.exists():
-        x = np.ascontiguousarray(read_matrix(features, np.float32, nodes).T)
-    elif of_edges.exists():
-        x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes)
-    return edges, x, labels, nodes
+        return edges, np.ascontiguousarray(read_matrix(features, np.float32, nodes).T), labels, nodes
+    if of_edges.exists():
+        return edges, mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes), labels, nodes
+    return edges, None, labels, nodes
 
 
 def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.ndarray:

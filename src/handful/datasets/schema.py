@@ -14,7 +14,6 @@ vector        a list of numbers, as it is; a missing one is filled
 
 from __future__ import annotations
 
-import codecs
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -27,11 +26,9 @@ from handful.datasets.tables import Problems, Rows, TableFile, arrow, places_amo
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
-from handful.graph import Repeated, Task
-from handful.settings import check_fields
+from handful.settings import Repeated, TableOptions, Task
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
-Unknown = Literal["error", "skip", "add"]
 Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
@@ -50,74 +47,6 @@ SHOWN = 40
 WORD = re.compile(r"\w+")
 DATE = r"^(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{1,4})(?P<clock>(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?)$"
 """A date as text, with or without the time of day."""
-
-
-# -- what is asked for ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column is what. ``None`` stands for the usual names; for ``features``, for all columns that are left.
-
-    Args:
-        source, target, weight: of the edge list.
-        id, split: of the node table.
-        label: of the node table; several for a multi-label task.
-        features: the columns that are features; those of ``categorical`` and ``hashed`` are added to them.
-        categorical: columns of numbers that are codes, to be one-hot encoded as text columns are.
-        hashed: columns of text whose words are hashed into a fixed number of features.
-        numbers: columns of whole numbers that are numbers although no value is there twice, as in an identifier.
-        ignore: columns that are left out.
-    """
-
-    source: str | None = None
-    target: str | None = None
-    weight: str | None = None
-    id: str | None = None
-    label: str | Sequence[str] | None = None
-    split: str | None = None
-    features: Sequence[str] | None = None
-    categorical: Sequence[str] = ()
-    hashed: Sequence[str] = ()
-    numbers: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Handling:
-    """What is done with what tables bring.
-
-    Args:
-        task: ``classification``, ``regression`` (a label that is a number) or ``multilabel`` (columns of 0 and 1).
-        impute: what stands for a missing number: the ``median``; ``error`` refuses it.
-        scale: of numbers: ``standard``, ``quantile`` (to normal scores) or ``none``.
-        unknown: what is done with edges whose ends are in no row of the node table: ``error``, ``skip``, or ``add``,
-            which makes nodes of them whose values are missing.
-        repeated: how edges with the same ends become one: the ``sum``, the ``mean`` or the ``first`` of their weights,
-            or their ``count``. ``None`` sums weights, and keeps repeated edges where there are none.
-        undirected: add the reverse of every edge.
-        decimal, encoding: of CSV files: the decimal point, and the encoding of the text.
-        dates: the order of day, month and year (``dmy``, ``mdy``, ``ymd``) of dates that are text; ``auto`` sees it.
-        strict: refuse a later table with columns that are not as they were in training; else they are said.
-    """
-
-    task: Task = "classification"
-    impute: Literal["median", "error"] = "median"
-    scale: Literal["standard", "quantile", "none"] = "standard"
-    unknown: Unknown = "error"
-    repeated: Repeated | None = None
-    undirected: bool = False
-    decimal: Literal[".", ","] = "."
-    encoding: str = "utf-8"
-    dates: Literal["auto", "dmy", "mdy", "ymd"] = "auto"
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        try:
-            codecs.lookup(self.encoding)
-        except LookupError:
-            raise DatasetError(f"encoding '{self.encoding}' is unknown: give one such as latin-1 or cp1252") from None
 
 
 # -- what was decided and fitted --------------------------------------------------------------------------------------
@@ -402,34 +331,33 @@ class Schema:
 
 
 def fit_columns(
-    rows: Rows, names: Sequence[str], columns: Columns, how: Handling, fitted: np.ndarray, problems: Problems
+    rows: Rows, names: Sequence[str], how: TableOptions, fitted: np.ndarray, problems: Problems
 ) -> tuple[Column, ...]:
     """What to do with the columns of a table; with those that are empty nothing can be done, and they are left out.
 
     Args:
         rows: the table.
         names: the columns that are features.
-        columns: which of those are categorical, and which are hashed.
-        how: what is done with missing numbers and scales.
+        how: which of those are categorical or hashed, and what is done with missing numbers and scales.
         fitted: boolean ``(rows,)``, the rows that medians and scales are taken from; categories are those of all.
         problems: where mistakes go.
     """
     result: list[Column | None] = []
     for name in names:
         with problems.collected():
-            result.append(_fit_column(rows, name, columns, how, fitted))
+            result.append(_fit_column(rows, name, how, fitted))
     return tuple(column for column in result if column is not None)
 
 
-def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: np.ndarray) -> Column | None:
-    kind = _kind(rows, name, columns)
+def _fit_column(rows: Rows, name: str, how: TableOptions, fitted: np.ndarray) -> Column | None:
+    kind = _kind(rows, name, how)
     if kind is None:
         return None
-    format = date_format(rows, name, how.dates) if kind == "category" and name not in columns.categorical else ""
+    format = date_format(rows, name, how.dates) if kind == "category" and name not in how.categorical else ""
     kind = "date" if format else kind
     missing = rows.column(name).null_count
     if kind == "category":
-        return Column(name, kind, categories=_fit_categories(rows, name, name in columns.categorical), missing=missing)
+        return Column(name, kind, categories=_fit_categories(rows, name, name in how.categorical), missing=missing)
     if kind == "text":
         return Column(name, kind, size=HASHED, missing=missing)
     values, absent = numbers_in(rows, name, kind, None, format)
@@ -453,14 +381,14 @@ def _fit_column(rows: Rows, name: str, columns: Columns, how: Handling, fitted: 
     return replace(column, center=center, spread=spread if spread > max(1e-12, rounding) else max(1.0, rounding))
 
 
-def _kind(rows: Rows, name: str, columns: Columns) -> Kind | None:
+def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
     """The kind of a column that is to be fitted; ``None`` if it is empty."""
     types, column = arrow().types, rows.column(name)
     if column.null_count == len(column):
         return None
-    if name in columns.hashed:
+    if name in how.hashed:
         return "text"
-    if name in columns.categorical:
+    if name in how.categorical:
         return "category"
     if types.is_string(column.type):
         if _has_decimal_commas(column):

@@ -221,21 +221,10 @@ def generate(model: BlockModel) -> Graph:
     pairs = _Pairs(model, member)
     first = pairs.first(0, model.nodes)
     indptr, indices = simple_rows(first, member, pairs.ends(0, first))
-    x = None
-    if model.features:
-        x = torch.empty(model.nodes, model.features, dtype=model.dtype)
-        for lo, block in zip(range(0, model.nodes, PLACES), block_features(model, y), strict=True):
-            x[lo : lo + PLACES] = block
-    return Graph(
-        torch.from_numpy(indptr),
-        torch.from_numpy(indices),
-        x=x,
-        y=torch.from_numpy(y.astype(np.int64)),
-        num_classes=model.classes,
-        undirected=True,
-        name="synthetic",
-        **masks,
-    )
+    x = torch.cat(list(block_features(model, y))) if model.features else None
+    topology = torch.from_numpy(indptr), torch.from_numpy(indices)
+    known = {"num_classes": model.classes, "undirected": True, "name": "synthetic", **masks}
+    return Graph(*topology, x=x, y=torch.from_numpy(y.astype(np.int64)), **known)
 
 
 def write(model: BlockModel, path: Path, memory: int | str) -> None:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from handful.errors import DatasetError
+from handful.errors import DatasetError, first_line
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
@@ -32,7 +32,7 @@ SOME_ROWS = 50
 UNNAMED = "unnamed "
 """What a column without a name in the header is called, with its place."""
 Source = Any
-"""A path; or a table in memory, of pandas, polars, pyarrow or anything else that exports Arrow."""
+"""A path; or a table in memory: of pandas, polars, pyarrow or anything else that exports Arrow, or a dictionary."""
 
 
 def arrow() -> Any:
@@ -97,14 +97,16 @@ class TableFile:
     encoding: str = "utf-8"
 
     @classmethod
-    def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8") -> TableFile:
+    def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
         """Look at the first lines. A CSV file without a header is one whose first row is all numbers. Lines at the top
-        that begin with ``#`` are skipped. Its numbers have the ``decimal`` point, and its text has the ``encoding``."""
-        if hasattr(source, "__arrow_c_stream__"):
-            table = arrow().table(source)
-            return cls(Path("the table"), tuple(table.column_names), table=table)
+        that begin with ``#`` are skipped. Its numbers have the ``decimal`` point, and its text has the ``encoding``.
+        Errors of a table in memory call it ``name``."""
+        if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
+            table = _in_memory(source, name)
+            return cls(Path(name), tuple(table.column_names), table=table)
         if not isinstance(source, str | Path):
-            raise DatasetError(f"a table is a file, or a table of pandas, polars or pyarrow; got {type(source)!r}")
+            kinds = "a file, a table of pandas, polars or pyarrow, or a dictionary of columns"
+            raise DatasetError(f"{name} must be {kinds}, got {type(source).__name__}")
         path = Path(source)
         suffix = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
         if suffix not in SUFFIXES:
@@ -119,10 +121,10 @@ class TableFile:
         delimiter = next((d for d in "\t,; " if d in head[skip]), ",")
         cells = next(csv.reader(head[skip : skip + 1], delimiter=delimiter))
         cells = [cell.strip() or f"{UNNAMED}{i + 1}" for i, cell in enumerate(cells)]
-        if all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells):
-            more = (f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))
-            return cls(path, (*HEADLESS, *more)[: len(cells)], skip + 1, delimiter, None, decimal, encoding)
-        return cls(path, tuple(cells), skip + 2, delimiter, None, decimal, encoding)
+        header = not all(re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", cell) for cell in cells)
+        if not header:
+            cells = [*HEADLESS, *(f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))][: len(cells)]
+        return cls(path, tuple(cells), skip + 1 + header, delimiter, None, decimal, encoding)
 
     @property
     def named(self) -> list[str]:
@@ -244,9 +246,7 @@ class Rows:
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
         """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; see ``Faults.add``."""
-        faults = Faults()
-        faults.add(wrong, self.source.first_row, words, values)
-        if faults.count:
+        if (faults := Faults().add(wrong, self.source.first_row, words, values)).count:
             raise DatasetError(f"{self.source.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
@@ -282,17 +282,15 @@ def resolved(column: Any) -> Any:
 
 def _as_floats(column: Any) -> np.ndarray:
     pa, kind = arrow(), column.type
-    microseconds, unit = None, 86400e6
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        microseconds = pa.timestamp("us", getattr(kind, "tz", None))
-    elif pa.types.is_duration(kind):
-        microseconds = pa.duration("us")
-    elif pa.types.is_time(kind):
-        microseconds, unit = pa.time64("us"), 3600e6
-    if microseconds is not None:
-        column = column.cast(microseconds, safe=False).cast(pa.int64())
+    unit = 1.0
+    if pa.types.is_time(kind):
+        column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), 3600e6
+    elif pa.types.is_temporal(kind):
+        duration = pa.types.is_duration(kind)
+        microseconds = pa.duration("us") if duration else pa.timestamp("us", getattr(kind, "tz", None))
+        column, unit = column.cast(microseconds, safe=False).cast(pa.int64()), 86400e6
     values: np.ndarray = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return values if microseconds is None else values / unit
+    return values / unit
 
 
 def places_among(values: Any, among: Any) -> np.ndarray:
@@ -308,7 +306,7 @@ class Faults:
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
-    def add(self, wrong: Any, row: int, words: str, values: Any = None) -> None:
+    def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
         """``words`` are told of each place where ``wrong`` is true, with its value for ``{}``.
 
         ``row`` is that of the first place.
@@ -317,6 +315,7 @@ class Faults:
         self.count += len(at)
         for i in at[: 3 - len(self.shown)].tolist():
             self.shown.append(f"row {row + i}: " + words.replace("{}", "" if values is None else str(values[i])))
+        return self
 
     def __str__(self) -> str:
         more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
@@ -341,6 +340,38 @@ class Problems(list[str]):
         if self:
             numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self, 1))
             raise DatasetError(f"{len(self)} problems: {numbered}")
+
+
+def _in_memory(source: Any, name: str) -> Any:
+    """A table as one of pyarrow. Those of pandas and dictionaries are read column by column, for the errors."""
+    pa = arrow()
+    if not hasattr(source, "items"):
+        return pa.table(source)
+    if getattr(getattr(source, "index", None), "name", None) is not None:  # an index with a name is a column
+        source = source.reset_index()
+    names = [str(key) for key, _ in source.items()]
+    columns = [_typed(values, key, name) for key, (_, values) in zip(names, source.items(), strict=True)]
+    if len(set(map(len, columns))) > 1:
+        lengths = ", ".join(f"'{key}' {len(values):,}" for key, values in zip(names, columns, strict=True))
+        raise DatasetError(f"{name} has columns of different lengths: {lengths}")
+    return pa.table(columns, names=names)
+
+
+def _typed(values: Any, column: str, name: str) -> Any:
+    """One column in a type of pyarrow, NaN as missing; values of several types are refused."""
+    pa = arrow()
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        cells = list(values) if isinstance(values, Iterable) else []
+        known = [(i, cell) for i, cell in enumerate(cells, 1) if cell is not None and cell is not np.nan]
+        if other := next(((i, cell) for i, cell in known if type(cell) is not type(known[0][1])), None):
+            row, cell, first = *other, known[0][1]
+            words = (
+                f"'{column}' is {cell!r:.60}, and before there was {first!r:.60}: give the column values of one type"
+            )
+            raise DatasetError(f"{name}, row {row}: {words}") from None
+        raise DatasetError(f"{name}: column '{column}' cannot be read: {first_line(error)}") from None
 
 
 def _first_lines(path: Path, encoding: str) -> list[str]:

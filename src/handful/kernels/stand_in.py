@@ -93,9 +93,8 @@ def gather_hops(
 ) -> Tensor:
     """[X_k ‖ X_{k+1}] of every row and its level k, from ``x`` = [X_0 ‖ X_1 ‖ …] with ``features`` columns each.
 
-    With ``edges`` (``add_stand_ins``), rows of level 0 that have edges get the sum over them of X_k of the ends in place
-    of X_1. A stand-in's own half is X_1 of the row that it serves, so this is the sampled first hop, shrunk to the exact
-    one.
+    With ``edges`` (``add_stand_ins``), rows of level 0 get the weighted sum of X_k over their edges in place of X_1. A
+    stand-in's own half is X_1 of the row that it serves, so this is the sampled first hop, shrunk to the exact one.
 
     >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
     >>> gather_hops(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 

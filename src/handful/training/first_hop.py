@@ -2,8 +2,8 @@
 
 With it the first layer of GraphSAGE and GCN is exact in every batch, whatever the sampler. A batch needs one hop less,
 and no step aggregates features. ``Known`` holds [X ‖ ÂX] and makes batches of it; [X ‖ ÂX ‖ Â²X] where mean-field
-neighbours stand in for those that a part lacks (``handful.mean_field``). A batch of a part is cut to the receptive field
-of its loss also under BatchNorm, whose statistics then are those of the rows that a layer computes.
+neighbours stand in for those that a part lacks (``handful.mean_field``). A batch of a part is cut to the receptive
+field of its loss also under BatchNorm, whose statistics then are those of the rows that a layer computes.
 
 Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) compute the first hop beforehand, too.
 """
