@@ -116,5 +116,5 @@ def test_balanced_weights_change_the_decision_and_not_the_probabilities() -> Non
     weighed = hf.NodeClassifier(**how, settings={"class_weight": "balanced"}).fit(x, y)
     assert weighed.predict_proba(x)[:, 1].mean() == pytest.approx(y.mean(), abs=0.05)
     assert weighed.predict(x).mean() > 1.5 * plain.predict(x).mean()
-    share = weighed.class_weight_[0] / sum(weighed.class_weight_)
+    share = weighed.decision_.class_weight[0] / sum(weighed.decision_.class_weight)
     assert np.array_equal(weighed.predict(x), weighed.predict_proba(x)[:, 1] >= np.float32(share))

@@ -219,7 +219,7 @@ def test_a_run_of_an_experiment_decides_by_the_weights_of_its_loss(tmp_path: Pat
     opened, graph = hf.open_run(tmp_path), hf.load(named)
     counts = np.bincount(graph.y[graph.train_mask], minlength=2)
     weights = counts.sum() / (2 * counts)
-    assert opened.decision["class_weight"] == pytest.approx(weights.tolist())
+    assert opened.decision.class_weight == pytest.approx(weights.tolist())
     weighed = torch.sigmoid(hf.infer(opened.model, graph)).squeeze(1).numpy()
     odds = weighed / (1 - weighed) * weights[0] / weights[1]
     assert np.allclose(opened.predict_proba()[:, 1], odds / (1 + odds), atol=1e-5)

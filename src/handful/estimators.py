@@ -19,7 +19,7 @@ from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph
 from handful.predict import Prediction, predict
 from handful.samplers import Sampler
-from handful.training.assessment import plain_threshold
+from handful.training.decision import Decision
 from handful.training.fit import SEED
 from handful.training.inference import embed
 from handful.training.loss import balanced_weights
@@ -67,9 +67,8 @@ class _NodeEstimator:
         self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
-        self.kind_, self.positive_ = graph.kind, int(graph.positive or 0)
         balanced = experiment.settings.class_weight == "balanced"
-        self.class_weight_ = balanced_weights(graph).tolist() if balanced else None
+        self.decision_ = Decision.on(graph, balanced_weights(graph) if balanced else None)
         self.n_iter_ = max(run.epochs for run in self.runs_)
         return self
 
@@ -103,12 +102,7 @@ class _NodeEstimator:
     def _mean(self, X: Any) -> Prediction:
         """The mean over the seeds of probabilities, without the class weights of the loss, or of numbers."""
         graph = self._to_predict(X)
-        how: dict[str, Any] = {"kind": self.kind_, "positive": self.positive_}
-        if self.class_weight_ is not None:
-            how["class_weight"] = self.class_weight_
-            if self.kind_ == "binary":
-                how["threshold"] = plain_threshold(0.5, self.class_weight_, self.positive_)
-        return predict(self.models_, graph, np.arange(graph.num_nodes), sampler=self.sampler_, **how)
+        return predict(self.models_, graph, np.arange(graph.num_nodes), self.decision_, sampler=self.sampler_)
 
     def _labels(self, graph: Graph) -> np.ndarray:
         """The labels that ``graph`` has, as ``predict`` gives them."""

@@ -33,11 +33,11 @@ from handful.settings import (
 )
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
-from handful.training.assessment import best_threshold
 from handful.training.callbacks import Callback, Progress
 from handful.training.card import write_card
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
 from handful.training.cost import Loss, peak_gpu, peak_ram
+from handful.training.decision import best_threshold
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.first_hop import know, resolve_first_hop
 from handful.training.loop import Loop, batch_loss, train

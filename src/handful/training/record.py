@@ -429,11 +429,13 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
-    """What ``write_encoding`` wrote; nothing where the run is older than it."""
-    if not folder.encoding.exists():
-        return {}
+    """What ``write_encoding`` wrote.
+
+    Raises:
+        RunError: it cannot be read, or is no encoding.
+    """
     encoding = read_json(folder.encoding)
-    names, kind, positive = encoding.get("class_names"), encoding.get("kind", "binary"), encoding.get("positive")
+    names, kind, positive = (encoding.get(name) for name in ("class_names", "kind", "positive"))
     named = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
     if not named or kind not in get_args(Kind) or positive not in (None, 0, 1) or isinstance(positive, bool | float):
         wrong = "its kind, its class names or its positive class is unknown"
