@@ -12,7 +12,7 @@ import torch
 
 import handful as hf
 from handful.predict import Prediction, choose_nodes, predict
-from handful.training.decision import Decision
+from handful.training.assessment import Decision
 from handful.training.inference import embed
 
 NAMES = ("low", "mid", "high")

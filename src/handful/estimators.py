@@ -19,7 +19,7 @@ from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph
 from handful.predict import Prediction, predict
 from handful.samplers import Sampler
-from handful.training.decision import Decision
+from handful.training.assessment import Decision
 from handful.training.fit import SEED
 from handful.training.inference import embed
 from handful.training.loss import balanced_weights

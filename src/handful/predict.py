@@ -18,7 +18,7 @@ from handful.files import write_aside
 from handful.finding import Table, text_table
 from handful.graph import MASKS, Graph, Kind, is_label
 from handful.nn.network import usable_device
-from handful.training.decision import Decision
+from handful.training.assessment import Decision
 from handful.training.inference import infer
 from handful.vocabulary import number
 

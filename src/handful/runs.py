@@ -25,7 +25,7 @@ from handful.nn.network import Network
 from handful.predict import Prediction, choose_nodes, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
-from handful.training.decision import Decision
+from handful.training.assessment import Decision
 from handful.training.fit import with_task
 from handful.training.inference import embed
 from handful.training.metrics import metric_of_record

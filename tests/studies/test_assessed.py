@@ -15,8 +15,7 @@ from handful import Experiment, RandomNodes
 from handful.datasets.splits import stratified_split
 from handful.experiment import Summary
 from handful.studies.assessed import assessment_tables, describe_labels, say_summary, summary_finding
-from handful.training.assessment import assess
-from handful.training.decision import best_threshold
+from handful.training.assessment import assess, best_threshold
 from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, check
 

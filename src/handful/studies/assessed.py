@@ -20,8 +20,7 @@ from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
 from handful.studies.baselines import BASELINES, Baseline, baseline_table, best_of, kept_baselines, say_added
 from handful.studies.trained import configurations, curve_charts, read_trained
-from handful.training.assessment import BINS, Assessment, assess_average, interval
-from handful.training.decision import Decision
+from handful.training.assessment import BINS, Assessment, Decision, assess_average, interval
 from handful.training.inference import infer
 from handful.training.loss import balanced_weights
 from handful.training.metrics import METRICS, Metric, metric_of_record
