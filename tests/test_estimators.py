@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import handful as hf
@@ -116,5 +116,61 @@ def test_balanced_weights_change_the_decision_and_not_the_probabilities() -> Non
     weighed = hf.NodeClassifier(**how, settings={"class_weight": "balanced"}).fit(x, y)
     assert weighed.predict_proba(x)[:, 1].mean() == pytest.approx(y.mean(), abs=0.05)
     assert weighed.predict(x).mean() > 1.5 * plain.predict(x).mean()
-    share = weighed.class_weight_[0] / sum(weighed.class_weight_)
+    share = weighed.decision_.class_weight[0] / sum(weighed.decision_.class_weight)
     assert np.array_equal(weighed.predict(x), weighed.predict_proba(x)[:, 1] >= np.float32(share))
+
+
+@pytest.mark.parametrize("ids", [None, "n"])
+def test_scikit_learn_splits_the_nodes_of_a_bound_graph(graph: hf.Graph, ids: str | None) -> None:
+    names = None if ids is None else np.array([f"{ids}{i}" for i in range(300)])
+    bound = hf.NodeClassifier(**SMALL, graph=graph.replace(ids=names))  # type: ignore[arg-type]
+    assert graph.y is not None
+    nodes = np.arange(300) if names is None else names
+    y, folds = graph.y.numpy(), StratifiedKFold(2)
+    scores = cross_val_score(bound, nodes, y, cv=folds)
+    by_hand = []
+    for train, test in folds.split(nodes, y):
+        known = np.where(np.isin(np.arange(300), train), y, -1)
+        plain = graph.replace(y=known, num_classes=3, train_mask=None, val_mask=None, test_mask=None)
+        one = hf.NodeClassifier(**SMALL).fit(plain)  # type: ignore[arg-type]
+        by_hand.append((one.predict(graph)[test] == y[test]).mean())
+        assert set(np.flatnonzero(one.seen_)) <= set(train)
+    assert scores == pytest.approx(by_hand)
+    found = cross_validate(bound, nodes, y, cv=folds, return_train_score=True)
+    assert found["test_score"] == pytest.approx(scores)
+    assert clone(bound).graph is bound.graph
+    search = GridSearchCV(bound, {"hidden": [4, 16]}, cv=folds).fit(nodes, y)
+    assert search.best_params_["hidden"] in (4, 16)
+    assert search.predict(nodes[:7]).shape == (7,)
+    assert search.best_estimator_.embed(nodes[:7]).shape == (7, search.best_params_["hidden"])
+    with pytest.raises(hf.HandfulError, match="no nodes of the graph"):
+        search.predict([10**6])
+    with pytest.raises(hf.HandfulError, match="graph takes a graph"):
+        hf.NodeClassifier(graph=3).fit(nodes, y)
+
+
+def test_a_score_never_counts_what_was_learned(graph: hf.Graph) -> None:
+    assert graph.y is not None
+    assert graph.test_mask is not None
+    y, test = graph.y.numpy(), graph.test_mask.numpy()
+    one = hf.NodeClassifier(**SMALL).fit(graph)  # type: ignore[arg-type]
+    assert one.score(graph, y) == one.score(graph) == (one.predict(graph) == y)[test].mean()
+    bare = graph.replace(train_mask=None, val_mask=None, test_mask=None)
+    half = np.where(np.arange(300) < 150, y.astype(float), np.nan)
+    two = hf.NodeClassifier(**SMALL).fit(bare, half)  # type: ignore[arg-type]
+    assert two.score(bare) == two.score(bare, y) == (two.predict(bare) == y)[150:].mean()
+    with pytest.raises(hf.HandfulError, match="cross_val_score"):
+        two.score(bare, half)
+    other = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8&signal=1&seed=5")
+    other = other.replace(train_mask=None, val_mask=None, test_mask=None)
+    assert two.score(other) == (two.predict(other) == other.y.numpy()).mean()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", [hf.NodeClassifier, hf.NodeRegressor])
+def test_a_label_that_is_nan_is_unknown_also_beside_rows(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 4))
+    y = np.where(np.arange(120) < 90, (x[:, 0] > 0).astype(float), np.nan)
+    some, all_ = kind(**SMALL).fit(x[:90], y[:90]), kind(**SMALL).fit(x, y)
+    assert np.array_equal(some.predict(x), all_.predict(x))
+    assert some.score(x, y) == pytest.approx(some.score(x[:90], y[:90]))

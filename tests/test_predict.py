@@ -11,10 +11,12 @@ import pytest
 import torch
 
 import handful as hf
-from handful.predict import Prediction, all_values, choose_nodes, predict
+from handful.predict import Prediction, choose_nodes, predict
+from handful.training.assessment import Decision
 from handful.training.inference import embed
 
 NAMES = ("low", "mid", "high")
+CLASSES = Decision("multiclass")
 
 
 def a_graph(**fields: object) -> hf.Graph:
@@ -38,7 +40,7 @@ def models(count: int) -> list[hf.SAGE]:
 
 def test_probabilities_are_means_and_how_models_differ_is_told() -> None:
     graph, three = a_graph(), models(3)
-    found = predict(three, graph, choose_nodes(graph, "all"), NAMES)
+    found = predict(three, graph, choose_nodes(graph, "all"), CLASSES, NAMES)
     each = np.stack([hf.infer(model, graph).softmax(1).numpy() for model in three])
     assert np.allclose(found.probabilities, each.mean(0), atol=1e-6)
     best = each.mean(0).argmax(1)
@@ -48,19 +50,13 @@ def test_probabilities_are_means_and_how_models_differ_is_told() -> None:
     assert found.agree is not None
     assert np.allclose(found.spread, each[:, rows, best].std(0, ddof=1), atol=1e-6)
     assert np.allclose(found.agree, (each.argmax(2) == best).mean(0))
-    one = predict(three[:1], graph, np.array([3]), NAMES)
+    one = predict(three[:1], graph, np.array([3]), CLASSES, NAMES)
     assert (one.spread, one.ids.tolist(), one.splits.tolist()) == (None, ["n3"], ["train"])
-
-
-def test_one_logit_is_two_classes() -> None:
-    logits = torch.tensor([[2.0], [-1.0]])
-    assert torch.allclose(all_values(logits, "binary")[:, 1], logits[:, 0].sigmoid())
-    assert torch.allclose(all_values(logits, "binary").sum(1), torch.ones(2))
 
 
 def test_labels_are_compared_by_name() -> None:
     graph = a_graph(class_names=("high", "odd", "low"))
-    found = predict(models(1), graph, np.arange(6), NAMES)
+    found = predict(models(1), graph, np.arange(6), CLASSES, NAMES)
     assert found.labels.tolist() == [2, -1, 0, 2, -1, 0]
 
 
@@ -68,7 +64,7 @@ def made(best: list[int], labels: list[int], sure: list[float]) -> Prediction:
     probabilities = np.full((len(best), 3), 0.1, np.float32)
     probabilities[np.arange(len(best)), best] = sure
     return Prediction(
-        "multiclass", np.arange(len(best)), NAMES, probabilities, np.array(labels), np.array(["test"] * len(best))
+        CLASSES, np.arange(len(best)), NAMES, probabilities, np.array(labels), np.array(["test"] * len(best))
     )
 
 
@@ -101,7 +97,7 @@ def test_a_file_of_ids(tmp_path: Path) -> None:
 
 def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
     graph = a_graph(ids=np.array([f"é,{i}\n" for i in range(30)]))
-    found = predict(models(2), graph, choose_nodes(graph, "all"), NAMES)
+    found = predict(models(2), graph, choose_nodes(graph, "all"), CLASSES, NAMES)
     with (tmp_path / "p.csv").open("w"):
         found.write(tmp_path / "p.csv")
     with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as file:
@@ -145,7 +141,7 @@ def test_of_two_classes_the_positive_one_from_the_threshold_on() -> None:
     torch.manual_seed(0)
     model = hf.SAGE(5, 1, hidden=8, layers=2).eval()
     fraud = 1 - hf.infer(model, graph)[:, 0].sigmoid().numpy()
-    found = predict([model], graph, np.arange(30), ("fraud", "ok"), kind="binary", positive=0, threshold=0.3)
+    found = predict([model], graph, np.arange(30), Decision("binary", 0, 0.3), ("fraud", "ok"))
     assert found.predicted.tolist() == ["fraud" if p >= 0.3 else "ok" for p in fraud]
     assert np.allclose(found.confidence, np.where(fraud >= 0.3, fraud, 1 - fraud), atol=1e-6)
 
@@ -158,7 +154,7 @@ def test_numbers_and_many_labels(tmp_path: Path) -> None:
     torch.manual_seed(0)
     two = [hf.SAGE(5, 1, hidden=8, layers=2).eval() for _ in range(2)]
     each = np.stack([hf.infer(model, graph)[:, 0].numpy() for model in two])
-    found = predict(two, graph, choose_nodes(graph, "all"), kind="regression")
+    found = predict(two, graph, choose_nodes(graph, "all"), Decision("regression"))
     assert np.allclose(found.predicted, each.mean(0), atol=1e-6)
     assert found.spread is not None
     assert np.allclose(found.spread, each.std(0, ddof=1), atol=1e-6)
@@ -172,7 +168,7 @@ def test_numbers_and_many_labels(tmp_path: Path) -> None:
     graph = a_graph(y=(rng.random((30, 3)) < 0.5).astype(np.float32), task="multilabel")
     model = models(1)[0]
     likely = hf.infer(model, graph).sigmoid().numpy()
-    found = predict([model], graph, np.arange(30), NAMES, kind="multilabel")
+    found = predict([model], graph, np.arange(30), Decision("multilabel"), NAMES)
     assert found.predicted.tolist() == [
         ";".join(n for n, p in zip(NAMES, row, strict=True) if p >= 0.5) for row in likely
     ]

@@ -16,10 +16,10 @@ from handful.datasets.schema import Schema
 from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
-from handful.graph import MASKS, Graph
-from handful.predict import Prediction, predict
+from handful.graph import MASKS, Graph, fingerprint
+from handful.predict import Prediction, choose_nodes, predict
 from handful.samplers import Sampler
-from handful.training.assessment import plain_threshold
+from handful.training.assessment import Decision
 from handful.training.fit import SEED
 from handful.training.inference import embed
 from handful.training.loss import balanced_weights
@@ -27,6 +27,7 @@ from handful.training.loss import balanced_weights
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
     from sklearn.metrics import accuracy_score, r2_score
+    from sklearn.utils import _safe_indexing
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
@@ -39,6 +40,7 @@ class _NodeEstimator:
 
     model: str = MODEL
     _: KW_ONLY
+    graph: Any = None
     hidden: int | None = None
     layers: int | None = None
     dropout: float | None = None
@@ -60,35 +62,52 @@ class _NodeEstimator:
                 graph = graph.replace(**stratified_split(graph.y, shares, seed))  # type: ignore[arg-type]
             else:
                 graph = graph.replace(**random_split(graph.num_nodes, shares, seed, graph.labelled))
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("settings", "validation")}
+        own = ("graph", "settings", "validation")
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
         chosen = {name: value for name, value in named.items() if value is not None}
         experiment = Experiment(**dict(self.settings or {}) | chosen)
         self.runs_, self.sampler_ = experiment.run(graph=graph).runs, experiment.sampler
         self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
-        self.kind_, self.positive_ = graph.kind, int(graph.positive or 0)
         balanced = experiment.settings.class_weight == "balanced"
-        self.class_weight_ = balanced_weights(graph).tolist() if balanced else None
+        self.decision_ = Decision.on(graph, balanced_weights(graph) if balanced else None)
         self.n_iter_ = max(run.epochs for run in self.runs_)
+        self.seen_ = (graph.train_mask | graph.val_mask).numpy()  # type: ignore[operator]
         return self
 
-    def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, Any]:
-        """The graph that ``X`` is, and ``y``; rows of an array become nodes without edges."""
-        graph = as_graph(X)
-        if graph is not None:
-            return graph, y
+    def __sklearn_clone__(self) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)})  # a graph is never copied
+
+    def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, np.ndarray, Any]:
+        """The graph that ``X`` is, its nodes that ``y`` is of, and ``y``; rows of an array are nodes without edges."""
+        self.fitted_: Any = None
+        if self.graph is None and (graph := as_graph(X)) is not None:
+            self.fitted_ = identity(graph)
+            return graph, np.arange(graph.num_nodes), y
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if self.graph is not None:
+            graph = self._bound().replace(**dict.fromkeys(MASKS))
+            return graph, choose_nodes(graph, np.ravel(X)), y
+        if np.ndim(y) == 1 and not (known := is_known(y)).all():
+            X, y = _safe_indexing(X, np.flatnonzero(known)), np.asarray(y)[known]
         array, y = validate_data(self, X, y, dtype=np.float32, **checks)
         if is_classifier(self):
             check_classification_targets(y)
-        return without_edges(array), y
+        return without_edges(array), np.arange(len(array)), y
 
-    def _to_predict(self, X: Any) -> Graph:
+    def _bound(self, schema: Schema | None = None) -> Graph:
+        """The graph of the parameter ``graph``."""
+        if (graph := as_graph(self.graph, schema)) is None:
+            raise HandfulError(f"graph takes a graph or its path, got a {type(self.graph).__name__}")
+        return graph
+
+    def _to_predict(self, X: Any) -> tuple[Graph, np.ndarray]:
+        """The graph that ``X`` is, or is of, and the nodes to predict for."""
         check_is_fitted(self)
         schema = getattr(self, "schema_", None)
-        graph = as_graph(X, schema)
+        graph = as_graph(X, schema) if self.graph is None else self._bound(schema)
         if graph is None:
             graph = without_edges(validate_data(self, X, reset=False, dtype=np.float32))
         if schema is not None and (graph.schema is None or schema.differences(Schema.from_json(graph.schema))):
@@ -98,37 +117,44 @@ class _NodeEstimator:
                 f"X has {graph.num_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        return graph
+        return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
-    def _mean(self, X: Any) -> Prediction:
+    def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
         """The mean over the seeds of probabilities, without the class weights of the loss, or of numbers."""
-        graph = self._to_predict(X)
-        how: dict[str, Any] = {"kind": self.kind_, "positive": self.positive_}
-        if self.class_weight_ is not None:
-            how["class_weight"] = self.class_weight_
-            if self.kind_ == "binary":
-                how["threshold"] = plain_threshold(0.5, self.class_weight_, self.positive_)
-        return predict(self.models_, graph, np.arange(graph.num_nodes), sampler=self.sampler_, **how)
+        return predict(self.models_, graph, nodes, self.decision_, sampler=self.sampler_)
+
+    def _predicted(self, found: Prediction) -> np.ndarray:
+        raise NotImplementedError
 
     def _labels(self, graph: Graph) -> np.ndarray:
         """The labels that ``graph`` has, as ``predict`` gives them."""
         raise NotImplementedError
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy, or R², on ``y``; without it, on the test nodes of ``X``, or on all its labelled nodes."""
-        if y is not None:
-            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
-        graph = self._to_predict(X)
-        labels = self._labels(graph)
-        test = graph.test_mask is not None and bool(graph.test_mask.any())
-        judged = (graph.test_mask if test else graph.labelled).numpy()  # type: ignore[union-attr]
+        """The accuracy, or R², on ``y``, or on the labels of the test nodes or all nodes of ``X``.
+
+        Nodes without a label do not count. Nor do the nodes of the fitted graph that ``fit`` had labels of; only rows
+        of an array, and nodes of the parameter ``graph``, all count.
+        """
+        graph, nodes = self._to_predict(X)
+        judged = graph.labelled.numpy()[nodes] if y is None else is_known(y)
+        if self.graph is None and y is None and graph.test_mask is not None and bool(graph.test_mask.any()):
+            judged &= graph.test_mask.numpy()
+        if self.fitted_ is not None and identity(graph) == self.fitted_:
+            judged &= ~self.seen_
+        if not judged.any():
+            bound = f"cross_val_score({type(self).__name__}(graph=graph), nodes, y)"
+            raise HandfulError(f"graph '{graph.name}' has no labels but those of fit: add test nodes, or use {bound}")
+        labels = self._labels(graph)[nodes] if y is None else np.asarray(y)
         measure = accuracy_score if is_classifier(self) else r2_score
-        return float(measure(labels[judged], self.predict(graph)[judged]))  # type: ignore[attr-defined]
+        weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
+        found = self._predicted(self._mean(graph, nodes))
+        return float(measure(labels[judged], found[judged], sample_weight=weight))
 
     def embed(self, X: Any) -> np.ndarray:
         """float32 ``(N, width)``: what the last layer of the first seed's model gets of every node."""
-        graph = self._to_predict(X)
-        return embed(self.models_[0], graph, sampler=self.sampler_).numpy()
+        graph, nodes = self._to_predict(X)
+        return np.asarray(embed(self.models_[0], graph, sampler=self.sampler_)[nodes])
 
 
 def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
@@ -148,6 +174,11 @@ def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
     if isinstance(X, tuple) and len(X) == 2 and all(_is_table(one) for one in X):
         return import_tables(*X, schema=schema, split=None)
     return None
+
+
+def identity(graph: Graph) -> tuple[str, str]:
+    """Fingerprints of the edges and the features."""
+    return graph.checksum, fingerprint(graph.x)  # type: ignore[arg-type]
 
 
 def _is_table(value: Any) -> bool:
@@ -174,7 +205,12 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     or an array ``(N, features)``, whose rows are then nodes without edges. Another graph of tables is encoded by the
     schema of the first.
 
+    With the parameter ``graph``, ``X`` are ids of its nodes, or their numbers if it has no ids, and ``y`` are their
+    labels. So scikit-learn can split the nodes: ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``, or
+    ``GridSearchCV``. The other nodes have no label then, and all edges are there.
+
     Args:
+        graph: the graph of the nodes, as ``X`` above.
         model, hidden, layers, dropout, options: the model; see ``handful.Experiment``. ``None`` for its own defaults.
         sampler: where batches come from.
         epochs, lr, weight_decay, settings: how to train; ``settings`` are fields of ``handful.Settings`` by name.
@@ -194,9 +230,10 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
 
         A label that is ``None`` or NaN is unknown.
         """
-        graph, y = self._to_train(X, y)
+        graph, nodes, y = self._to_train(X, y)
         if y is not None:
-            self.classes_, codes = _encoded(y, graph.num_nodes)
+            codes = np.full(graph.num_nodes, -1)
+            self.classes_, codes[nodes] = _encoded(y, len(nodes))
             names = {"num_classes": len(self.classes_), "class_names": None}
             graph = relabel(graph, y=codes, task="classification", **names)
         else:
@@ -208,13 +245,14 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
-        values = self._mean(X).values
-        return values[:, : len(self.classes_)]
+        return self._mean(*self._to_predict(X)).values[:, : len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
         """``(N,)``: the most probable class of every node, by the class weights of the loss where it has some."""
-        best = self._mean(X).best
-        return np.asarray(self.classes_[best])
+        return self._predicted(self._mean(*self._to_predict(X)))
+
+    def _predicted(self, found: Prediction) -> np.ndarray:
+        return np.asarray(self.classes_[found.best])
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:
@@ -237,16 +275,21 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
 
         A number that is NaN is unknown.
         """
-        graph, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
+        graph, nodes, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
-            graph = relabel(graph, y=np.asarray(y, np.float32), task="regression")
+            numbers = np.full(graph.num_nodes, np.nan, np.float32)
+            numbers[nodes] = _one_each(y, len(nodes))
+            graph = relabel(graph, y=numbers, task="regression")
         else:
             self._labels(graph)
         return self._train(graph)
 
     def predict(self, X: Any) -> np.ndarray:
         """float32 ``(N,)``: the mean over the seeds of the number of every node."""
-        return np.asarray(self._mean(X).values[:, 0])
+        return self._predicted(self._mean(*self._to_predict(X)))
+
+    def _predicted(self, found: Prediction) -> np.ndarray:
+        return found.predicted
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None or graph.kind != "regression":
@@ -259,12 +302,26 @@ def class_names(graph: Graph) -> np.ndarray:
     return np.array(graph.class_names or range(graph.num_classes or 0))
 
 
-def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in order, and the place of each among them, -1 where it is unknown."""
+def is_known(y: Any) -> np.ndarray:
+    """bool ``(n,)``: the labels that are neither ``None`` nor NaN.
+
+    >>> is_known(["a", None, float("nan")])
+    array([ True, False, False])
+    """
+    return np.array([one is not None and one == one for one in np.asarray(y, object).tolist()], bool)
+
+
+def _one_each(y: Any, count: int) -> np.ndarray:
     labels = np.asarray(y)
     if labels.shape != (count,):
         raise HandfulError(f"y must have shape ({count},), one label per node, got {labels.shape}")
-    known = np.array([one is not None and one == one for one in labels.tolist()], bool)
+    return labels
+
+
+def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels in order, and the place of each among them, -1 where it is unknown."""
+    labels = _one_each(y, count)
+    known = is_known(labels)
     classes, places = np.unique(labels[known], return_inverse=True)
     codes = np.full(count, -1)
     codes[known] = places

@@ -225,12 +225,10 @@ class Experiment:
             HandfulError: something is missing or not valid.
         """
         try:
-            there = {k: v for k, v in value["sampler"].items() if v is not None or k not in GONE}
-            sampler = {k: tuple(v) if isinstance(v, list) else v for k, v in there.items()}
-            name = str(sampler.pop("name"))
+            sampler = {k: v for k, v in value["sampler"].items() if v is not None or k not in GONE}
             return cls(
                 **{part: value[part] for part in ("graph", "split", "root", "model", "options", "device")},
-                sampler=make_sampler(name, **sampler),
+                sampler=make_sampler(**sampler),
                 settings=vary_settings(Settings(), value["settings"]),
                 seeds=value["seeds"],
             )

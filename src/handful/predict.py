@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from handful.datasets.tables import arrow
 from handful.errors import HandfulError
@@ -18,11 +18,8 @@ from handful.files import write_aside
 from handful.finding import Table, text_table
 from handful.graph import MASKS, Graph, Kind, is_label
 from handful.nn.network import usable_device
-from handful.samplers import FullGraph, Sampler
-from handful.training.assessment import shifts
+from handful.training.assessment import Decision
 from handful.training.inference import infer
-from handful.training.metrics import probabilities
-from handful.training.streamed import Progress
 from handful.vocabulary import number
 
 SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
@@ -37,7 +34,7 @@ class Prediction:
     """What is predicted for some nodes of a graph.
 
     Args:
-        kind: what is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
+        decision: how probabilities become a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
         classes: the names of the classes, or of the labels of a multi-label task; none for a regression.
         values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, 1)``, the number, for a
@@ -45,8 +42,6 @@ class Prediction:
         labels: what a node has: int64 ``(n,)`` classes, -1 where unknown; else float32, NaN where unknown, ``(n,)`` for
             a regression and ``(n, classes)`` for many labels.
         splits: text ``(n,)``: train, val, test, or nothing.
-        positive, threshold: of two classes, the one that is predicted from which probability on.
-        class_weight: of more classes, what each counts when the predicted one is chosen; ``None`` for all alike.
         agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
             where nodes have no one class.
         spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
@@ -54,21 +49,28 @@ class Prediction:
         embeddings: float32 ``(n, width)``, where they were asked for.
     """
 
-    kind: Kind
+    decision: Decision
     ids: np.ndarray
     classes: tuple[str, ...]
     values: np.ndarray
     labels: np.ndarray
     splits: np.ndarray
-    positive: int = 1
-    threshold: float = 0.5
-    class_weight: tuple[float, ...] | None = None
     agree: np.ndarray | None = None
     spread: np.ndarray | None = None
     embeddings: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def kind(self) -> Kind:
+        """What is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``."""
+        return self.decision.kind
+
+    @property
+    def threshold(self) -> float:
+        """The decision threshold of the positive class, or of every label."""
+        return self.decision.threshold
 
     @property
     def of_classes(self) -> bool:
@@ -85,7 +87,7 @@ class Prediction:
     @property
     def best(self) -> np.ndarray:
         """int64 ``(n,)``, the number of the predicted class."""
-        return pick_classes(self.values, self.kind, self.positive, self.threshold, self.class_weight)
+        return self.decision.pick(self.values)
 
     @property
     def predicted(self) -> np.ndarray:
@@ -217,17 +219,10 @@ def predict(
     models: Iterable[nn.Module],
     graph: Graph,
     nodes: np.ndarray,
+    decision: Decision,
     class_names: Sequence[str] | None = None,
     device: str | torch.device = "cpu",
-    *,
-    kind: Kind = "multiclass",
-    positive: int = 1,
-    threshold: float = 0.5,
-    class_weight: Sequence[float] | None = None,
-    sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
-    memory: int | str | None = None,
-    scratch: Path | None = None,
-    progress: Progress | None = None,
+    **how: Any,
 ) -> Prediction:
     """What ``models`` say of ``nodes``: exactly, on the full graph, in bounded memory, one model after another.
 
@@ -235,44 +230,33 @@ def predict(
         models: one, or one for each seed: their probabilities (or numbers) are averaged.
         graph: with the features that the models were trained on.
         nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
+        decision: how the outputs of the models become probabilities and a class.
         class_names: of the models' classes or labels; their numbers when ``None``.
         device: where to compute.
-        kind: what the models predict; those with one output are for two classes unless it is a regression.
-        positive, threshold: of two classes, the one that is predicted from which probability on.
-        class_weight: of the loss that the models were trained with: probabilities are those without it, and
-            ``threshold`` is one of these; of more than two classes the one is predicted that the weighted models say.
-        sampler: that of the training; see ``infer``.
-        memory, scratch, progress: see ``infer``; what is predicted is held beside ``memory``.
+        how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; the result is held beside ``memory``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
-    >>> found = predict([hf.SAGE(8, 3, hidden=4, layers=2)], graph, choose_nodes(graph, "test"))
+    >>> nodes, decision = choose_nodes(graph, "test"), Decision("multiclass")
+    >>> found = predict([hf.SAGE(8, 3, hidden=4, layers=2)], graph, nodes, decision)
     >>> len(found), found.probabilities.shape
     (25, (25, 3))
     """
     device = usable_device(device)
     placed = graph.to(device)
-    made_by: list[np.ndarray] = []
-    for model in models:
-        outputs = infer(model.to(device), placed, sampler=sampler, memory=memory, scratch=scratch, progress=progress)
-        outputs = outputs[torch.from_numpy(nodes).to(device)].cpu()
-        kind = "binary" if kind == "multiclass" and outputs.shape[1] < 3 else kind
-        plain = outputs if class_weight is None else outputs - shifts(class_weight, outputs.shape[1])
-        made_by.append(all_values(plain, kind).numpy())
-    found = np.stack(made_by).astype(np.float64)
+    chosen = torch.from_numpy(nodes).to(device)
+    outputs = (infer(model.to(device), placed, **how)[chosen].cpu() for model in models)
+    found = np.stack([decision.values(one).numpy() for one in outputs]).astype(np.float64)
     mean = np.asarray(found.mean(0))
-    numbered = () if kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
+    numbered = () if decision.kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
     names = tuple(class_names) if class_names is not None else numbered
     made = Prediction(
-        kind=kind,
+        decision,
         ids=nodes if graph.ids is None else graph.ids[nodes],
         classes=names,
         values=mean.astype(np.float32),
-        labels=_labels(graph, nodes, names, kind),
+        labels=_labels(graph, nodes, names, decision.kind),
         splits=node_splits(graph, nodes),
-        positive=positive,
-        threshold=threshold,
-        class_weight=None if class_weight is None else tuple(class_weight),
     )
     if len(found) < 2:
         return made
@@ -280,38 +264,9 @@ def predict(
     if not made.of_classes:
         return replace(made, spread=deviation.mean(1).astype(np.float32))
     best = made.best
-    alike = np.stack([pick_classes(one, kind, positive, threshold, class_weight) == best for one in found])
+    alike = np.stack([decision.pick(one) == best for one in found])
     spread = deviation[np.arange(len(best)), best].astype(np.float32)
     return replace(made, agree=alike.mean(0).astype(np.float32), spread=spread)
-
-
-def all_values(outputs: Tensor, kind: Kind) -> Tensor:
-    """float32: a column for every class or label, its probability; or one column, the number of a regression.
-
-    >>> all_values(torch.tensor([[0.0]]), "binary")
-    tensor([[0.5000, 0.5000]])
-    """
-    result = probabilities(outputs, kind)
-    if kind == "binary":
-        return torch.stack([1 - result, result], 1)
-    return result[:, None] if kind == "regression" else result
-
-
-def pick_classes(
-    values: np.ndarray,
-    kind: Kind,
-    positive: int = 1,
-    threshold: float = 0.5,
-    class_weight: Sequence[float] | None = None,
-) -> np.ndarray:
-    """int64 ``(n,)``: the class most probable by its weight; of two, the positive one from ``threshold`` on.
-
-    >>> pick_classes(np.array([[0.3, 0.7]]), "binary"), pick_classes(np.array([[0.3, 0.7]]), "binary", 0, 0.2)
-    (array([1]), array([0]))
-    """
-    if kind == "binary":
-        return np.where(values[:, positive] >= threshold, positive, 1 - positive)
-    return (values if class_weight is None else values * np.array(class_weight)).argmax(1)  # type: ignore[no-any-return]
 
 
 def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:

@@ -25,7 +25,7 @@ from handful.nn.network import Network
 from handful.predict import Prediction, choose_nodes, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
-from handful.training.assessment import plain_threshold
+from handful.training.assessment import Decision
 from handful.training.fit import with_task
 from handful.training.inference import embed
 from handful.training.metrics import metric_of_record
@@ -91,25 +91,23 @@ class OpenedRun:
     # -- predicting ---------------------------------------------------------------------------------------------------
 
     @property
-    def decision(self) -> dict[str, Any]:
-        """How the average of the seeds decides: ``threshold`` of two classes, and ``class_weight`` of the loss.
+    def decision(self) -> Decision:
+        """How the average of the seeds decides.
 
         It is what the training found for the average, where it was assessed; else the mean threshold of the seeds, and
         the weights of their loss.
         """
+        kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
             result = read_json(self.path / DECISION)
-            limit, weights = result.get("threshold"), result.get("class_weight") or []
-            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(one, float) for one in weights)):
+            limit, weights = result.get("threshold"), result.get("class_weight")
+            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(w, float) for w in weights or ())):
                 raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
-            return result
+            return Decision(kind, positive, limit, None if weights is None else tuple(weights))
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
-        limit, asked = fmean(thresholds) if thresholds else 0.5, self.experiment
-        balanced = asked is not None and asked.settings.class_weight == "balanced"
-        weights = self.encoding.get("balanced") if balanced else None
-        if weights is not None and self.encoding["kind"] == "binary":
-            limit = plain_threshold(limit, weights, int(self.encoding["positive"]))
-        return {"threshold": limit, "class_weight": weights}
+        balanced = self.experiment is not None and self.experiment.settings.class_weight == "balanced"
+        weights = tuple(self.encoding.get("balanced", ())) if balanced else None
+        return Decision(kind, positive, fmean(thresholds or [0.5]), weights).unweighted()
 
     @cached_property
     def encoding(self) -> dict[str, Any]:
@@ -236,16 +234,9 @@ class OpenedRun:
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.deployed)
         picked = choose_nodes(data, nodes)
-        names, positive = self.encoding.get("class_names"), self.encoding.get("positive")
-        decision = {
-            "kind": self.encoding.get("kind", "multiclass"),
-            "positive": 1 if positive is None else positive,
-            **self.decision,
-        }
-        if threshold is not None:
-            decision["threshold"] = threshold
+        decision = self.decision if threshold is None else replace(self.decision, threshold=threshold)
         how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
-        result = predict(models, data, picked, names, device, **decision, **how)
+        result = predict(models, data, picked, decision, self.encoding.get("class_names"), device, **how)
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:

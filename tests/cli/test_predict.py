@@ -217,7 +217,7 @@ def test_a_broken_encoding_is_one_line(trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained / "run", tmp_path / "run")
     for broken, words in (
         ({"class_names": [1]}, "class names"),
-        ({"schema": {"id": 1}}, "schema"),
+        ({"kind": "binary", "schema": {"id": 1}}, "schema"),
         ([], "encoding.json"),
     ):
         (tmp_path / "run" / "seed-1" / "encoding.json").write_text(json.dumps(broken))

@@ -17,7 +17,7 @@ from sklearn.metrics import (
 )
 
 from handful import Graph, HandfulError
-from handful.training.assessment import assessment, best_threshold, positive_probability
+from handful.training.assessment import Decision, assessment, best_threshold
 
 
 def labelled(y: object, **fields: object) -> Graph:
@@ -33,7 +33,7 @@ def test_two_classes_are_judged_by_the_one_that_is_named() -> None:
     logits = torch.from_numpy(1.2 * y + rng.normal(size=600)).float()[:, None]
     graph = labelled(y, class_names=("fraud", "ok"))
     assert graph.positive == 0
-    found = assessment(logits, graph, threshold=0.3)
+    found = assessment(logits, graph, Decision("binary", 0, 0.3))
     test = graph.test_mask.numpy()
     fraud, p = (y == 0)[test], (1 - torch.sigmoid(logits[:, 0].double()).numpy())[test]
     assert found.metrics["average_precision"]["test"] == pytest.approx(average_precision_score(fraud, p))
@@ -43,7 +43,7 @@ def test_two_classes_are_judged_by_the_one_that_is_named() -> None:
     assert np.trapezoid(points[:, 1], points[:, 0]) == pytest.approx(roc_auc_score(fraud, p), abs=0.01)
     assert points[-1, 2] == pytest.approx(fraud.mean())
     ok = labelled(y, class_names=("fraud", "ok"), positive="ok")
-    of_ok = assessment(logits, ok).metrics["average_precision"]["test"]
+    of_ok = assessment(logits, ok, Decision("binary")).metrics["average_precision"]["test"]
     assert of_ok == pytest.approx(average_precision_score(y[test], logits[test, 0]))
     assert of_ok > 0.9 > found.metrics["average_precision"]["test"]
     guess = np.where(p >= 0.3, 0, 1)
@@ -60,24 +60,12 @@ def test_two_classes_are_judged_by_the_one_that_is_named() -> None:
     assert all((one["true"], one["predicted"]) in (("fraud", "ok"), ("ok", "fraud")) for one in found.mistakes)
 
 
-def test_the_threshold_has_the_best_f1_on_validation() -> None:
-    rng = np.random.default_rng(1)
-    y = (rng.random(300) < 0.2).astype(int)
-    logits = torch.from_numpy(np.round(y + rng.normal(size=300), 1)).float()[:, None]
-    graph = labelled(y)
-    val = graph.val_mask.numpy()
-    p = positive_probability(logits, graph).numpy()[val]
-    best = max(f1_score(y[val], p >= t) for t in np.unique(p))
-    assert f1_score(y[val], p >= best_threshold(logits[val], graph)) == best > f1_score(y[val], p >= 0.5)
-    assert best_threshold(logits[val], labelled(np.zeros(300, int), num_classes=2, positive=1)) == 0.5
-
-
 def test_many_classes() -> None:
     rng = np.random.default_rng(2)
     y = rng.integers(0, 4, 300)
     logits = torch.from_numpy(np.eye(4)[y] + rng.normal(size=(300, 4)))
     graph = labelled(y)
-    found, test = assessment(logits, graph), graph.test_mask.numpy()
+    found, test = assessment(logits, graph, Decision.on(graph)), graph.test_mask.numpy()
     guess = logits.numpy()[test].argmax(1)
     assert found.confusion == confusion_matrix(y[test], guess).tolist()
     assert (found.positive, found.threshold) == (None, None)
@@ -91,7 +79,7 @@ def test_numbers_and_labels() -> None:
     rng = np.random.default_rng(3)
     y = rng.normal(size=90)
     numbers = labelled(y)
-    found = assessment(torch.from_numpy(y[:, None] + 0.1), numbers)
+    found = assessment(torch.from_numpy(y[:, None] + 0.1), numbers, Decision("regression"))
     test = numbers.test_mask.numpy()
     assert found.metrics["mae"]["test"] == pytest.approx(0.1, abs=1e-5)
     assert found.metrics["r2"]["test"] == pytest.approx(r2_score(y[test], y[test] + 0.1))
@@ -99,7 +87,7 @@ def test_numbers_and_labels() -> None:
     assert abs(found.mistakes[0]["error"]) == pytest.approx(0.1, abs=1e-5)
     labels = rng.integers(0, 2, (90, 3)).astype(float)
     logits = torch.from_numpy(labels + rng.normal(size=(90, 3)))
-    found = assessment(logits, labelled(labels, class_names=("a", "b", "c")))
+    found = assessment(logits, labelled(labels, class_names=("a", "b", "c")), Decision("multilabel"))
     for k, one in enumerate(found.classes):
         expected = average_precision_score(labels[test, k], logits.numpy()[test, k])
         assert one["average_precision"] == pytest.approx(expected)
@@ -109,6 +97,45 @@ def test_numbers_and_labels() -> None:
 
 def test_without_test_nodes_those_of_validation_are_judged() -> None:
     graph = labelled([0, 1, 2, 0, 1, 2]).replace(test_mask=None)
-    assert assessment(torch.zeros(6, 3), graph).nodes == "val"
+    assert assessment(torch.zeros(6, 3), graph, Decision.on(graph)).nodes == "val"
     with pytest.raises(HandfulError, match="threshold is a probability"):
-        assessment(torch.zeros(6, 3), graph, threshold=7)
+        assessment(torch.zeros(6, 3), graph, Decision("multiclass", threshold=7))
+
+
+def test_one_logit_is_two_classes() -> None:
+    logits = torch.tensor([[2.0], [-1.0]])
+    values = Decision("binary").values(logits)
+    assert torch.allclose(values[:, 1], logits[:, 0].sigmoid())
+    assert torch.allclose(values.sum(1), torch.ones(2))
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_class_weights_change_the_probabilities_and_not_the_decision(positive: int) -> None:
+    logits = torch.from_numpy(np.random.default_rng(0).normal(size=(200, 1)))
+    graph = Graph.from_edge_index([[0], [1]], y=[0, 1], positive=positive)
+    decision = Decision.on(graph, torch.tensor([0.6, 3.0]))
+    values = decision.values(logits)
+    odds = logits.exp()[:, 0] * 0.6 / 3.0
+    assert torch.allclose(values[:, 1], odds / (1 + odds))
+    assert np.array_equal(decision.pick(values.numpy()), (logits[:, 0] > 0).numpy())
+
+
+def test_of_many_classes_the_weighted_one_is_picked() -> None:
+    logits = torch.from_numpy(np.random.default_rng(1).normal(size=(200, 3)))
+    decision = Decision("multiclass", class_weight=(0.5, 1.0, 4.0))
+    values = decision.values(logits)
+    assert np.array_equal(decision.pick(values.numpy()), logits.argmax(1).numpy())
+    assert (values.argmax(1) != logits.argmax(1)).any()
+
+
+def test_the_threshold_has_the_best_f1_on_validation() -> None:
+    rng = np.random.default_rng(1)
+    y = (rng.random(300) < 0.2).astype(int)
+    logits = torch.from_numpy(np.round(y + rng.normal(size=300), 1)).float()[:, None]
+    val = np.arange(300) % 3 == 1
+    graph = Graph.from_edge_index([[0], [1]], 300, y=y, val_mask=val, train_mask=~val)
+    p = torch.sigmoid(logits.double()).numpy()[val, 0]
+    best = max(f1_score(y[val], p >= t) for t in np.unique(p))
+    assert f1_score(y[val], p >= best_threshold(logits[val], graph)) == best > f1_score(y[val], p >= 0.5)
+    none = graph.replace(y=np.zeros(300, int), num_classes=2, positive=1)
+    assert best_threshold(logits[val], none) == 0.5

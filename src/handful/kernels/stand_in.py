@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from handful.kernels.bfloat16 import array
 from handful.kernels.aggregate import Scaled, spmm
+from handful.kernels.bfloat16 import array
 from handful.kernels.dispatch import backend
 from handful.kernels.gather import gather
 from handful.kernels.memory import empty

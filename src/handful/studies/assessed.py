@@ -19,7 +19,7 @@ from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
 from handful.studies.baselines import BASELINES, Baseline, baseline_table, best_of, kept_baselines, say_added
 from handful.studies.trained import configurations, curve_charts, read_trained
-from handful.training.assessment import BINS, Assessment, assess_average, interval
+from handful.training.assessment import BINS, Assessment, Decision, assess_average, interval
 from handful.training.inference import infer
 from handful.training.loss import balanced_weights
 from handful.training.metrics import METRICS, Metric, metric_of_record
@@ -58,7 +58,8 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     if not sampled and not is_sharded(made.graph):  # inference over shards needs all ranks
         graph = made.load(opened.seed)
         judged = judge(opened, graph, metric, memory)
-        write_json(folder / DECISION, seal(judged.decision))
+        how = {name: getattr(judged.decision, name) for name in ("threshold", "class_weight")}
+        write_json(folder / DECISION, seal(how))
         found, notes = kept_baselines(folder / BASELINES, graph, metric) if baselines and memory is None else ([], [])
         payload |= {"assessment": {"seeds": judged.seeds, "interval": judged.interval, **judged.result.to_json()}}
         payload |= {"baselines": [asdict(one) for one in found]} if found else {}
@@ -114,13 +115,13 @@ class Judged:
         result: the assessment.
         seeds: the seeds in the average.
         interval: the 95% interval of the metric, over nodes and seeds.
-        decision: the decision threshold for two classes, and the class weights of the loss.
+        decision: how probabilities become a class.
     """
 
     result: Assessment
     seeds: list[int]
     interval: tuple[float, float]
-    decision: dict[str, Any]
+    decision: Decision
 
     @property
     def which(self) -> str:
@@ -151,10 +152,9 @@ def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | N
     models = [opened.model] if opened.own_splits else opened.models()
     outputs = [infer(model, graph, sampler=asked.sampler, memory=memory).cpu() for model in models]
     graph = graph.to("cpu")
-    weight = balanced_weights(graph).tolist() if asked.settings.class_weight == "balanced" else None
-    result = assess_average(outputs, graph, asked.settings.threshold == "f1", weight)
+    weight = balanced_weights(graph) if asked.settings.class_weight == "balanced" else None
+    result, decision = assess_average(outputs, graph, asked.settings.threshold == "f1", weight)
     nodes = getattr(graph, f"{result.nodes}_mask").nonzero().squeeze(1)
-    decision = {"threshold": 0.5 if result.threshold is None else result.threshold, "class_weight": weight}
     return Judged(result, [run.seed for run in runs], interval(outputs, graph, metric, nodes), decision)
 
 

@@ -17,10 +17,8 @@ from handful.datasets.schema import Schema
 from handful.errors import HandfulError
 from handful.finding import Axis, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
-from handful.predict import all_values
 from handful.random import generator
 from handful.runs import OpenedRun
-from handful.training.assessment import shifts
 from handful.training.inference import infer
 from handful.training.metrics import Metric, metric_of_record
 from handful.vocabulary import number, spaced
@@ -121,12 +119,11 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     assert graph.x is not None
     assert graph.y is not None
     is_class = graph.kind != "regression"
-    weight = opened.decision["class_weight"]
+    decision = opened.decision
 
     def values(other: Graph) -> Tensor:
         outputs = infer(opened.model, other, sampler=opened.sampler)
-        plain = outputs if weight is None else outputs - shifts(weight, outputs.shape[1])
-        return (100 if is_class else 1) * all_values(plain, graph.kind)[node]
+        return (100 if is_class else 1) * decision.values(outputs)[node]
 
     first = values(graph)
     of = int(first.argmax())

@@ -1,10 +1,10 @@
-"""How good a trained model is, beyond one number: classes one by one, what is taken for what, whether probabilities
-are to be trusted, and the mistakes that it is most sure of."""
+"""How the outputs of a model become classes; and how good they are, beyond one number: each class, the confusions, the
+calibration of the probabilities, and the most confident mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from handful.random import generator
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.inference import infer
-from handful.training.metrics import METRICS, Metric, by_label, class_scores, confusion, probabilities, turned
+from handful.training.metrics import METRICS, Metric, by_label, class_scores, confusion, curve, probabilities, turned
 
 BINS = 10
 DRAWS = 100
@@ -26,6 +26,105 @@ MISTAKES = 20
 RANKS = 200
 POINTS = 1000
 """Of a number to predict: how many nodes are kept for a picture."""
+
+
+# -- from outputs to classes ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decision:
+    """From outputs to probabilities, and from probabilities to a class.
+
+    Args:
+        kind: what is predicted; see ``Graph.kind``.
+        positive, threshold: of two classes, the positive one and its decision threshold.
+        class_weight: the class weights of the loss. Probabilities are those without the weights, and ``threshold`` is
+            one of these. Of more than two classes, the one with the largest weighted probability is predicted.
+
+    >>> Decision("binary").values(torch.tensor([[0.0]]))
+    tensor([[0.5000, 0.5000]])
+    >>> Decision("binary").pick(np.array([[0.3, 0.7]])), Decision("binary", 0, 0.2).pick(np.array([[0.3, 0.7]]))
+    (array([1]), array([0]))
+    """
+
+    kind: Kind
+    positive: int = 1
+    threshold: float = 0.5
+    class_weight: tuple[float, ...] | None = None
+
+    @classmethod
+    def on(cls, graph: Graph, class_weight: Tensor | None = None) -> Decision:
+        """The decision that a threshold of 0.5 makes on probabilities with the class weights.
+
+        >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1], positive=1)
+        >>> Decision.on(graph, torch.tensor([1.0, 4.0])).threshold
+        0.2
+        """
+        weight = None if class_weight is None else tuple(class_weight.tolist())
+        return cls(graph.kind, int(graph.positive or 0), class_weight=weight).unweighted()
+
+    def unweighted(self) -> Decision:
+        """The same decision, if ``threshold`` is now one of the probabilities with the class weights."""
+        if self.class_weight is None or self.kind != "binary":
+            return self
+        one = (1 - self.threshold) * self.class_weight[self.positive]
+        other = self.threshold * self.class_weight[1 - self.positive]
+        return replace(self, threshold=other / max(one + other, 1e-12))
+
+    def shift(self, width: int) -> Tensor:
+        """float32 ``(width,)``: what the class weights of the loss add to the outputs; 0 for a class without weight.
+
+        >>> Decision("binary", class_weight=(1.0, 4.0)).shift(1)
+        tensor([1.3863])
+        """
+        if self.class_weight is None:
+            return torch.zeros(width)
+        weights = torch.tensor(self.class_weight)
+        logs = torch.where(weights > 0, weights, 1.0).log()
+        return logs[1:2] - logs[:1] if width == 1 else logs
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """``(n, classes)``, the probability of each class or label; ``(n, 1)``, the number, for a regression."""
+        result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
+        if self.kind == "binary":
+            return torch.stack([1 - result, result], 1)
+        return result[:, None] if self.kind == "regression" else result
+
+    def pick(self, values: np.ndarray) -> np.ndarray:
+        """int64 ``(n,)``: the predicted class, from the probability of each class."""
+        if self.kind == "binary":
+            return np.where(values[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
+        return (values if self.class_weight is None else values * np.array(self.class_weight)).argmax(1)  # type: ignore[no-any-return]
+
+
+def best_threshold(outputs: Tensor, graph: Graph) -> float:
+    """The decision threshold of the positive class with the best F1 on the validation nodes.
+
+    It is the middle between two probabilities; 0.5 if no validation node is positive.
+
+    Args:
+        outputs: of the validation nodes alone, ``(n, outputs)``, without class weights.
+        graph: with two classes.
+
+    >>> graph = Graph.from_edge_index(
+    ...     [[0], [1]], x=torch.zeros(5, 1), y=[0, 0, 1, 0, 1], train_mask=[0], val_mask=[1, 2, 3, 4], positive=1
+    ... )
+    >>> round(best_threshold(torch.tensor([[-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
+    0.194
+    """
+    assert graph.y is not None
+    assert graph.val_mask is not None
+    positive = int(graph.positive or 0)
+    p = Decision("binary").values(outputs.double().cpu())[:, positive].numpy()
+    is_positive = graph.y[graph.val_mask].eq(positive).cpu().numpy()
+    if not is_positive.any():
+        return 0.5
+    distinct, hits, taken = curve(p, is_positive)
+    at = int((2 * hits / (taken + hits[-1])).argmax())
+    return float(distinct[at : at + 2].mean())
+
+
+# -- assessment -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -95,7 +194,8 @@ def assess(
     >>> found.metrics["accuracy"]["test"] == run.test
     True
     """
-    return assessment(infer(model, graph.require_training(), sampler=sampler, memory=memory), graph, threshold)
+    outputs = infer(model, graph.require_training(), sampler=sampler, memory=memory)
+    return assessment(outputs, graph, replace(Decision.on(graph), threshold=threshold))
 
 
 def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
@@ -111,31 +211,9 @@ def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
     return (result[:, None] if kind == "binary" else result).to(outputs[0].dtype)
 
 
-def shifts(class_weight: Sequence[float], width: int) -> Tensor:
-    """float32 ``(outputs,)``: what a loss with class weights adds to the outputs of a model; 0 for a class that has no
-    weight. Outputs minus this give probabilities that come true as often as they say.
-
-    >>> shifts([1.0, 4.0], 1)
-    tensor([1.3863])
-    """
-    weights = torch.tensor(class_weight, dtype=torch.float32)
-    logs = torch.where(weights > 0, weights, 1.0).log()
-    return logs[1:2] - logs[:1] if width == 1 else logs
-
-
-def plain_threshold(threshold: float, class_weight: Sequence[float], positive: int) -> float:
-    """Of two classes: what decides on probabilities without class weights as ``threshold`` does on those with them.
-
-    >>> plain_threshold(0.5, [1.0, 4.0], positive=1)
-    0.2
-    """
-    one, other = (1 - threshold) * class_weight[positive], threshold * class_weight[1 - positive]
-    return other / max(one + other, 1e-12)
-
-
 def assess_average(
-    outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Sequence[float] | None = None
-) -> Assessment:
+    outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Tensor | None = None
+) -> tuple[Assessment, Decision]:
     """Judge the average of several models, of which ``outputs`` are, as ``handful predict`` makes it.
 
     Args:
@@ -144,15 +222,12 @@ def assess_average(
         by_f1: whether the threshold of two classes is that with the best F1 on the validation nodes.
         class_weight: that of the loss, if any.
     """
-    weight = class_weight or [1.0] * max(2, outputs[0].shape[1])
-    given = [one - shifts(weight, one.shape[1]) for one in outputs] if class_weight else outputs
-    plain = average(given, graph.kind)
-    threshold = 0.5
+    decision = Decision.on(graph, class_weight)
+    shift = decision.shift(outputs[0].shape[1])
+    plain = average([one - shift for one in outputs], graph.kind)
     if graph.kind == "binary" and by_f1:
-        threshold = best_threshold(plain[graph.val_mask], graph)
-    elif graph.kind == "binary":  # decides as one half does on probabilities with the weights
-        threshold = plain_threshold(0.5, weight, int(graph.positive or 0))
-    return assessment(plain + shifts(weight, plain.shape[1]) if class_weight else plain, graph, threshold, class_weight)
+        decision = replace(decision, threshold=best_threshold(plain[graph.val_mask], graph))
+    return assessment(plain + shift, graph, decision), decision
 
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
@@ -175,16 +250,10 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
     return float(low), float(high)
 
 
-def assessment(
-    outputs: Tensor, graph: Graph, threshold: float = 0.5, class_weight: Sequence[float] | None = None
-) -> Assessment:
-    """The same from the outputs ``(N, outputs)`` of a model, numbers in their unit.
-
-    With the ``class_weight`` of the loss, classes are decided by the outputs as they are, and probabilities are those
-    without the weights; ``threshold`` is one of these.
-    """
-    if not 0 <= threshold <= 1:
-        raise HandfulError(f"threshold is a probability, got {threshold}")
+def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
+    """The same from the outputs ``(N, outputs)`` of a model, numbers in their unit."""
+    if not 0 <= decision.threshold <= 1:
+        raise HandfulError(f"threshold is a probability, got {decision.threshold}")
     graph.require_training()
     outputs = outputs.detach().cpu()
     graph = graph.to("cpu")
@@ -201,48 +270,7 @@ def assessment(
         return Assessment(**common, **_of_numbers(outputs, graph, nodes))
     if graph.kind == "multilabel":
         return Assessment(**common, classes=_of_labels(outputs, graph, masks, nodes))
-    return Assessment(**common, **_of_classes(outputs, graph, masks, nodes, threshold, class_weight))
-
-
-def positive_probability(outputs: Tensor, graph: Graph) -> Tensor:
-    """float64 ``(N,)``, the probability of the positive one of two classes.
-
-    >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 1], class_names=("fraud", "ok"))
-    >>> positive_probability(torch.tensor([[0.0], [2.0], [-2.0]]), graph).round(decimals=2).tolist()  # of fraud
-    [0.5, 0.12, 0.88]
-    """
-    second = probabilities(outputs.double(), "binary")
-    return 1 - second if graph.positive == 0 else second
-
-
-def best_threshold(outputs: Tensor, graph: Graph) -> float:
-    """From which probability on to take a node for the positive class: that with the best F1 on the validation nodes.
-
-    Between two probabilities that nodes have it makes no difference: their middle is taken. 0.5 where no validation
-    node is positive.
-
-    Args:
-        outputs: of the validation nodes alone, ``(n, outputs)``.
-        graph: with two classes.
-
-    >>> graph = Graph.from_edge_index(
-    ...     [[0], [1]], x=torch.zeros(5, 1), y=[0, 0, 1, 0, 1], train_mask=[0], val_mask=[1, 2, 3, 4], positive=1
-    ... )
-    >>> round(best_threshold(torch.tensor([[-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
-    0.194
-    """
-    assert graph.y is not None
-    assert graph.val_mask is not None
-    p = positive_probability(outputs, graph).cpu().numpy()
-    is_positive = graph.y[graph.val_mask].eq(int(graph.positive or 0)).cpu().numpy()
-    if not is_positive.any():
-        return 0.5
-    order = np.argsort(-p, kind="stable")
-    p, hits = p[order], np.cumsum(is_positive[order])
-    scores = 2 * hits / (np.arange(1, len(p) + 1) + hits[-1])
-    scores[:-1][p[1:] == p[:-1]] = -1  # equals are taken together
-    at = int(scores.argmax())
-    return float((p[at] + p[at + 1]) / 2) if at + 1 < len(p) else float(p[at])
+    return Assessment(**common, **_of_classes(outputs, graph, masks, nodes, decision))
 
 
 # -- classes ----------------------------------------------------------------------------------------------------------
@@ -261,29 +289,18 @@ def _rows(names: list[str], counts: dict[str, Tensor], scores: Mapping[str, Any]
 
 
 def _of_classes(
-    outputs: Tensor,
-    graph: Graph,
-    masks: dict[str, Tensor],
-    nodes: Tensor,
-    threshold: float,
-    class_weight: Sequence[float] | None,
+    outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: Tensor, decision: Decision
 ) -> dict[str, Any]:
     assert graph.y is not None
     names, y = _names(graph), graph.y[nodes]
-    plain = outputs if class_weight is None else outputs - shifts(class_weight, outputs.shape[1])
+    values = decision.values(outputs[nodes].double())
+    guess = torch.from_numpy(decision.pick(values.numpy()))
+    sure = values.gather(1, guess[:, None]).squeeze(1)
+    own: dict[str, Any] = {"calibration": calibration(sure, guess == y)}
     if graph.kind == "binary":
-        assert graph.positive is not None
-        positive = int(graph.positive)
-        p = positive_probability(plain[nodes], graph)
-        guess = torch.where(p >= threshold, positive, 1 - positive)
-        sure = torch.where(guess == positive, p, 1 - p)
-        bins = calibration(p, y == positive)
-        own: dict[str, Any] = {"positive": names[positive], "threshold": threshold}
-        own["ranking"] = ranking(p.numpy(), (y == positive).numpy())
-    else:
-        guess = outputs[nodes].argmax(1)
-        sure = probabilities(plain[nodes].double(), "multiclass").gather(1, guess[:, None]).squeeze(1)
-        bins, own = calibration(sure, guess == y), {}
+        p, is_positive = values[:, decision.positive], y == decision.positive
+        own = {"positive": names[decision.positive], "threshold": decision.threshold}
+        own |= {"calibration": calibration(p, is_positive), "ranking": ranking(p.numpy(), is_positive.numpy())}
     table = confusion(guess, y, len(names))
     scores = class_scores(table)
     counts = {split: torch.bincount(graph.y[mask], minlength=len(names)) for split, mask in masks.items()}
@@ -298,12 +315,11 @@ def _of_classes(
         }
         for i in wrong.tolist()
     ]
-    error = sum(b["nodes"] * abs(b["confidence"] - b["share"]) for b in bins) / max(1, len(nodes))
+    error = sum(b["nodes"] * abs(b["confidence"] - b["share"]) for b in own["calibration"]) / max(1, len(nodes))
     return {
         **own,
         "classes": _rows(names, counts, scores),
         "confusion": table.tolist(),
-        "calibration": bins,
         "calibration_error": error,
         "mistakes": mistakes,
     }
@@ -315,11 +331,9 @@ def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
     >>> ranking(np.array([0.9, 0.8, 0.3]), np.array([True, False, True]))[-1]
     [1.0, 1.0, 0.6666666666666666]
     """
-    order = np.argsort(-p, kind="stable")
-    hits, taken = np.cumsum(is_positive[order]), np.arange(1, len(p) + 1)
-    ends = np.flatnonzero(np.append(np.diff(p[order]) != 0, True))  # equals are taken together
-    ends = ends[np.unique(np.linspace(0, len(ends) - 1, RANKS).astype(int))] if len(p) else ends
-    hits, taken, negative = hits[ends], taken[ends], max(1, int((~is_positive).sum()))
+    _, hits, taken = curve(p, is_positive)
+    some = np.unique(np.linspace(0, len(hits) - 1, RANKS).astype(int)) if len(p) else slice(0)
+    hits, taken, negative = hits[some], taken[some], max(1, int((~is_positive).sum()))
     result = np.stack([(taken - hits) / negative, hits / max(1, int(is_positive.sum())), hits / taken], 1)
     return result.tolist()  # type: ignore[no-any-return]
 

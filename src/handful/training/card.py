@@ -31,8 +31,8 @@ def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> Non
     result = read_json(own.result if own.result.exists() else folder / "summary.json")
     config = read_config(own.config)
     first = own if own.encoding.exists() else RunFolder(folder / f"seed-{config['seeds'][0]}")
-    pictures = [f"![Calibration]({name})" for name in ("calibration.svg",) if (folder / name).exists()]
-    write_text(folder / CARD, make_card(config, result, read_encoding(first), [words, *tables, *pictures]))
+    picture = "![Calibration](calibration.svg)" if (folder / "calibration.svg").exists() else ""
+    write_text(folder / CARD, make_card(config, result, read_encoding(first), [words, *tables, picture]))
 
 
 def make_card(
@@ -42,24 +42,21 @@ def make_card(
 
     >>> text = make_card({"graph": "debian", "model": "sage"}, {"metric": "accuracy", "test": 0.5}, {"kind": "binary"})
     >>> text.splitlines()[:2]
-    ['---', 'library_name: handful']
+    ['---', 'library_name: "handful"']
     """
     metric = metric_of_record(result["metric"], result.get("higher_is_better", True))
     test, graph = result["test"], Path(str(config["graph"]).partition("?")[0]).name or "graph"
     model, kind = MODELS.get(config["model"], config["model"]), str(encoding.get("kind", "multiclass"))
     task = "node-regression" if kind == "regression" else "node-classification"
     value = test["mean"] if isinstance(test, Mapping) else test
-    measured = {"type": metric.name, "value": value, "name": f"test {spaced(metric.name)}"}
-    entry = {
-        "task": {"type": task},
-        "dataset": {"name": graph, "type": graph},
-        "metrics": [] if value is None else [measured],
-    }
+    measured = [{"type": metric.name, "value": value, "name": f"test {spaced(metric.name)}"}] * (value is not None)
+    entry = {"task": {"type": task}, "dataset": {"name": graph, "type": graph}}
     head = {
+        "library_name": "handful",
         "pipeline_tag": "graph-ml",
         "tags": ["graph-machine-learning", task, str(config["model"])],
         "metrics": [metric.name],
-        "model-index": [{"name": f"{model} on {graph}", "results": [entry]}],
+        "model-index": [{"name": f"{model} on {graph}", "results": [{**entry, "metrics": measured}]}],
     }
     names, schema = encoding.get("class_names") or [], encoding.get("schema")
     columns = "named columns of tables (`encoding.json`)" if schema else "features without names"
@@ -78,7 +75,4 @@ def make_card(
     }
     front = [f"{name}: {json.dumps(one, ensure_ascii=False)}" for name, one in head.items()]  # JSON is YAML
     body = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
-    return (
-        "\n".join(["---", "library_name: handful", *front, "---", "", f"# {model} on {graph}", "", "\n\n".join(body)])
-        + "\n"
-    )
+    return "\n".join(["---", *front, "---", "", f"# {model} on {graph}", "", "\n\n".join(body), ""])

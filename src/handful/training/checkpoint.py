@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,13 +11,12 @@ from torch import Tensor
 
 from handful import ranks
 from handful.errors import RunError
-from handful.training.record import RunFolder, load_tensors, save_tensors
+from handful.training.record import Counts, RunFolder, load_tensors, save_tensors
 
 if TYPE_CHECKING:
     from handful.training.loop import Loop
 
-COUNTERS: tuple[str, ...] = ("epoch", "steps", "skipped", "stale", "stopped", "diverged", "seconds", "train_seconds")
-COUNTERS += ("best_val", "best_test", "best_epoch")
+COUNTERS = (*(one.name for one in fields(Counts)), "epoch", "stale", "stopped", "best_val", "best_test")
 """The plain fields of a loop that an epoch changes."""
 
 
@@ -45,7 +45,7 @@ def snapshot(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Any]]:
     }
     kinds = {"model": loop.model.state_dict(), "best": loop.best_weights, "optimizer": moments}
     tensors = {f"{kind}.{name}": tensor for kind, some in kinds.items() for name, tensor in some.items()}
-    state: dict[str, Any] = {name: getattr(loop, name) for name in (*COUNTERS, "history")}
+    state: dict[str, Any] = {name: getattr(loop, name) for name in COUNTERS}
     state["groups"] = plain_part([{**group, "params": None} for group in loop.optimizer.param_groups])
     return tensors, state | ({} if kept is None else {"scheduler": plain_part(kept.state_dict())})
 
@@ -66,7 +66,7 @@ def restore(loop: Loop, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
         group |= with_plain_part(group, kept)
     if loop.scheduler is not None:
         loop.scheduler.load_state_dict(with_plain_part(loop.scheduler.state_dict(), state["scheduler"]))
-    for name in (*COUNTERS, "history"):
+    for name in COUNTERS:
         setattr(loop, name, state[name])
     loop.best_weights = {name: tensor.to(loop.graph.device) for name, tensor in kinds["best"].items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -44,7 +44,16 @@ from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, name_of
-from handful.training.record import Run, RunFolder, describe, differences, load_weights, save_model, write_encoding
+from handful.training.record import (
+    Counts,
+    Run,
+    RunFolder,
+    describe,
+    differences,
+    load_weights,
+    save_model,
+    write_encoding,
+)
 from handful.vocabulary import title
 
 if TYPE_CHECKING:
@@ -302,12 +311,10 @@ def place(
         return graph, OverShards(graph, aggregate(graph) if exact else None)
     stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
     graph = graph.to("cpu" if stays else devices[0])
+    execution = InMemory(devices[0] if stays else None)
     if memory is not None:
-        within(memory, sampler, {graph.device, *devices})  # refuses what cannot be before anything is aggregated
-    known = aggregate(graph, shared=ranks.size() > 1) if exact else None
-    if memory is not None:
-        return graph, within(memory, sampler, {graph.device, *devices}, known)
-    return graph, InMemory(devices[0] if stays else None, known)
+        execution = within(memory, sampler, {graph.device, *devices})
+    return graph, replace(execution, known=aggregate(graph, shared=ranks.size() > 1)) if exact else execution
 
 
 def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tensor | None) -> Tensor | None:
@@ -392,10 +399,11 @@ def _read_ended(loop: Loop, folder: RunFolder) -> Run:
 
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     """The result of the run, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
-    same = ("best_epoch", "steps", "skipped", "seconds", "train_seconds", "prepare_seconds", "seed", "diverged")
     peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(
-        **{name: getattr(loop, name) for name in (*same, "history", "model")},
+        **{one.name: getattr(loop, one.name) for one in fields(Counts)},
+        seed=loop.seed,
+        model=loop.model,
         metric=loop.metric.name,
         higher_is_better=loop.metric.higher_is_better,
         val=loop.best_val,

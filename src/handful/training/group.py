@@ -9,6 +9,7 @@ rounding.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import Any
 
 import torch
@@ -82,29 +83,31 @@ class Statistics:
         self.norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
         if any(norm.momentum is None for norm in self.norms):
             raise HandfulError("a BatchNorm without momentum cannot be trained by several ranks: give it a momentum")
-        own = {id(b) for norm in self.norms for b in (norm.running_mean, norm.running_var, norm.num_batches_tracked)}
-        self.others = {n: (b, b.clone()) for n, b in model.named_buffers() if id(b) not in own}
+        tracked = [n.num_batches_tracked for n in self.norms if n.num_batches_tracked is not None]
+        self.tracked = [(count, int(count)) for count in tracked]
         self.buffers = [b for norm in self.norms for b in (norm.running_mean, norm.running_var) if b is not None]
-        self.kept = [b.detach().to("cpu", torch.float64) for b in self.buffers]
-        self.tracked = [None if n.num_batches_tracked is None else int(n.num_batches_tracked) for n in self.norms]
-        self.sizes = [b.numel() for b in self.buffers]
+        own = {id(b) for b in (*self.buffers, *tracked)}
+        self.others = {n: (b, b.clone()) for n, b in model.named_buffers() if id(b) not in own}
+        momenta = [[float(norm.momentum or 0.0)] * 2 * norm.num_features for norm in self.norms]
+        self.momentum = torch.tensor([0.0, *chain(*momenta)], dtype=torch.float64)
         self.found: dict[int, Tensor] = {}
-        self.batches = 0
-        self._clear()
+        self.kept = self._take_out()
 
-    def _clear(self) -> None:
+    def _take_out(self) -> Tensor:
+        """float64 ``(1 + width,)``: a one, which counts the batch, and all statistics, which are then 0."""
+        values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
+        result = torch.cat([torch.ones(1, dtype=torch.float64), *values])
         for buffer in self.buffers:
             buffer.zero_()
+        return result
 
     def take(self, place: int) -> None:
         """Keep the contribution of the batch at ``place``."""
-        values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
-        self.found[place] = torch.cat([torch.ones(1, dtype=torch.float64), *values])
-        self._clear()
+        self.found[place] = self._take_out()
 
     def collect(self, places: int) -> Tensor:
         """``(places, 1 + width)``: a one and this rank's contribution at each place; zeros for other ranks' places."""
-        learnt = torch.zeros(places, 1 + sum(self.sizes), dtype=torch.float64)
+        learnt = torch.zeros(places, len(self.kept), dtype=torch.float64)
         for place, result in self.found.items():
             learnt[place] = result
         self.found = {}
@@ -112,11 +115,8 @@ class Statistics:
 
     def learn(self, learnt: Tensor) -> None:
         """Add the contributions of all ranks."""
-        momenta = [float(norm.momentum or 0.0) for norm in self.norms for _ in range(2)]
         for row in learnt[learnt[:, 0] > 0]:
-            self.batches += 1
-            for kept, momentum, added in zip(self.kept, momenta, torch.split(row[1:], self.sizes), strict=True):
-                kept.mul_(1 - momentum).add_(added.view_as(kept))
+            self.kept = (1 - self.momentum) * self.kept + row
 
     def close(self) -> None:
         """Write the statistics to the model.
@@ -124,11 +124,11 @@ class Statistics:
         Raises:
             HandfulError: other buffers of the model have changed, and ranks cannot share them.
         """
-        for buffer, kept in zip(self.buffers, self.kept, strict=True):
-            buffer.copy_(kept)
-        for norm, tracked in zip(self.norms, self.tracked, strict=True):
-            if tracked is not None and norm.num_batches_tracked is not None:
-                norm.num_batches_tracked.fill_(tracked + self.batches)
+        batches, *kept = torch.split(self.kept, [1, *(b.numel() for b in self.buffers)])
+        for buffer, values in zip(self.buffers, kept, strict=True):
+            buffer.copy_(values.view_as(buffer))
+        for count, then in self.tracked:
+            count.fill_(then + int(batches) - 1)
         for name, (buffer, before) in self.others.items():
             if not torch.equal(buffer, before):
                 raise HandfulError(

@@ -33,11 +33,11 @@ from handful.training.group import Group
 from handful.training.loss import NodeLosses, node_loss, node_losses
 from handful.training.metrics import METRICS, Metric
 from handful.training.module import logits_of, seed_step
-from handful.training.record import RunFolder
+from handful.training.record import Counts, RunFolder
 
 
 @dataclass
-class Loop:
+class Loop(Counts):
     """The state of a run. Callbacks see it, and a checkpoint saves it.
 
     ``epoch`` counts the completed epochs. ``begin`` of ``handful.training.fit`` makes a loop.
@@ -57,19 +57,11 @@ class Loop:
     execution: Execution = field(default_factory=InMemory)
     """The source of batches and outputs. It does not change the result."""
     epoch: int = 0
-    steps: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    train_seconds: float = 0.0
-    prepare_seconds: float = 0.0
     best_val: float = math.nan
     best_test: float = math.nan
-    best_epoch: int = 0
     stale: int = 0
     stopped: bool = False
-    diverged: int | None = None
     loss: float = math.nan
-    history: list[dict[str, Any]] = field(default_factory=list)
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
     """When this process wrote the last checkpoint, or began."""

@@ -99,9 +99,21 @@ def macro_f1(outputs: Tensor, y: Tensor) -> float:
     return _over_labels(f1, outputs, y)
 
 
-def _scores(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def curve(score: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every distinct score, highest first: the score, and how many positive and how many nodes score no less.
+
+    >>> curve(np.array([0.9, 0.3, 0.9]), np.array([True, True, False]))
+    (array([0.9, 0.3]), array([1, 2]), array([2, 3]))
+    """
+    order = np.argsort(-score, kind="stable")
+    score, hits = score[order], np.cumsum(positive[order])
+    last_of_tie = np.append(score[1:] != score[:-1], True)[: len(score)]
+    return score[last_of_tie], hits[last_of_tie], np.flatnonzero(last_of_tie) + 1
+
+
+def _curve(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
     score = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
-    return score.double().cpu().numpy(), y.cpu().numpy() == 1
+    return curve(score.double().cpu().numpy(), y.cpu().numpy() == 1)[1:]
 
 
 def average_precision(logits: Tensor, y: Tensor) -> float:
@@ -111,15 +123,8 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
     """
     if y.is_floating_point():
         return _over_labels(average_precision, logits, y)
-    score, positive = _scores(logits, y)
-    order = np.argsort(-score, kind="stable")
-    score, positive = score[order], positive[order]
-    hits = np.cumsum(positive)
-    if len(hits) == 0 or hits[-1] == 0:
-        return float("nan")
-    last_of_tie = np.append(score[1:] != score[:-1], True)
-    hits, seen = hits[last_of_tie], np.flatnonzero(last_of_tie) + 1
-    return float(np.sum(np.diff(hits, prepend=0) / hits[-1] * hits / seen))
+    hits, taken = _curve(logits, y)
+    return float(np.sum(np.diff(hits, prepend=0) * hits / taken) / hits[-1]) if hits[-1:].any() else float("nan")
 
 
 def roc_auc(logits: Tensor, y: Tensor) -> float:
@@ -129,13 +134,10 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
     """
     if y.is_floating_point():
         return _over_labels(roc_auc, logits, y)
-    score, positive = _scores(logits, y)
-    count = int(positive.sum())
-    if count in (0, len(positive)):
-        return float("nan")
-    _, tie, sizes = np.unique(score, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[tie][positive].sum()
-    return float((ranks - count * (count + 1) / 2) / (count * (len(positive) - count)))
+    hits, taken = _curve(logits, y)
+    rise, run = np.diff(hits, prepend=0), np.diff(taken - hits, prepend=0)
+    pairs = int(rise.sum()) * int(run.sum())
+    return float(np.sum(run * (hits - rise / 2))) / pairs if pairs else float("nan")
 
 
 def by_label(function: Callable[[Tensor, Tensor], float], logits: Tensor, y: Tensor) -> list[float]:

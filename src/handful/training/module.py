@@ -103,8 +103,7 @@ def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Ten
                 f"{kind} has weights for each of {nodes} nodes, and this batch has {batch.num_nodes}, numbered anew: "
                 "train it on the full graph"
             )
-    given = _edge_features(model, batch)
-    given |= edge_weights(model, edges, given)
+    given = edge_arguments(model, batch, edges)
     if _takes_data(model):
         return given
     places = [p for p in _parameters(model).values() if p.kind < 2]
@@ -128,26 +127,6 @@ def _parameters(model: nn.Module) -> Mapping[str, inspect.Parameter]:
 def _takes_data(model: nn.Module) -> bool:
     """Whether ``forward`` takes one whole ``Data``."""
     return [p.name for p in _parameters(model).values() if p.default is p.empty] == ["data"]
-
-
-def _edge_features(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-    """``edge_attr``, or ``edge_type`` where it is one whole number, as ``model`` takes it.
-
-    Raises:
-        HandfulError: there are features, and the module takes none.
-    """
-    attr = batch.edge_attr
-    if attr is None:
-        return {}
-    names = _names_of_edges(model)
-    if "edge_attr" in names or _takes_data(model):
-        return {"edge_attr": attr}
-    if "edge_type" in names and attr.shape[1] == 1:
-        return {"edge_type": attr[:, 0].long()}
-    raise HandfulError(
-        f"the edges of this graph have edge_attr, and {type(_plain(model)).__name__}.forward takes none: give it that "
-        "argument (GAT: edge_dim), or leave it out, graph.replace(edge_attr=None)"
-    )
 
 
 def _names_of_edges(model: nn.Module) -> list[str]:
@@ -179,36 +158,40 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
     return first
 
 
-def edge_weights(model: nn.Module, edges: Adjacency, given: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """The edge weights under the name by which ``model`` takes them: ``edge_weight``, else ``edge_attr``.
+def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
+    """The features and the weights of the edges, by the names of the arguments of ``model``.
 
-    Weights that are the aggregation itself (of normalised GraphSAINT, of LADIES) are no features of an edge: only
-    ``edge_weight`` takes them. A module that cannot do without is given ones on a graph that has none. What is
-    ``given`` already is no place for them.
+    Features are ``edge_attr``, or ``edge_type`` if they are one whole number. Weights are ``edge_weight``, else
+    ``edge_attr``. Weights that are the aggregation itself (of normalised GraphSAINT, of LADIES) are no features of an
+    edge: only ``edge_weight`` takes them. A module that needs weights gets ones on a graph without weights.
 
     Raises:
-        HandfulError: there are weights, and the module takes none.
+        HandfulError: there are features or weights, and the module takes none.
     """
-    called, parameters = _plain(model), _parameters(model)
-    names = [name for name in _names_of_edges(model) if name != "edge_type" and name not in (given or {})]
-    if _takes_data(model):
-        names = ["edge_weight"]
-    if edges.weight is None:
-        needed = [name for name in names if name in parameters and parameters[name].default is inspect.Parameter.empty]
-        return {name: _shaped(name, torch.ones(edges.num_edges, device=edges.device)) for name in needed[:1]}
-    if edges.normalized and "edge_weight" not in names:
-        names = []
-    if not names:
+    name, attr, weight, given = type(_plain(model)).__name__, batch.edge_attr, edges.weight, dict[str, Tensor]()
+    names = ["edge_weight", "edge_attr"] if _takes_data(model) else _names_of_edges(model)
+    if attr is not None and "edge_attr" in names:
+        given["edge_attr"] = attr
+    elif attr is not None and "edge_type" in names and attr.shape[1] == 1:
+        given["edge_type"] = attr[:, 0].long()
+    elif attr is not None:
         raise HandfulError(
-            f"the edges of this batch have weights, and {type(called).__name__}.forward takes no edge_weight: it would "
-            "train on another graph. Give it that argument (GAT: edge_dim=1), or use no weights"
+            f"the edges of this graph have edge_attr, and {name}.forward takes none: give it that argument (GAT: "
+            "edge_dim), or leave it out, graph.replace(edge_attr=None)"
         )
-    return {names[0]: _shaped(names[0], edges.weight.to(torch.float32))}
-
-
-def _shaped(name: str, weight: Tensor) -> Tensor:
-    """``(E,)``, or ``(E, 1)`` as features of edges."""
-    return weight.view(-1, 1) if name == "edge_attr" else weight
+    places = [one for one in ("edge_weight", "edge_attr") if one in names and one not in given]
+    if weight is None:
+        known = _parameters(model)
+        places = [one for one in places if one in known and known[one].default is inspect.Parameter.empty]
+        weight = torch.ones(edges.num_edges, device=edges.device)
+    elif not places or (edges.normalized and places[0] != "edge_weight"):
+        raise HandfulError(
+            f"the edges of this batch have weights, and {name}.forward takes no edge_weight: it would train on another "
+            "graph. Give it that argument (GAT: edge_dim=1), or use no weights"
+        )
+    for place in places[:1]:
+        given[place] = weight.to(torch.float32).view((-1, 1) if place == "edge_attr" else (-1,))
+    return given
 
 
 def average_edges(batch: Batch) -> Batch:

@@ -38,17 +38,33 @@ from handful.training.metrics import metric_of_record
 from handful.version import __version__
 
 FORMAT = 2
-"""The version of run folders. Those of 1 (handful 0.1) do not say how their model is made."""
+"""The version of run folders."""
 
 
-@dataclass
-class Run:
-    """What a training run came to. ``test`` is that of the epoch with the best ``val``; both are fractions, but for
-    errors, which are in the unit of the labels.
+@dataclass(kw_only=True)
+class Counts:
+    """What is counted while a run trains, and kept in its result.
 
     ``seconds`` counts from the first epoch on. What a sampler does once before (METIS) is in ``prepare_seconds``: the
     time that it took when it was done, also where it is kept from an earlier run. ``skipped`` counts batches that made
     no step: those without a training node, and those with too few nodes for BatchNorm.
+    """
+
+    best_epoch: int = 0
+    steps: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    train_seconds: float = 0.0
+    prepare_seconds: float = 0.0
+    diverged: int | None = None
+    """The epoch in which weights or loss were no longer finite; the best epoch is one before it."""
+    history: list[dict[str, Any]] = field(repr=False, default_factory=list)
+
+
+@dataclass
+class Run(Counts):
+    """The result of a training run. ``test`` is that of the epoch with the best ``val``; both are fractions, but for
+    errors, which are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -57,22 +73,13 @@ class Run:
     metric: str
     val: float
     test: float
-    best_epoch: int = 0
     epochs: int = 0
-    steps: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    train_seconds: float = 0.0
-    prepare_seconds: float = 0.0
     peak_ram_bytes: int = 0
     peak_gpu_bytes: int | None = None
     seed: int = 0
     higher_is_better: bool = True
     threshold: float | None = None
     """From which probability on a node is taken for the positive one of two classes; ``None`` for other labels."""
-    diverged: int | None = None
-    """The epoch in which weights or loss were no longer finite; the best epoch is one before it."""
-    history: list[dict[str, Any]] = field(repr=False, default_factory=list)
     dir: str | None = None
     model: nn.Module | None = field(repr=False, compare=False, default=None)
     """The model with its best weights; ``None`` for a run that was read from its folder (see ``handful.open_run``)."""
@@ -260,14 +267,10 @@ def read_config(path: Path) -> dict[str, Any]:
         RunError: it cannot be read, or an older version of handful wrote it.
     """
     config = read_json(path)
-    version_of_format = config.pop("format", 1)
-    if version_of_format == 1 and not {"sampler", "settings"} <= set(config):
-        raise RunError(f"{path} is not the configuration of a run")
-    if version_of_format != FORMAT:
-        made = "handful 0.1" if version_of_format == 1 else "a newer handful"
+    if (found := config.pop("format", None)) != FORMAT:
         raise RunError(
-            f"{path.parent} was made by {made} (format {version_of_format}); this version reads format {FORMAT}: "
-            "train it again in another folder, or use the version that made it"
+            f"{path} is not the configuration of a run of this version of handful (format {found}, not {FORMAT}): "
+            "train again in another folder, or use the version that made it"
         )
     config.pop("environment", None)
     return config
@@ -429,11 +432,13 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
-    """What ``write_encoding`` wrote; nothing where the run is older than it."""
-    if not folder.encoding.exists():
-        return {}
+    """What ``write_encoding`` wrote.
+
+    Raises:
+        RunError: it cannot be read, or is no encoding.
+    """
     encoding = read_json(folder.encoding)
-    names, kind, positive = encoding.get("class_names"), encoding.get("kind", "binary"), encoding.get("positive")
+    names, kind, positive = (encoding.get(name) for name in ("class_names", "kind", "positive"))
     named = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
     if not named or kind not in get_args(Kind) or positive not in (None, 0, 1) or isinstance(positive, bool | float):
         wrong = "its kind, its class names or its positive class is unknown"

@@ -47,7 +47,10 @@ class Tracker(Callback):
         sampler = {"sampler": loop.sampler.name, **loop.sampler.options()}
         self.folder.mkdir(parents=True, exist_ok=True)
         config = {"graph": loop.graph.name, "model": type(loop.model).__name__, **sampler, **asdict(loop.settings)}
-        self.open(f"seed-{loop.seed}", config, loop.epoch)
+        file = self.folder / f"seed-{loop.seed}.id"
+        kept = file.read_text(encoding="utf-8") if loop.epoch > 0 and file.exists() else None
+        if (run_id := self.open(f"seed-{loop.seed}", config, loop.epoch, kept)) is not None:
+            write_text(file, run_id)  # for a later process that continues the run
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
         """Log the values of this epoch."""
@@ -58,17 +61,8 @@ class Tracker(Callback):
         self.log({"best_val": loop.best_val, "best_test": loop.best_test}, loop.epoch)
         self.close()
 
-    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
-        """Start a run, or continue one after ``epoch``."""
-
-    def kept_id(self, name: str, epoch: int) -> str | None:
-        """The tracker's id of a run that continues after ``epoch``; ``None`` for a new run."""
-        file = self.folder / f"{name}.id"
-        return file.read_text(encoding="utf-8") if epoch > 0 and file.exists() else None
-
-    def keep_id(self, name: str, run_id: str) -> None:
-        """Save the tracker's id of a run, for a later process that continues it."""
-        write_text(self.folder / f"{name}.id", run_id)
+    def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
+        """Start a run, or continue the one with the id ``kept`` after ``epoch``. Returns its id."""
 
     def log(self, values: dict[str, float], epoch: int) -> None:
         """Log values of an epoch."""
@@ -82,9 +76,10 @@ class TensorBoard(Tracker):
 
     extra, module = "tensorboard", "torch.utils.tensorboard"
 
-    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+    def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
         self.writer = self.library.SummaryWriter(self.folder / name, purge_step=epoch + 1)
         self.writer.add_text("config", "\n".join(f"- {key}: {value}" for key, value in config.items()), epoch)
+        return None  # a run is its folder
 
     def log(self, values: dict[str, float], epoch: int) -> None:
         for name, value in values.items():
@@ -99,13 +94,12 @@ class WandB(Tracker):
 
     extra, module = "wandb", "wandb"
 
-    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+    def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
         mode = os.environ.get("WANDB_MODE", "offline")
         project = os.environ.get("WANDB_PROJECT", "handful")
-        kept = self.kept_id(name, epoch)
         which = {"name": name} if kept is None else {"name": name, "id": kept, "resume": "allow"}
         self.run = self.library.init(project=project, dir=self.folder, config=config, mode=mode, **which)
-        self.keep_id(name, self.run.id)
+        return str(self.run.id)
 
     def log(self, values: dict[str, float], epoch: int) -> None:
         # The step is the epoch, so values that a resumed run logs again are not duplicated.
@@ -120,13 +114,13 @@ class MLflow(Tracker):
 
     extra, module = "mlflow", "mlflow"
 
-    def open(self, name: str, config: dict[str, Any], epoch: int) -> None:
+    def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
         if "MLFLOW_TRACKING_URI" not in os.environ:
             self.library.set_tracking_uri(f"sqlite:///{self.folder.resolve() / 'mlflow.db'}")
         self.library.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "handful"))
-        run = self.library.start_run(self.kept_id(name, epoch), run_name=name)
-        self.keep_id(name, run.info.run_id)
+        run = self.library.start_run(kept, run_name=name)
         self.library.log_params(config)
+        return str(run.info.run_id)
 
     def log(self, values: dict[str, float], epoch: int) -> None:
         self.library.log_metrics(values, step=epoch)
