@@ -72,7 +72,7 @@ class Loop:
     history: list[dict[str, Any]] = field(default_factory=list)
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """When this process wrote the last checkpoint, or began."""
+    """The time of the last checkpoint of this process, or of its start."""
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call ``hook`` of every callback with this loop and ``args``."""
