@@ -30,7 +30,7 @@ class Adjacency:
     Args:
         indptr: int64 ``(targets + 1,)``.
         indices: int32 or int64 ``(edges,)``, the source of each edge.
-        num_sources: how many sources there are; at least the number of targets.
+        num_sources: the number of sources; at least the number of targets.
         weight: float ``(edges,)`` or ``None``.
         symmetric: square, and every edge has its reverse with the same weight: the transpose is the matrix itself.
         has_loops: whether an edge may lead from a node to itself.
@@ -39,9 +39,9 @@ class Adjacency:
             for a square, where they follow from its rows.
         normalized: whether ``weight`` already is the whole aggregation, self-loops included (LADIES, normalised
             GraphSAINT): then ``mean`` and ``gcn`` are the plain weighted sum.
-        offset: which source the first target is.
-        own_rows: int64 ``(targets,)``, which source each target is, where they are not numbered first (LADIES); -1 for
-            a target that is no source.
+        offset: the number of the source that is the first target.
+        own_rows: int64 ``(targets,)``, the source number of each target if targets are not numbered first (LADIES); -1
+            for a target that is not a source.
 
     >>> adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0], dtype=torch.int32), num_sources=3)
     >>> adj.num_targets, adj.num_edges
@@ -64,12 +64,12 @@ class Adjacency:
 
     @property
     def num_targets(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.indptr) - 1
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are, repeated ones included."""
+        """The number of edges, including repeated ones."""
         return len(self.indices)
 
     @property
@@ -127,13 +127,13 @@ class Adjacency:
         return self if self.device == torch.device(device) else self.map(lambda tensor: tensor.to(device))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Adjacency:
-        """The same with ``function`` of every tensor in its place."""
+        """The same with ``function`` applied to every tensor."""
         names = ("indptr", "indices", "weight", "source_degree", "own_rows")
         result: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
         return replace(self, **result)
 
     def own(self, x: Tensor) -> Tensor:
-        """The rows of ``x`` ``(sources, …)`` that belong to the targets; 0 for a target that is no source.
+        """The rows of ``x`` ``(sources, …)`` of the targets; 0 for a target that is not a source.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
         tensor([[5.]])
@@ -181,7 +181,8 @@ class Adjacency:
         return replace(self, indptr=torch.cat([self.indptr, self.indptr[-1:].expand(missing)]))
 
     def mass(self, hop: Hop) -> Tensor:
-        """float32 ``(targets,)``, what ``hop`` divides by: the sum of a target's weights, with the loop that it adds.
+        """float32 ``(targets,)``, the divisor of ``hop``: the sum of a target's weights, including the self-loop that
+        it adds.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mass("gcn")
         tensor([2., 1.])
@@ -259,8 +260,8 @@ class Adjacency:
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
-        """float32 ``(targets,)``, one over the sum of a target's weights (its degree without weights), and 0 where that
-        is 0; ``None`` if ``normalized``.
+        """float32 ``(targets,)``, the inverse of the sum of a target's weights, or of its degree if there are no
+        weights; 0 if the sum is 0; ``None`` if ``normalized``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])
@@ -269,7 +270,7 @@ class Adjacency:
 
     @property
     def row_weight(self) -> Tensor:
-        """float32 ``(targets,)``, the sum of the weights of a target's edges; its degree without weights.
+        """float32 ``(targets,)``, the sum of the weights of a target's edges; its degree if there are no weights.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2, weight=torch.tensor([0.5, 1.0])).row_weight
         tensor([1.5000, 0.0000])
@@ -297,7 +298,7 @@ class Adjacency:
         return self.matmul(x, left=self.mean_scale, base=base)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
-        """``mean`` where every target that lacks a self-loop has one, of weight 1; the weighted sum if normalised.
+        """``mean`` with a self-loop of weight 1 for every target without one; the weighted sum if normalised.
 
         Without loops in the graph it is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
@@ -311,7 +312,7 @@ class Adjacency:
 
     @cached_property
     def mean_scale_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, one over the degree with loops, and 0 where that is 0."""
+        """float32 ``(targets,)``, the inverse of the degree with loops; 0 if that is 0."""
         return inverse(self.own_degree_with_loops)
 
     @cached_property
@@ -331,7 +332,7 @@ class Adjacency:
 
     @cached_property
     def degree_with_loops(self) -> Tensor:
-        """float32 ``(sources,)``, the weighted in-degree, with a self-loop of weight 1 where there is none.
+        """float32 ``(sources,)``, the weighted in-degree; a missing self-loop counts with weight 1.
 
         >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([0, 0]), 2).degree_with_loops
         tensor([1., 2.])
@@ -357,11 +358,11 @@ class Adjacency:
         return inverse_root(self.degree_with_loops)
 
     def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
-        """The sources of each target and itself, weighed by attention; see ``handful.kernels.attention``.
+        """The attention-weighted sum over the sources of each target and itself; see ``handful.kernels.attention``.
 
         Args:
             x: ``(sources, heads, channels)``.
-            a_source, a_target: ``(sources, heads)`` and ``(targets, heads)``, what the ends add to an edge's score.
+            a_source, a_target: ``(sources, heads)`` and ``(targets, heads)``, the two terms of an edge's score.
 
         >>> pair = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2)
         >>> pair.attend(torch.tensor([[[1.0]], [[3.0]]]), torch.zeros(2, 1), torch.zeros(2, 1))
@@ -444,11 +445,11 @@ def inverse_root(degree: Tensor) -> Tensor:
 
 
 Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
-"""The edges, and what the rows of their targets and of their sources are scaled by."""
+"""The edges, and the scales of the rows of their targets and of their sources."""
 
 
 class _Product(torch.autograd.Function):
-    """diag(left) A diag(right) x, or the product with its transpose where it is ``turned``. Each is the backward pass
+    """diag(left) A diag(right) x; the product with the transpose if ``turned``. Each is the backward pass
     of the other, so that gradients can be differentiated again (R(w) as a penalty)."""
 
     @staticmethod

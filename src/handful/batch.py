@@ -25,11 +25,11 @@ class Sample:
         layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
             targets of a layer are the sources of the next one, and the first of its own sources (but for LADIES:
             ``Adjacency.own_rows``).
-        targets: int64 ``(t,)``, which rows of the output the loss is taken on; empty where there is no training node.
-        target_weight: float ``(t,)``, how much each target counts in the loss (their weighted sum); a plain mean when
-            ``None``.
-        hops: where the nodes of a square are numbered by their distance from the targets, how many there are within
-            0, 1, … hops: trimming then is slicing.
+        targets: int64 ``(t,)``, the rows of the output in the loss; empty if there is no training node.
+        target_weight: float ``(t,)``, the weights of the targets in the loss, a weighted sum; ``None`` for a plain
+            mean.
+        hops: the number of nodes within 0, 1, … hops of the targets, if the nodes of a square are numbered by this
+            distance. Trimming is then slicing.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -100,7 +100,7 @@ class Batch(Sample):
     Args:
         x: ``(n, features)``, the features of ``nodes``.
         y: ``(t,)`` or ``(t, labels)``, the labels of ``targets``.
-        edge_attr: ``(edges, D)``, the features of the edges of the first layer, if the graph has such.
+        edge_attr: ``(edges, D)``, the features of the edges of the first layer, if the graph has edge features.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=3")
@@ -153,10 +153,10 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
 def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
     """The features of the edges of the first layer, which are looked up by their ends.
 
-    Of repeated edges the k-th of a batch is the k-th of the graph: both are in the order of the graph.
+    The k-th copy of a repeated edge in a batch is the k-th copy in the graph: both keep the order of the graph.
 
     Raises:
-        SamplerError: a batch has some of them, and it is not known which.
+        SamplerError: a batch has only some copies of a repeated edge, so their features are unknown.
     """
     assert graph.edge_attr is not None
     edges = sample.layers[0]

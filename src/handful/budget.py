@@ -20,7 +20,7 @@ _STATUS, _SYSTEM = Path("/proc/self/status"), Path("/proc/meminfo")
 
 
 def as_bytes(size: int | str) -> int:
-    """A size in bytes: a number of them, or a number with a unit.
+    """A size in bytes, from a number of bytes or a text with a unit.
 
     >>> as_bytes("8GiB"), as_bytes("1.5 MB"), as_bytes(4096)
     (8589934592, 1500000, 4096)
@@ -75,7 +75,8 @@ def room(memory: int | str, least: int, what: str) -> int:
     """The bytes that the budget ``memory`` leaves beside the memory of the process.
 
     Raises:
-        HandfulError: it leaves less than ``least``, which ``what`` needs; the message says which budget is enough.
+        HandfulError: the budget leaves less than ``least``, the bytes that ``what`` needs; the message has a sufficient
+            budget.
 
     >>> room("1PB", 0, "nothing")
     Traceback (most recent call last):

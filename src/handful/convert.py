@@ -33,7 +33,7 @@ SPLIT_KEYS = {
 FACTS = ("task", "metric", "positive")
 EDGES = ("edge_index", "edge_weight", "edge_attr", "adj_t")
 KEYS = (*EDGES, "x", "y", "num_nodes", "num_classes", "class_names", "ids", *FACTS)
-"""What a graph takes of named arrays, beside the split."""
+"""The named arrays that a graph accepts, besides the split."""
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
 
 
 def _whole(value: Any, name: str) -> int:
-    """One whole number, in whatever array it comes."""
+    """One whole number, from a number or an array of any shape."""
     number = value.item() if isinstance(value, Tensor | np.ndarray) and math.prod(value.shape) == 1 else value
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise GraphError(f"{name} must be one whole number, got {_short(value)}")
@@ -119,7 +119,7 @@ def _names(value: Any, name: str) -> tuple[str, ...]:
 
 
 def _ids(value: Any, name: str) -> np.ndarray:
-    """The user's own names of the nodes, each there once."""
+    """The user's own names of the nodes, which must be distinct."""
     try:
         ids: np.ndarray = np.asarray(value)
         once = len(np.unique(ids)) == ids.size
@@ -292,7 +292,7 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
         y: the attribute that holds a node's label. Labels that are not numbers are numbered in sorted order and become
             ``class_names``.
         weight: the attribute that holds an edge's weight.
-        fields: as for ``Graph``; they replace what the attributes give.
+        fields: as for ``Graph``; they replace the values of the attributes.
 
     >>> import networkx as nx
     >>> from_networkx(nx.path_graph(4))
@@ -319,7 +319,7 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """``y`` and, where labels are not numbers, ``class_names`` in sorted order.
+    """``y``; and ``class_names`` in sorted order, if labels are not numbers.
 
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
@@ -336,7 +336,7 @@ def label_fields(labels: list[Any]) -> dict[str, Any]:
 
 
 def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] | None:
-    """The attribute of every item, or ``None`` where no item has it."""
+    """The attribute of every item; ``None`` if no item has it."""
     lacking = next((what for what, data in items if key not in data), None)
     if lacking is None and items:
         return [data[key] for _, data in items]

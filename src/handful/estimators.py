@@ -1,4 +1,4 @@
-"""Estimators in the manner of scikit-learn over ``Experiment``: ``NodeClassifier`` and ``NodeRegressor``."""
+"""Estimators with the interface of scikit-learn: ``NodeClassifier`` and ``NodeRegressor``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ except ImportError:
 
 @dataclass(eq=False, repr=False)
 class _NodeEstimator:
-    """What classifier and regressor share: parameters, what they take for a graph, training and scores."""
+    """The common part of classifier and regressor: parameters, graph inputs, training and scores."""
 
     model: str = MODEL
     _: KW_ONLY
@@ -127,7 +127,7 @@ class _NodeEstimator:
         raise NotImplementedError
 
     def _labels(self, graph: Graph) -> np.ndarray:
-        """The labels that ``graph`` has, as ``predict`` gives them."""
+        """The labels of ``graph``, in the form that ``predict`` returns."""
         raise NotImplementedError
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -158,12 +158,12 @@ class _NodeEstimator:
 
 
 def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
-    """The graph that ``X`` is or names; ``None`` if it is a plain array.
+    """``X`` as a graph; ``None`` if it is a plain array.
 
     Args:
         X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables, edges and
             nodes, as files or as tables of pandas, polars or pyarrow.
-        schema: what tables are encoded by; a new one is fitted when ``None``.
+        schema: the schema that encodes the tables; ``None`` to fit a new one.
     """
     if isinstance(X, Graph):
         return X
@@ -186,12 +186,12 @@ def _is_table(value: Any) -> bool:
 
 
 def without_edges(x: np.ndarray, **fields: Any) -> Graph:
-    """The graph of rows that nothing connects."""
+    """A graph without edges, with one node per row."""
     return Graph.from_edge_index(np.zeros((2, 0), np.int64), len(x), x=x, name="rows", **fields)
 
 
 def relabel(graph: Graph, **labels: Any) -> Graph:
-    """``graph`` with other labels; nodes that have none are in no mask."""
+    """``graph`` with other labels; nodes without a label are in no mask."""
     fresh = graph.replace(**dict.fromkeys(MASKS), **labels)
     if graph.train_mask is None:
         return fresh
@@ -212,11 +212,11 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     Args:
         graph: the graph of the nodes, as ``X`` above.
         model, hidden, layers, dropout, options: the model; see ``handful.Experiment``. ``None`` for its own defaults.
-        sampler: where batches come from.
+        sampler: the source of batches.
         epochs, lr, weight_decay, settings: how to train; ``settings`` are fields of ``handful.Settings`` by name.
-        validation: the share of the labelled nodes that epochs are chosen by, where ``X`` has no split of its own.
+        validation: the share of the labelled nodes for validation, if ``X`` has no split.
         seeds: one model for each; their probabilities are averaged.
-        device: where to train.
+        device: the device for training.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
@@ -226,9 +226,9 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` are their labels where ``X`` has none, or others.
+        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` has their labels, instead of those of ``X``.
 
-        A label that is ``None`` or NaN is unknown.
+        ``None`` and NaN are unknown labels.
         """
         graph, nodes, y = self._to_train(X, y)
         if y is not None:
@@ -261,7 +261,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
 
 
 class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor for nodes with the interface of scikit-learn; what it takes is what ``NodeClassifier`` takes.
+    """A node regressor with the interface of scikit-learn; the arguments are those of ``NodeClassifier``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
@@ -271,7 +271,7 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` are their numbers where ``X`` has none, or others.
+        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` has their numbers, instead of those of ``X``.
 
         A number that is NaN is unknown.
         """
@@ -298,7 +298,7 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
 
 
 def class_names(graph: Graph) -> np.ndarray:
-    """The names of the classes, or their numbers where they have none."""
+    """The names of the classes; their numbers, if they have no names."""
     return np.array(graph.class_names or range(graph.num_classes or 0))
 
 

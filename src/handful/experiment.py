@@ -84,7 +84,7 @@ class Experiment:
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
         options: the model's options; or pass them by name, as ``hidden=64``.
-        sampler: where batches come from; a name for the sampler's defaults.
+        sampler: the source of batches; a name selects the sampler's defaults.
         settings: how to train; or pass its fields by name, as ``epochs=10``.
         seeds: one run for each. A seed determines the initial weights, the batches, the dropout and, for some data
             sets, the split.

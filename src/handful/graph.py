@@ -52,23 +52,24 @@ ROUNDING = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph with node labels: classes, numbers, or several labels a node.
+    """A graph with node labels: classes, numbers, or several labels per node.
 
     Args:
-        indptr: int64 ``(N + 1,)``, where each row starts.
+        indptr: int64 ``(N + 1,)``, the start of each row.
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
         y: the labels, or ``None`` for topology alone. Classes are int64 ``(N,)``, -1 where unknown. Numbers to predict
             are float32 ``(N,)``, NaN where unknown. Several labels a node are float32 ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
-        edge_weight: float32 ``(E,)``, none below 0, or ``None`` for an unweighted graph.
+        edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
         edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
         undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
-        num_classes: the number of classes, or of labels a node; the largest class plus one when ``None``.
-        metric: it is reported, and chooses the best epoch; the first of ``METRICS_OF`` for its kind when empty.
+        num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
+        metric: the metric that is reported and chooses the best epoch; empty for the first of ``METRICS_OF`` for the
+            kind.
         class_names: the names of the classes (or labels).
-        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` where they are their numbers.
-        schema: how a table became the features; the result of ``handful.datasets.schema.Schema.to_json``.
+        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` if nodes have only numbers.
+        schema: the encoding of the tables, as ``handful.datasets.schema.Schema.to_json`` returns it.
         name: of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. When ``None``, several columns of ``y`` are
             ``multilabel``, fractions are ``regression``, and whole numbers are classes.
@@ -172,7 +173,7 @@ class Graph:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors of the graph are.
+        """The device of the tensors.
 
         >>> Graph.from_edge_index([[0], [1]]).device
         device(type='cpu')
@@ -254,7 +255,7 @@ class Graph:
 
     @cached_property
     def edge_keys(self) -> Tensor:
-        """int64 ``(E,)``, target · N + source of every edge, ascending: where to look an edge up."""
+        """int64 ``(E,)``, target · N + source of every edge, ascending, to look up edges."""
         edges = self.edge_index
         return edges[1] * self.num_nodes + edges[0]
 
@@ -689,7 +690,7 @@ def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) 
 
 
 def _first(wrong: Tensor) -> int | None:
-    """The first true place of a vector; ``None`` if there is none."""
+    """The index of the first true element; ``None`` if there is none."""
     places = wrong.nonzero()
     return int(places[0]) if len(places) else None
 

@@ -63,7 +63,7 @@ class Part:
     step_bytes: int
     """A training step: activations, gradients, the features of the batch."""
     cut_bytes: int
-    """To renumber and trim the part."""
+    """Memory to renumber and trim the part."""
     needed: float
     """The share of all nodes whose features an epoch reads."""
 
@@ -185,7 +185,7 @@ def plan(
     """The costs of training ``experiment`` on this machine.
 
     Args:
-        experiment: with the sampler ``rns`` or ``full``. Its graph is not loaded if its size is known without.
+        experiment: with the sampler ``rns`` or ``full``. Its graph is loaded only if its size is unknown.
         memory: a budget of anonymous memory, as for ``fit``.
         processes: the number of processes that share the work.
         timed: whether to measure times, which takes a few seconds.
@@ -280,7 +280,8 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
 def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     """``untimed`` with the seconds of an epoch and of an evaluation.
 
-    An epoch is the pass over the edges, the making of its batches, scaled up from the small graph's, and its steps. One
+    An epoch has three costs: the pass over the edges, the making of batches, scaled up from the small graph, and the
+    steps. One
     step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: small ones stay in the cache.
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known

@@ -1,4 +1,4 @@
-"""Predictions by the user's own ids: what the models of a run say of the nodes of a graph, and files of it."""
+"""Predictions of the models of a run, by the user's own ids, and files of them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
 CHOICES = ("all", "unlabelled", *SPLITS)
 WRITE_ROWS = 65_536
 SHOWN_ID = 36
-"""The most letters of an id that a printed table shows."""
+"""The maximum length of an id in a printed table."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is predicted for some nodes of a graph.
+    """The predictions for some nodes of a graph.
 
     Args:
         decision: how probabilities become a class.
@@ -44,9 +44,9 @@ class Prediction:
         splits: text ``(n,)``: train, val, test, or nothing.
         agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
             where nodes have no one class.
-        spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
-            number, or the mean of those of all labels; ``None`` for one model.
-        embeddings: float32 ``(n, width)``, where they were asked for.
+        spread: float32 ``(n,)``, the standard deviation over the models of the predicted probability or number; for
+            several labels, its mean over the labels; ``None`` for one model.
+        embeddings: float32 ``(n, width)``, if requested.
     """
 
     decision: Decision
@@ -109,20 +109,21 @@ class Prediction:
         return is_label(torch.from_numpy(self.labels)).numpy()
 
     def take(self, rows: np.ndarray) -> Prediction:
-        """Some of the nodes, by place or mask."""
+        """Some of the nodes, by index or mask."""
         arrays = {f.name: v[rows] for f in fields(self) if isinstance(v := getattr(self, f.name), np.ndarray)}
         return replace(self, **arrays)
 
     def changed(self) -> Prediction:
-        """The nodes whose prediction is not their class, the most confident first."""
+        """The nodes whose prediction differs from their class, the most confident first."""
         if not self.of_classes:
             raise HandfulError(f"what would change is told of classes, and this is a {self.kind} task")
         other = np.flatnonzero(self.known & (self.best != self.labels))
         return self.take(other[np.argsort(-self.confidence[other], kind="stable")])
 
     def judged(self) -> dict[str, dict[str, float]]:
-        """For each split and for nodes in none: how many have a label, and the ``accuracy``, or for a regression the
-        ``error``, the mean absolute one; that of many labels is the share of the labels."""
+        """For each split, and for nodes in none: the number of labelled nodes, and the ``accuracy``, or the mean
+        absolute ``error`` of a regression. The accuracy of several labels is the share of correct labels.
+        """
         measure = "error" if self.kind == "regression" else "accuracy"
         if self.kind == "regression":
             scores = np.abs(self.values[:, 0] - self.labels)
@@ -224,10 +225,11 @@ def predict(
     device: str | torch.device = "cpu",
     **how: Any,
 ) -> Prediction:
-    """What ``models`` say of ``nodes``: exactly, on the full graph, in bounded memory, one model after another.
+    """The predictions of ``models`` for ``nodes``: exact, on the full graph, in bounded memory, one model after
+    another.
 
     Args:
-        models: one, or one for each seed: their probabilities (or numbers) are averaged.
+        models: one model, or one per seed; their probabilities or numbers are averaged.
         graph: with the features that the models were trained on.
         nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
         decision: how the outputs of the models become probabilities and a class.
@@ -270,7 +272,7 @@ def predict(
 
 
 def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Text ``(n,)``: the names of the labels that are there, separated by semicolons."""
+    """Text ``(n,)``: the names of the true labels, separated by semicolons."""
     return np.array([";".join(np.array(names)[row]) for row in there], np.str_)
 
 
@@ -288,7 +290,7 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 
 
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
-    """The labels of ``nodes`` as those of ``classes``, by name; -1 or NaN where that is not known."""
+    """The labels of ``nodes``, as indices of ``classes`` by name; -1 or NaN for unknown ones."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
@@ -307,7 +309,7 @@ def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kin
 
 
 def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:
-    """int64, the numbers of the nodes that ``which`` names.
+    """int64, the numbers of the selected nodes.
 
     Args:
         graph: theirs.

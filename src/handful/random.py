@@ -9,8 +9,8 @@ def generator(seed: int, *keys: int) -> np.random.Generator:
     """The stream that belongs to these keys: the same on any machine, device and number of threads.
 
     Args:
-        seed: of the run.
-        keys: what the stream is for, such as epoch and step. Any number of them; order matters.
+        seed: the seed of the run.
+        keys: the purpose of the stream, such as epoch and step. Any number of them; order matters.
 
     >>> generator(42, 0, 1).integers(100, size=3).tolist() == generator(42, 0, 1).integers(100, size=3).tolist()
     True

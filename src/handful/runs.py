@@ -1,4 +1,4 @@
-"""``open_run``: what a folder of runs holds, ready to use."""
+"""``open_run``: the models, results and predictions of a folder of runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from handful.training.streamed import Progress
 
 DECISION = "decision.json"
 REFIT = "refit"
-"""The folder, in that of a run, of its models that were trained again on all labels."""
+"""The subfolder of a run with the models that were trained again on all labels."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class OpenedRun:
 
     Args:
         path: the folder.
-        experiment: what was run; ``None`` for a run of ``fit``, whose graph was not given by name.
-        folders: those of the seeds that have ended.
+        experiment: the experiment; ``None`` for a run of ``fit``, which has a graph without a name.
+        folders: the folders of the seeds that have ended.
     """
 
     path: Path
@@ -53,19 +53,19 @@ class OpenedRun:
 
     @cached_property
     def results(self) -> list[Run]:
-        """What every seed came to."""
+        """The result of every seed."""
         return [folder.run() for folder in self.folders]
 
     @cached_property
     def best(self) -> int:
-        """The place of the seed with the best validation metric."""
+        """The index of the seed with the best validation metric."""
         metric = metric_of_record(self.results[0].metric, self.results[0].higher_is_better)
         values = [run.val for run in self.results]
         return reduce(lambda best, i: i if metric.better(values[i], than=values[best]) else best, range(len(values)))
 
     @property
     def result(self) -> Run:
-        """What the seed with the best validation metric came to."""
+        """The result of the seed with the best validation metric."""
         return self.results[self.best]
 
     @property
@@ -84,7 +84,7 @@ class OpenedRun:
 
     @property
     def deployed(self) -> tuple[RunFolder, ...]:
-        """The folders of the models that predict: those that were trained again on all labels, where there are some."""
+        """The folders of the models for predictions: those that were trained again on all labels, if they exist."""
         again = self.path / REFIT
         return open_run(again).folders if (again / "config.json").exists() else self.folders
 
@@ -111,7 +111,7 @@ class OpenedRun:
 
     @cached_property
     def encoding(self) -> dict[str, Any]:
-        """What the features and classes of the run's graph were: ``features``, ``class_names`` and ``schema``."""
+        """The encoding of the run's graph: ``features``, ``class_names`` and ``schema``."""
         result = read_encoding(self.folders[0])
         kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
         classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
@@ -122,12 +122,12 @@ class OpenedRun:
 
     @property
     def sampler(self) -> Sampler:
-        """What the run was trained with; the full graph for a run of ``fit``."""
+        """The sampler of the training; ``FullGraph`` for a run of ``fit``."""
         return FullGraph() if self.experiment is None else self.experiment.sampler
 
     @cached_property
     def schema(self) -> Schema | None:
-        """How tables became the run's graph; ``None`` where it was not made from tables."""
+        """The schema of the tables of the run's graph; ``None`` if it was not made from tables."""
         result = self.encoding.get("schema")
         if result is None:
             return None
@@ -142,7 +142,7 @@ class OpenedRun:
 
         Args:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
-            nodes: the node table, where ``graph`` is an edge list.
+            nodes: the node table, if ``graph`` is an edge list.
             say: called with what should be known, such as categories that the run does not know, and columns that are
                 not as they were in training.
             options: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
@@ -158,7 +158,7 @@ class OpenedRun:
         return load(graph, root=None if asked is None else asked.root)
 
     def _own(self, asked: Experiment, say: Say) -> Graph:
-        """The graph of the run, with the split of the best seed; where it has changed since, ``say`` is told."""
+        """The graph of the run, with the split of the best seed. If it has changed, ``say`` is called."""
         path = Path(asked.graph).expanduser()
         if self.schema is not None and is_tables(path):
             own = read_graph(path, schema=self.schema, say=say)
@@ -179,7 +179,7 @@ class OpenedRun:
 
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
-        """What the graph of every seed was: its ``Graph.identity()``; empty where the folder does not tell."""
+        """The ``Graph.identity()`` of the graph of every seed; empty if the folder does not have it."""
         result = [read_config(folder.config).get("data") if folder.config.exists() else None for folder in self.folders]
         return [one if isinstance(one, dict) else {} for one in result]
 
@@ -192,7 +192,7 @@ class OpenedRun:
         """``graph``, if its features are those that the run was trained on.
 
         Raises:
-            RunError: they are not; the columns that differ are named.
+            RunError: the features differ; the message names the columns.
         """
         trained, features = self.model.in_features, f"graph '{graph.name}' has {graph.num_features} features"
         if self.schema is not None:
@@ -219,16 +219,15 @@ class OpenedRun:
         scratch: Path | None = None,
         progress: Progress | None = None,
     ) -> Prediction:
-        """What the run says of ``nodes``: the mean over its seeds, and how they differ.
+        """The predictions for ``nodes``: the mean over the seeds, and their spread.
 
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
             device: where to compute.
             memory: the anonymous memory that this process may hold; see ``handful.infer``.
-            threshold: of two classes, from which probability on the positive one is predicted; ``None`` for that of the
-                training.
-            embeddings: also what the last layer of the best seed's model gets of every node.
+            threshold: the decision threshold of the positive class; ``None`` for that of the training.
+            embeddings: also compute the inputs of the last layer of the best seed's model.
             scratch, progress: see ``handful.infer``.
         """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
@@ -240,8 +239,8 @@ class OpenedRun:
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; the names
-        of its labels, for many; its number, for a regression.
+        """``(N,)``: the predicted class name of every node, by the mean of the seeds' probabilities; for several labels
+        their names, for a regression the number.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory
@@ -257,7 +256,7 @@ class OpenedRun:
         return self.prediction(graph).probabilities
 
     def embed(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """float32 ``(N, width)``: what the last layer of the best seed's model gets of every node."""
+        """float32 ``(N, width)``: the input of the last layer of the best seed's model, for every node."""
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         return embed(self.model, data, sampler=self.sampler).numpy()
 
@@ -308,12 +307,12 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
 
     Args:
-        opened: the run; predictions are then by the new models, which are in its folder ``refit``.
-        resume: go on with what is there.
+        opened: the run; it then predicts by the new models, in its folder ``refit``.
+        resume: continue an interrupted training.
         how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 
     Returns:
-        What was done, in words.
+        A description of the training.
     """
     asked = opened.experiment
     if asked is None:

@@ -37,7 +37,7 @@ FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
-"""How often, and how long apart, a reader looks again for a graph that is being replaced."""
+"""The number of attempts to read a graph that is being replaced, and the seconds between them."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
@@ -190,7 +190,7 @@ def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
 
 
 def _refuse_other(path: Path) -> None:
-    """Raise an error if something else than a saved graph is at ``path``."""
+    """Raise an error if ``path`` has something other than a saved graph."""
     if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
         raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
 

@@ -1,7 +1,7 @@
 """Arrays from ``.npz`` and MATLAB 5 files that others may have made.
 
-What a file says of itself is not believed: lengths are held against the bytes that are there, and against the memory
-of this machine, before anything is read. Python objects are never loaded.
+The headers of a file are not trusted: lengths are compared with the size of the file and with the free memory before
+anything is read. Python objects are never loaded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from handful.errors import DatasetError, readable
 
 
 class ArrayFile(Mapping[str, np.ndarray]):
-    """The arrays of a ``.npz`` file by name, each read when it is first asked for."""
+    """The arrays of a ``.npz`` file by name, each read on first use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,7 +64,7 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
 
 def whole(values: np.ndarray, what: str) -> np.ndarray:
-    """Numbers as int64, each of them whole and exact: a float beyond 2⁵³ stands for several.
+    """Numbers as int64. They must be whole and exact: a float beyond 2⁵³ represents several integers.
 
     >>> whole(np.array([1.0, 2.0]), "the labels")
     array([1, 2])
@@ -96,12 +96,12 @@ numpy.savez(sys.argv[2], **{k: v for k, v in found if isinstance(v, numpy.ndarra
 
 
 def read_mat(path: Path) -> dict[str, np.ndarray]:
-    """The dense arrays of real numbers in a file, by name; all others are passed over.
+    """The dense arrays of real numbers in a file, by name; other arrays are skipped.
 
-    scipy reads it in a process of its own: it trusts the tags of a file, and ends with a signal where one is wrong.
+    scipy reads it in a separate process, since a wrong tag in the file can crash scipy.
 
     Raises:
-        DatasetError: it is not a whole file of this format.
+        DatasetError: it is not a complete file of this format.
     """
     with readable(path, "remove it and fetch it again"), TemporaryDirectory(dir=path.parent) as folder:
         require_memory(path.stat().st_size, str(path))

@@ -1,13 +1,13 @@
-"""``debian``: the packages of Debian 12 main, joined by their dependencies; the class is the section.
+"""``debian``: the packages of Debian 12 main as nodes, their dependencies as edges, and their sections as classes.
 
-A node is a binary package. An edge joins two packages of which one names the other in Depends, Pre-Depends,
-Recommends, Suggests or Enhances, as an alternative or not; versions and architectures are ignored, edges have no
-direction, and no package has an edge to itself. A virtual package, which exists only because others provide it, is no
-node, and naming it makes no edge. A package in several versions is one node with the relations of all of them.
+A node is a binary package. An edge joins two packages if one names the other in Depends, Pre-Depends, Recommends,
+Suggests or Enhances, also as an alternative. Versions and architectures are ignored. Edges have no direction, and there
+are no self-loops. Virtual packages, which other packages provide, are not nodes and have no edges. A package in several
+versions is one node with the relations of all of them.
 
 The label is the section. The features come from the words of the short description alone: x is Σ_w idf(w)·p(w) over
 the distinct words w of the line, scaled to mean square 1, where p projects on the 128 leading right singular vectors
-of the TF-IDF matrix. What is shipped is names, numbers and words, not the descriptions.
+of the TF-IDF matrix. The file has names, numbers and words, not the descriptions.
 
 ``examples/build_debian.py`` builds the file from any index in the usual format, and ``load("debian?file=OUT.npz")``
 reads it.
@@ -50,7 +50,7 @@ def read(path: str | os.PathLike[str], split: str) -> Graph:
 
 
 def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
-    """The graph that the arrays stand for."""
+    """The graph of these arrays."""
     label = _integers(arrays, "label")
     larger_ptr, larger = _unpack_rows(arrays, "neighbour")
     smaller = np.repeat(np.arange(len(label)), np.diff(larger_ptr))

@@ -1,7 +1,7 @@
-"""Whether a later table is like the one that the schema was fitted to, column by column.
+"""Drift: the differences between a later table and the table of the schema, column by column.
 
-The rows of a column fall into bins: a number between quantiles of the training rows, a category at its name, and a
-missing or a new value into bins of their own. The population stability index Σ (q − p)·ln(q/p) compares the shares p of
+The values of a column fall into bins: numbers between quantiles of the training rows, categories by name, and missing
+and new values into separate bins. The population stability index Σ (q − p)·ln(q/p) compares the shares p of
 the bins in training with the shares q in the later table.
 """
 
@@ -20,18 +20,20 @@ from handful.vocabulary import number
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOVED = 0.25
-"""From this index on a column has moved, as is usual; what chance alone may give is added to it."""
+"""A column has drifted if its index is above this usual limit plus the value that chance alone can give."""
 LEAST = 1e-4
-"""No share counts as less than this."""
+"""The minimum of a share in the index."""
 
 
 def with_profile(schema: Schema, rows: Rows, fitted: np.ndarray) -> Schema:
-    """``schema`` with what its columns are like in the ``fitted`` rows, boolean ``(rows,)``, of its own table."""
+    """``schema`` with the distribution of its columns in the ``fitted`` rows, boolean ``(rows,)``, of its table."""
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
 def moved_columns(schema: Schema, rows: Rows) -> dict[str, str]:
-    """The columns of a later table that have moved, the worst first, and how; none for a schema without a profile."""
+    """The columns of a later table that have drifted, the worst first, with descriptions; empty for a schema without a
+    profile.
+    """
     result = []
     for column in schema.columns:
         with suppress(DatasetError):  # a column that cannot be encoded is told by whoever encodes it
@@ -67,18 +69,18 @@ def _with_shares(column: Column, rows: Rows, fitted: np.ndarray) -> Column:
 
 
 def _means(column: Column, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows,)``, the numbers of a column, of vectors their mean; and which are missing."""
+    """float64 ``(rows,)``, the numbers of a column, or the means of vectors; and which of them are missing."""
     values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
     return values.mean(1), missing
 
 
 def _count(column: Column) -> int:
-    """How many bins there are. The last two are for a new category and for a missing value."""
+    """The number of bins. The last two are for a new category and for a missing value."""
     return len(column.categories) + 2 * len(column.marks) + 3
 
 
 def _bins(column: Column, rows: Rows) -> np.ndarray:
-    """int64 ``(rows,)``: between and at the marks of numbers, at the place of categories."""
+    """int64 ``(rows,)``: the bin of each value."""
     last = _count(column) - 1
     if column.kind in ("category", "text"):
         texts = rows.text(column.name)
@@ -90,7 +92,7 @@ def _bins(column: Column, rows: Rows) -> np.ndarray:
 
 
 def _describe(column: Column, rows: Rows, was: np.ndarray, now: np.ndarray) -> str:
-    """The median of numbers, the shares that are new or missing, and the category that moved most."""
+    """The median of numbers, the shares of new and missing values, and the category with the largest change."""
     said = []
     if column.marks:
         values, missing = _means(column, rows)

@@ -1,4 +1,6 @@
-"""Edges as the rows of a CSR within a budget: scattered into files by ranges of rows, then sorted range by range."""
+"""Sorts edges into the rows of a CSR within a budget: they go to files by ranges of rows, and are sorted range by
+range.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from handful.storage import Folder
 
 Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 FAN = 6
-"""A range of rows is cut into 2⁶ at most: so many files are open at once."""
+"""A range of rows is split into at most 2⁶ ranges, the number of files that are open at once."""
 RECORD_NUMBERS = 2
 """A record is a target and a source."""
 BLOCK = 1 << 22
-"""The most edges of a block: larger ones are not faster."""
+"""The maximum number of edges in a block: larger blocks are not faster."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,12 @@ class EdgeSort:
     """The rows of a stream of edges.
 
     Args:
-        folder: where the scratch files go; they take 8 bytes for every edge of int32 ids, and are gone at the end.
+        folder: the folder for scratch files, of 8 bytes per edge with int32 ids; they are removed at the end.
         num_nodes: N.
-        room: how many bytes of memory may be used.
-        both: whether every edge also stands for its reverse.
+        room: the memory that may be used, in bytes.
+        both: whether to add the reverse of every edge.
         loops: whether edges from a node to itself are kept.
-        repeated: whether an edge that comes several times is kept so often, and not once.
+        repeated: whether all copies of a repeated edge are kept.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -64,11 +66,11 @@ class EdgeSort:
 
     @property
     def block(self) -> int:
-        """How many edges a block that is added may have: what is made of it takes half of the room."""
+        """The maximum number of edges in a block; its temporaries take half of the room."""
         return int(min(max(self.room // (8 * RECORD_NUMBERS * self.dtype.itemsize), 1), BLOCK))
 
     def add(self, rows: np.ndarray, columns: np.ndarray) -> None:
-        """Take the edges from ``columns[i]`` to ``rows[i]``, at most ``block`` of them.
+        """Add the edges from ``columns[i]`` to ``rows[i]``, at most ``block`` of them.
 
         Raises:
             GraphError: an end of an edge is not a node.
@@ -91,7 +93,7 @@ class EdgeSort:
         return [_Bucket(bucket.path.with_name(f"{bucket.path.name}-{k}"), lo, shift) for k, lo in enumerate(los)]
 
     def _scatter(self, bucket: _Bucket, rows: np.ndarray, columns: np.ndarray, *, both: bool) -> None:
-        """Append each edge to the file of the part of ``bucket`` that its row is in; the reverse too, if ``both``."""
+        """Append each edge, and its reverse if ``both``, to the file of its row's range in ``bucket``."""
         parts = self._parts(bucket)
         records, starts, bad = in_buckets(rows, columns, self.num_nodes, bucket.lo, parts[0].shift, len(parts), both)
         if bad >= 0:
@@ -103,7 +105,7 @@ class EdgeSort:
                     file.write(records[lo:hi].reshape(-1).view(np.uint8).data)
 
     def _cut(self, bucket: _Bucket) -> Iterator[_Bucket]:
-        """The parts of a bucket that fit, in order; those that do not are cut again."""
+        """The ranges of a bucket in order; a range that does not fit into memory is split again."""
         for part in self._parts(bucket):
             # Sorting takes the sources, and three numbers for each row.
             needed, fits = _size(part.path) // RECORD_NUMBERS + 24 * (1 << part.shift), self.room // (get_threads() + 1)
@@ -136,9 +138,9 @@ def write_edges(folder: Folder, num_nodes: int, room: int, blocks: Callable[[int
     """Write ``indptr`` and ``indices`` of a saved graph.
 
     Args:
-        folder: of the graph.
+        folder: the folder of the graph.
         num_nodes, room: as for ``EdgeSort``.
-        blocks: gives the rows and columns of all edges, so many at a time at most.
+        blocks: called with the maximum size of a block; yields the rows and columns of all edges.
         options: ``both``, ``loops`` and ``repeated``, as for ``EdgeSort``.
     """
     with TemporaryDirectory(dir=folder.path) as scratch:

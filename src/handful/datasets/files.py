@@ -35,7 +35,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
             ``say`` and the options of ``import_tables``, which mean nothing to other formats.
 
     Raises:
-        DatasetError: the file is missing, unreadable, or lacks what a graph needs.
+        DatasetError: the file is missing, unreadable, or lacks an array that a graph needs.
         GraphError: the file can be read, but is not a valid graph.
 
     >>> import numpy

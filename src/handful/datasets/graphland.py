@@ -38,7 +38,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "multiclass_classification": {"metric": "accuracy"},
     "regression": {"metric": "r2", "task": "regression"},
 }
-"""What a task of GraphLand is to a ``Graph``."""
+"""The task of a ``Graph`` for each task of GraphLand."""
 
 
 def read_graphland(folder: Path, name: str) -> Built:
@@ -69,7 +69,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _labels(rows: Rows, info: dict[str, Any]) -> np.ndarray:
-    """Numbers with NaN, or classes with -1, where there is none."""
+    """The labels: numbers, NaN if unknown; or classes, -1 if unknown."""
     target = info["target_name"]
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
@@ -117,7 +117,7 @@ def _features(rows: Rows, info: dict[str, Any], fractions_as_numbers: bool = Fal
 
 
 def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:
-    """A data set; without classes it has a number to predict."""
+    """A data set; without classes, it is a regression."""
     published = Archive(name, f"{URL}/{name}.zip", "info.yaml", partial(read_graphland, name=name))
     task = "regression" if classes is None else f"{classes} classes"
     metric = "r2" if classes is None else "average_precision" if classes == 2 else "accuracy"

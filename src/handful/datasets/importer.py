@@ -1,7 +1,7 @@
-"""A graph from an edge list and a node table, in CSV or Parquet, streamed so that the edges may be many.
+"""A graph from an edge list and a node table, in CSV or Parquet, read in blocks for any number of edges.
 
-Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes; or they go
-straight to a saved folder, and never are in memory together. Ids are integers or text, never floating-point numbers:
+Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes. With a
+budget, they go directly to a saved folder. Ids are integers or text, never floating-point numbers:
 integers are fastest, all other types are matched as text.
 """
 
@@ -58,9 +58,9 @@ USUAL = {
 }
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
-"""The bytes to sort edges in that are asked for at least."""
+"""The minimum memory for sorting edges, in bytes."""
 READ = 1 << 22
-"""How many edges are looked at together."""
+"""The number of edges in a block."""
 MOST_MOVED = 8
 """Of the columns that have moved, so many are named."""
 OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
@@ -88,11 +88,11 @@ def import_tables(
 
     The edge list has a source and a target column and may have a weight. The node table has an id column, perhaps
     labels, feature columns, and a split column (train, val, test or empty) or boolean ``train_mask``, ``val_mask`` and
-    ``test_mask``. Nodes are numbered in the order of their table, and keep their ids in ``graph.ids``. What is done
-    with the columns is in ``graph.schema``: missing numbers are filled and numbers are scaled, by the training rows
-    where the table has a split of its own, else by all rows. Labels are numbered in sorted order; a missing label, or
-    -1 among integers, is unknown. Without a node table integer ids are the node numbers, if they are dense, and other
-    ids are numbered as they come. Lost, and said: edge columns beyond the weight.
+    ``test_mask``. Nodes are numbered in the order of their table, and keep their ids in ``graph.ids``. ``graph.schema``
+    has the encoding of the columns. Missing numbers are filled and numbers are scaled, by the training rows if the
+    table has a split, else by all rows. Labels are numbered in sorted order; a missing label, or
+    -1 among integers, is unknown. Without a node table, dense integer ids are the node numbers, and other ids are
+    numbered in order of appearance. Edge columns other than the weight are ignored, with a warning.
 
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
@@ -198,7 +198,7 @@ class _Tables:
     """The content of tables, before it is a graph.
 
     Args:
-        roles: what is done with the edges.
+        roles: the roles of the edge columns.
         where: the table that mistakes are told of.
         blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
@@ -260,7 +260,7 @@ def _table(folder: Path, stem: str) -> Path:
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
-    """The column that plays ``role``: the chosen one, else the first of the usual names, if any."""
+    """The column of ``role``: the chosen one, else the first with a usual name, if any."""
     if chosen is not None:
         return table.has(chosen)
     lower = {name.lower(): name for name in reversed(table.names)}
@@ -338,7 +338,7 @@ def _read_nodes(
 
 
 def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
-    """Say which columns are not as they were in training, the worst first; refuse the table if that is ``strict``."""
+    """Warn about columns that differ from those in training, the worst first; with ``strict``, raise an error."""
     if not (moved := moved_columns(schema, table)):
         return
     names = f"{len(moved)} of {len(schema.columns)} columns are not as they were in training, the worst first"
@@ -384,7 +384,7 @@ def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:
 
 
 def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
-    """The masks of the split column ``name``; without one, those of the columns ``train_mask`` and so on, if any."""
+    """The masks of the split column ``name``; without one, those of the columns ``train_mask`` etc., if any."""
     if name is None:
         return {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.source.names}
     if name not in table.source.names:
@@ -396,7 +396,7 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
 
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
-    """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
+    """The fields of the nodes, with missing values for the ``added`` nodes that are only in the edge list."""
     missing = {"i": -1, "f": np.nan, "b": False}
     for name in ("x", "y", *MASKS) if added else ():
         if (values := fields.get(name)) is not None:
@@ -409,7 +409,7 @@ def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
 
 
 def _check_ids(table: Rows, name: str) -> Any:
-    """The ids of a node table, int64 or text; none is missing, and none is there twice."""
+    """The ids of a node table, int64 or text, checked to be present and distinct."""
     column = table.column(name)
     table.refuse(column.is_null(), f"the node has no '{name}'")
     with reading(table.source.path):
@@ -421,7 +421,7 @@ def _check_ids(table: Rows, name: str) -> Any:
 
 
 def _plain_ids(column: Any, where: str) -> Any:
-    """A column of ids as int64 if it is whole numbers that fit, written as usual; else as text, but never fractions."""
+    """A column of ids as int64 if all are whole numbers that fit, else as text; fractions raise an error."""
     pa = arrow()
     if pa.types.is_floating(column.type):
         whole(column.drop_null().to_numpy(), f"{where}: ids")
@@ -436,7 +436,7 @@ def _plain_ids(column: Any, where: str) -> Any:
 
 
 class _Ids:
-    """Numbers for ids of one type: of those that are known, and, where it ``grows``, of others as they appear."""
+    """The node numbers of ids of one type. If it ``grows``, unknown ids get new numbers."""
 
     def __init__(self, known: Any, grows: bool) -> None:
         self.known, self.grows = known, grows
@@ -449,7 +449,7 @@ class _Ids:
                 self._table[ids - low] = np.arange(len(ids), dtype=np.int32)
 
     def numbers(self, values: Any) -> np.ndarray:
-        """The number of every id, -1 where it is not known."""
+        """The number of every id; -1 for an unknown id."""
         if not self.grows:
             return self._places(values)
         pa = arrow()
@@ -468,7 +468,7 @@ class _Ids:
         return places_among(values, self.known)
 
     def kept(self) -> np.ndarray:
-        """The ids as an array that a graph keeps."""
+        """The ids as an array for a graph."""
         if arrow().types.is_integer(self.known.type):
             return self.known.to_numpy()  # type: ignore[no-any-return]
         return np.array(self.known.to_pylist(), dtype=np.str_)
@@ -488,9 +488,9 @@ class _EdgeReader:
     scratch: Path | None
 
     def read(self, known: Any) -> _Tables:
-        """The edges between the ``known`` ids, or between any where it is ``None``.
+        """The edges between ``known`` ids; between any ids if it is ``None``.
 
-        Integer ids are read as integers; if they turn out not to be, all is read again with ids as text.
+        Integer ids are read as integers. If some are not, the table is read again with ids as text.
         """
         pa = arrow()
         if known is None or pa.types.is_integer(known.type):

@@ -41,7 +41,7 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
 
 
 Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
-"""Edges (2, E), features, labels (N, labels) with NaN where there is none, and the number of nodes."""
+"""Edges (2, E), features, labels (N, labels) with NaN for unknown ones, and the number of nodes."""
 
 
 def _text(raw: Path) -> Arrays:
@@ -93,7 +93,7 @@ def _split(folder: Path, num_nodes: int) -> Masks:
 
 
 def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:
-    """The names of the classes, where the archive has one for each."""
+    """The names of the classes, if the archive has them."""
     path = next(iter(sorted(mapping.glob("labelidx2*.csv.gz"))), None)
     if path is None:
         return None

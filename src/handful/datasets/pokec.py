@@ -1,6 +1,6 @@
 """``pokec``: a Slovak social network, 1,632,803 people and 30.6M friendships; the class is the gender. Undirected.
 
-Read from ``pokec.mat`` as made for LINKX, with its 65 features, which "Classic GNNs" uses. The split is random,
+It is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random,
 10/10/80 of those whose gender is known, and drawn anew for every seed, as in the paper.
 """
 
@@ -30,7 +30,7 @@ def _load(query: Query) -> Graph:
 
 
 def read_linkx(path: Path) -> Graph:
-    """``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 where the gender is not known."""
+    """``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 for an unknown gender."""
     store = read_mat(path)
     for key in ("edge_index", "node_feat", "label"):
         if key not in store:

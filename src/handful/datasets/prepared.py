@@ -1,10 +1,10 @@
-"""Data sets that are fetched, unpacked and converted once, and then opened from their folder.
+"""Data sets that are downloaded, unpacked and converted once, and then opened from their folder.
 
-A file appears under its name only when it is complete, and without a network the error says which file to put where. No
-publisher of these data sets prints a SHA-256. What is verified instead: the length and, from Zenodo and
-Google, the MD5 that the server sends; and the CRC of every member of a zip, or of the gzip, when it is unpacked.
+A file gets its name only when it is complete. Without a network, the error names the file and the folder for it. No
+publisher of these data sets prints a SHA-256. These are verified instead: the length; the MD5 that Zenodo and Google
+send; and the CRC of every member of a zip, or of the gzip, when it is unpacked.
 
-A data set that is prepared is a memory-mapped graph, and beside it each split, with one byte per node.
+A prepared data set is a memory-mapped graph, and a file per split with one byte per node.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_prepared(folder: Path) -> bool:
 def prepared(folder: Path, build: Callable[[], Built], split: str | None) -> Graph:
     """The graph kept in ``folder``, with the masks of ``split``; built and kept there if this is the first time.
 
-    In a folder that cannot be written to the graph is built each time.
+    If the folder is not writable, the graph is built each time.
     """
     if not is_prepared(folder):
         graph, splits = build()
@@ -91,7 +91,7 @@ def _read_split(path: Path) -> Masks:
 
 
 def fetch(url: str, target: Path) -> Path:
-    """The file at ``url`` as ``target``, downloaded unless it is there; a download that broke off is continued."""
+    """The file at ``url`` as ``target``, downloaded if it does not exist; an interrupted download is continued."""
     if target.exists():
         return target
     part, lock = (target.with_name(f"{target.name}{suffix}") for suffix in (".part", ".lock"))
@@ -112,9 +112,9 @@ def fetch(url: str, target: Path) -> Path:
 
 
 def _download(url: str, part: Path) -> None:
-    """Bring the file ``part`` to its full length, and verify it.
+    """Complete the file ``part``, and verify it.
 
-    A second file, the tag, names the version that its bytes are of, so that bytes of two versions are never mixed.
+    A second file, the tag, has the version of its bytes, so that two versions are never mixed.
     """
     from rich.console import Console  # only a download needs it
     from rich.progress import wrap_file
@@ -155,7 +155,7 @@ def _opened(url: str, resume: dict[str, str]) -> Any:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file that its server tells, in hexadecimal or base64; ``None`` if it tells none.
+    """The MD5 of a file that its server sends, in hexadecimal or base64; ``None`` if it sends none.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
@@ -175,9 +175,9 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """Unpack a zip beside itself for as long as the context lasts; the folder that it holds, if it holds but one.
+    """In this context, a zip is unpacked beside itself. Gives the folder; its only subfolder, if there is just one.
 
-    zipfile puts members that point outside the folder inside it, and makes no links.
+    zipfile puts members with outside paths inside the folder, and makes no links.
     """
     folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
     try:
@@ -196,10 +196,10 @@ class Archive:
     """A data set that its authors publish as one zip.
 
     Args:
-        name: of the data set, and of its folder.
-        url: of the zip.
-        marker: what the folder of the raw files holds.
-        read: makes the graph and its splits of that folder.
+        name: the name of the data set and of its folder.
+        url: the address of the zip.
+        marker: a file that the folder of the raw files must have.
+        read: a function that makes the graph and its splits from that folder.
     """
 
     name: str
@@ -208,22 +208,22 @@ class Archive:
     read: Callable[[Path], Built]
 
     def source(self, description: str, **known: Any) -> Source:
-        """The data set as the registry has it, with what is ``known`` of it."""
+        """The data set as a source for the registry, with its ``known`` properties."""
         return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:
-        """The graph with the split that is asked for, converted at the first time."""
+        """The graph with the requested split, converted on first use."""
         return prepared(query.home / self.name, partial(self._build, query.home), query.split)
 
     def on_disk(self, home: Path) -> bool:
-        """Whether nothing need be downloaded."""
+        """Whether the data are on disk."""
         return is_prepared(home / self.name) or self._zip(home).exists() or self._raw(home) is not None
 
     def _zip(self, home: Path) -> Path:
         return home / self.name / self.url.rpartition("/")[2]
 
     def _raw(self, home: Path) -> Path | None:
-        """The folder of the raw files, where somebody has put them."""
+        """The folder of the raw files, if the user has put them there."""
         folder, stem = home / self.name, self._zip(home).stem
         places = (folder, home / self.name.replace("-", "_"), folder / stem, folder / "raw" / stem)
         return next((place for place in places if (place / self.marker).exists()), None)

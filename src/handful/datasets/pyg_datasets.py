@@ -1,8 +1,9 @@
-"""``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: what PyG has.
+"""``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: PyG's data sets.
 
-Any class of ``torch_geometric.datasets`` that makes one graph with node labels, and after the slash its ``name``, if it
-takes one. Raw files are kept in the home folder of the data sets as PyG keeps them, in ``pyg/CLASS`` (or ``CLASS``, if
-there is one). Masks are PyG's; ``fold`` chooses one of several (0 if it is not given). A graph without masks gets a
+The name is any class of ``torch_geometric.datasets`` with one graph and node labels, and after a slash its ``name``, if
+it has this argument. Raw files are kept in the home folder of the data sets as PyG keeps them, in ``pyg/CLASS`` (or
+``CLASS``, if
+there is one). Masks are PyG's; ``fold`` chooses one of several (default: 0). A graph without masks gets a
 stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads the data. That of Planetoid
 opens pickles, which handful does nowhere else.
 """
@@ -32,13 +33,13 @@ ROC_AUC = ("minesweeper", "tolokers", "questions")
 
 @dataclass(frozen=True)
 class PyGOptions:
-    """Which of several official splits."""
+    """The number of an official split, if there are several."""
 
     fold: int | None = None
 
 
 def _load(query: Query) -> Graph:
-    """The PyG data set that follows the colon, converted at the first time."""
+    """The PyG data set after the colon, converted on first use."""
     kind, _, name = query.rest.partition("/")
     if not re.fullmatch(r"\w{1,100}(/\w[\w.-]{,99})?", query.rest):
         raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")

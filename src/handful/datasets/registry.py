@@ -26,29 +26,29 @@ MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
 @dataclass(frozen=True)
 class Query:
-    """What a source is asked to load.
+    """A request to a source.
 
     >>> Query("debian", "", "rh", Path("data"), seed=0, options=None).split
     'rh'
     """
 
     name: str
-    """The name as the user wrote it, without a question mark that nothing follows."""
+    """The name as the user wrote it, without a trailing question mark."""
     rest: str
-    """What follows the colon: ``Planetoid/Cora`` of ``pyg:Planetoid/Cora``; empty for a plain name."""
+    """The text after the colon: ``Planetoid/Cora`` in ``pyg:Planetoid/Cora``; empty for a plain name."""
     split: str | None
-    """One of the source's splits, its first if the user did not choose; ``None`` where it has no named splits."""
+    """One of the source's splits, by default its first; ``None`` if it has no named splits."""
     home: Path
-    """Where data sets are kept."""
+    """The folder of data sets."""
     seed: int
-    """For splits that are drawn."""
+    """The seed of random splits."""
     options: Any
     """An instance of the source's ``options``, or ``None`` if it takes none."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One data set, or one family of them (``scheme:rest``), and what is known about it without loading it.
+    """A data set, or a family of them (``scheme:rest``), and its properties that are known before it is loaded.
 
     >>> def load_ring(query: Query) -> Graph:
     ...     return Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], name=query.name)
@@ -69,13 +69,15 @@ class Source:
     features: int | None = None
     classes: int | None = None
     options: type | None = None
-    """A dataclass whose fields are what may follow the question mark."""
+    """A dataclass whose fields are the options after the question mark."""
     scheme: bool = False
     """Whether the name is followed by ``:rest``."""
     write: Callable[[Query, Path, int | str], None] | None = None
-    """Saves the graph straight in a folder, within so much memory; ``None`` if it is always made in memory."""
+    """A function that saves the graph directly to a folder within a memory budget; ``None`` if it is always made in
+    memory.
+    """
     on_disk: Callable[[Path], bool] | None = None
-    """Whether the data are below this home; ``None`` if they need no file (embedded or generated)."""
+    """A function that tests whether the data are in a folder; ``None`` if they need no file (embedded or generated)."""
 
 
 @cache
@@ -104,7 +106,7 @@ def load(
         split: one of the data set's own splits (the first if ``None``), or one to draw, for any labelled graph:
             ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25)
             and ``rl`` (10/10/80), both stratified.
-        root: where data sets are kept, else ``$HANDFUL_HOME``, else the user's cache.
+        root: the folder of data sets; by default ``$HANDFUL_HOME``, else the user's cache.
         seed: for splits that are drawn: the same seed gives the same split.
 
     Raises:
@@ -130,11 +132,11 @@ def load(
 
 
 def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
-    """Save a graph by name straight in a folder, the same bytes as ``handful.storage.save(load(name), path)`` writes.
+    """Save a graph by name directly to a folder, with the same bytes as ``handful.storage.save(load(name), path)``.
 
     Args:
-        name: of a data set that can be made so: ``synthetic`` with its options.
-        path: the folder, as ``handful.storage.save`` takes it.
+        name: the name of a data set that supports it: ``synthetic`` with its options.
+        path: the folder, as for ``handful.storage.save``.
         memory: the anonymous memory that this process may hold, such as ``"4GiB"``.
 
     Raises:
@@ -158,7 +160,7 @@ def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` names a data set, and is no path.
+    """Whether ``text`` is the name of a data set, and not a path.
 
     >>> is_name("synthetic?nodes=500"), is_name("./debian")
     (True, False)
@@ -175,7 +177,7 @@ def _source(text: str) -> Source | None:
 def query_of(
     text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int
 ) -> tuple[Source, Query] | None:
-    """The data set that ``text`` names and what it is asked for; ``None`` for a path."""
+    """The data set that ``text`` names, and the request to it; ``None`` for a path."""
     source = _source(text)
     if source is None:
         return None

@@ -1,6 +1,6 @@
-"""The schema of a node table: what is done with every column, fitted once and applied to any later table.
+"""The schema of a node table: the encoding of every column, fitted once and applied to any later table.
 
-Columns are found by name, so their order in a table means nothing, and features stand in the order of the schema.
+Columns are found by name: their order in a table does not matter. Features are in the order of the schema.
 
 ============  =========================================================================================
 number        missing values filled, an indicator column where some are missing, scaled
@@ -33,17 +33,17 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""Text with more values than this, and than half the rows, is taken for names or sentences."""
+"""Text with more distinct values than this, and than half the rows, is not a category but names or sentences."""
 HASHED = 64
-"""How many columns the words of a text are hashed into."""
+"""The number of columns for the hashed words of a text."""
 MOST_ENTRIES = 1 << 20
-"""The most numbers that a vector has."""
+"""The maximum length of a vector."""
 LANDMARKS = 101
-"""How many quantiles a quantile scaling keeps."""
+"""The number of quantiles of a quantile scaling."""
 EDGE = 1e-7
 """Quantiles are kept this far from 0 and 1, so that their normal values stay finite."""
 SHOWN = 40
-"""The most columns that a printed table lists."""
+"""The maximum number of columns in a printed table."""
 WORD = re.compile(r"\w+")
 DATE = r"^(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{1,4})(?P<clock>(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?)$"
 """A date as text, with or without the time of day."""
@@ -54,20 +54,20 @@ DATE = r"^(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{1,4})(?P<cloc
 
 @dataclass(frozen=True)
 class Column:
-    """What is done with one column of a table.
+    """The encoding of one column of a table.
 
     Args:
-        name: as the table has it.
+        name: the name of the column.
         kind: see the module.
-        fill: what stands for a missing value, one number for every entry; empty where a missing value is refused.
-        indicator: whether a further feature says that the value is missing.
+        fill: the replacement of a missing value, one number per entry; empty if missing values are refused.
+        indicator: whether another feature marks missing values.
         center, spread: a number is encoded as (x - center) / spread.
-        quantiles: where there are some, a number is encoded by its place among them, as a normal score.
-        categories: in the order of their features.
-        format: of dates that are text, as ``strptime`` has it.
+        quantiles: if not empty, a number is encoded by its position among them, as a normal score.
+        categories: the categories, in the order of their features.
+        format: the ``strptime`` format of text dates.
         size: the entries of a vector, or the features that a text is hashed into.
-        missing: how many rows had no value when the schema was fitted.
-        marks, shares: what the column was like then; see ``handful.datasets.drift``.
+        missing: the number of rows without a value when the schema was fitted.
+        marks, shares: the distribution of the column at that time; see ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -97,12 +97,12 @@ class Column:
 
     @property
     def width(self) -> int:
-        """How many features the column becomes."""
+        """The number of features of the column."""
         return len(self.categories) + 1 if self.kind == "category" else self.size + self.indicator
 
     @property
     def done(self) -> str:
-        """What is done with the column, in a few words."""
+        """A short description of the encoding."""
         if self.kind == "category":
             return f"one-hot: {len(self.categories)} value{'s' * (len(self.categories) != 1)} and other"
         if self.kind == "text":
@@ -139,7 +139,7 @@ class Column:
             out[:, self.size] = missing
 
     def _mark_categories(self, texts: Any, out: np.ndarray, say: Say) -> None:
-        """A 1 at the place of every value among the categories; after them for all others, and those are said."""
+        """One-hot codes of the categories. Unknown values get the last column, with a note."""
         places, unseen = _places(texts, self.categories)
         out[np.arange(len(places)), places] = 1  # the last feature is for -1
         if len(unseen):
@@ -148,7 +148,7 @@ class Column:
             say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
 
     def differences(self, other: Column) -> list[str]:
-        """In what ``other`` is not encoded as this column is, in words."""
+        """A description of the differences between the encoding of ``other`` and this one."""
         if self.kind != other.kind:
             return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
         mine, theirs = (asdict(replace(column, missing=0, marks=(), shares=())) for column in (self, other))
@@ -160,7 +160,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Edges:
-    """What the columns of an edge list are, and what is done with its edges."""
+    """The roles of the columns of an edge list, and the handling of its edges."""
 
     source: str
     target: str
@@ -176,21 +176,21 @@ class Edges:
 
 @dataclass(frozen=True)
 class Schema:
-    """How tables become a graph: all that was decided and fitted when the first ones were read.
+    """The encoding of tables as a graph, fitted when the first tables were read.
 
     Args:
         id: the column of node ids.
         edges: the edge list.
-        columns: those that are features, in the order of the features.
+        columns: the columns of features, in their order.
         labels: the columns of labels; several for a multi-label task.
-        task: what the labels are.
-        classes: what the numbers of the labels stand for.
-        split: the column that says train, val or test.
+        task: the task of the labels.
+        classes: the names of the classes.
+        split: the column with train, val or test.
         ignored: columns that are left out.
         decimal, encoding: of CSV files.
-        identifiers: those of them that were left out because they tell rows apart and nothing else.
-        rows: how many rows medians and scales were taken from.
-        training: whether those were the training rows alone.
+        identifiers: the ignored columns that only identify rows.
+        rows: the number of rows for medians and scales.
+        training: whether those were only the training rows.
 
     >>> schema = Schema("id", Edges("source", "target"), (Column("age", "number", fill=(40.0,), spread=10.0),))
     >>> Schema.from_json(schema.to_json()) == schema
@@ -222,7 +222,7 @@ class Schema:
         return sum(column.width for column in self.columns)
 
     def as_text(self) -> list[str]:
-        """The columns that a CSV file must not be guessed about: their cells are text."""
+        """The columns of a CSV file that are read as text, without guessing a type."""
         own = [column.name for column in self.columns if column.kind in ("category", "text")]
         own += [column.name for column in self.columns if column.format]
         return [self.id, *own, *([] if self.split is None else [self.split])]
@@ -230,7 +230,7 @@ class Schema:
     # -- applying -----------------------------------------------------------------------------------------------------
 
     def check(self, rows: Rows, say: Say) -> None:
-        """Refuse a table that lacks columns of the schema, all of them named; say which it has that are not used."""
+        """Raise an error with all columns of the schema that a table lacks; note the columns that are not used."""
         has, needed = rows.source.names, [self.id, *(column.name for column in self.columns)]
         if lacking := [name for name in needed if name not in has]:
             raise DatasetError(
@@ -252,7 +252,7 @@ class Schema:
         return x
 
     def missing_row(self) -> np.ndarray:
-        """The features, float32 ``(width,)``, of a node that no table describes."""
+        """The features, float32 ``(width,)``, of a node without a row in the table."""
         pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
         row: np.ndarray = self.encode(Rows(TableFile.open(table), table), problems, lambda text: None)[0]
@@ -261,7 +261,7 @@ class Schema:
         return row
 
     def label_fields(self, rows: Rows, say: Say) -> dict[str, Any]:
-        """``y`` of a table by this schema, as fields of ``Graph``; labels that the schema does not know are unknown."""
+        """The labels of a table by this schema, as fields of ``Graph``; labels that the schema lacks are unknown."""
         if not self.labels or any(name not in rows.source.names for name in self.labels):
             return {}
         if self.task != "classification":
@@ -278,7 +278,7 @@ class Schema:
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: Schema) -> list[str]:
-        """In what the features of ``other`` are not those of this schema, in words, column by column."""
+        """Descriptions of the differences between the features of ``other`` and of this schema, by column."""
         mine, theirs = ({column.name: column for column in one.columns} for one in (self, other))
         result = [f"'{name}' is missing" for name in mine if name not in theirs]
         result += [f"'{name}' is new" for name in theirs if name not in mine]
@@ -290,7 +290,7 @@ class Schema:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """What is done with every column, for people."""
+        """The encoding of every column, as a table."""
         rows = [(self.id, "id", "kept, and given back with predictions", "")]
         what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
         rows += [(name, "label", what, "") for name in self.labels]
@@ -316,7 +316,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """What ``to_json`` gave, or a file with it.
+        """The inverse of ``to_json``, also from a file.
 
         Raises:
             DatasetError: it is not a schema.
@@ -333,14 +333,14 @@ class Schema:
 def fit_columns(
     rows: Rows, names: Sequence[str], how: TableOptions, fitted: np.ndarray, problems: Problems
 ) -> tuple[Column, ...]:
-    """What to do with the columns of a table; with those that are empty nothing can be done, and they are left out.
+    """Fit the encoding of the columns of a table; empty columns are left out.
 
     Args:
         rows: the table.
         names: the columns that are features.
         how: which of those are categorical or hashed, and what is done with missing numbers and scales.
         fitted: boolean ``(rows,)``, the rows that medians and scales are taken from; categories are those of all.
-        problems: where mistakes go.
+        problems: collects the errors.
     """
     result: list[Column | None] = []
     for name in names:
@@ -402,7 +402,7 @@ def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
 
 
 def _kind_of(kind: Any) -> Kind | None:
-    """What a type of pyarrow is, if it is of numbers."""
+    """The kind of a numeric type of pyarrow."""
     types = arrow().types
     if types.is_boolean(kind):
         return "boolean"
@@ -414,7 +414,7 @@ def _kind_of(kind: Any) -> Kind | None:
 
 
 def _has_decimal_commas(column: Any) -> bool:
-    """Whether a text column is one of numbers as they are written where the comma is the decimal point."""
+    """Whether a text column has numbers with a decimal comma."""
     compute, values = arrow().compute, column.drop_null()
     numbers = compute.match_substring_regex(values, r"^\s*-?[0-9]+(\.[0-9]{3})*(,[0-9]+)?\s*$")
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
@@ -432,8 +432,8 @@ def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
 def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """The quantile transform to a standard normal distribution.
 
-    A value's quantile is read off the reference ``quantiles``, from below and from above, and the two are averaged, so
-    that a value that fills several quantiles gets their middle.
+    A value gets the mean of its lowest and highest position among the reference ``quantiles``, so that a value on
+    several quantiles gets their middle.
     """
     from scipy.special import ndtri  # when needed: it takes as long to import as a small graph to train on
 
@@ -451,7 +451,8 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 
 def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]:
-    """The classes: the distinct labels in sorted order, by number where all are whole; the columns of many labels.
+    """The classes: the distinct labels in sorted order, by number if all are whole numbers; for several labels, the
+    columns.
 
     A column without any label has none.
     """
@@ -471,7 +472,7 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
 
 
 def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
-    """A column of classes as text, missing where it is unknown, and whether all are whole numbers."""
+    """A column of classes as text, with missing values for unknown ones, and whether all are whole numbers."""
     pa = arrow()
     column = rows.column(name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
@@ -488,7 +489,7 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
 
 
 def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
-    """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for many labels; NaN where unknown."""
+    """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for several labels; NaN if unknown."""
     values = np.concatenate([numbers_in(rows, name, "number", 1)[0] for name in labels], axis=1)
     if task == "regression":
         return values[:, 0].astype(np.float32)
@@ -500,9 +501,10 @@ def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
 
 
 def date_format(rows: Rows, name: str, order: str = "auto") -> str:
-    """How the dates of a text column are written, as ``strptime`` has it; empty if some value is no date.
+    """The ``strptime`` format of the dates in a text column; empty if some value is not a date.
 
-    Days stand before months with points (23.05.2024), and otherwise where a number tells it; else ``order`` must.
+    Days come before months in dates with points (23.05.2024), or if a number above 12 shows it; else ``order`` must
+    say.
     """
     known = rows.column(name).drop_null()
     parts = arrow().compute.extract_regex(known, DATE)
@@ -524,9 +526,9 @@ def date_format(rows: Rows, name: str, order: str = "auto") -> str:
 
 
 def numbers_in(rows: Rows, name: str, kind: Kind, size: int | None, format: str = "") -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows, size)``, and which rows are missing; ``size`` is that of the first, where it is not known.
+    """float64 ``(rows, size)``, and which rows are missing; an unknown ``size`` is that of the first row.
 
-    A column of another kind is refused; a boolean one is one of numbers too, and numbers may be 0 and 1 alone.
+    A column of another kind raises an error. Booleans are also numbers, and numbers of 0 and 1 are also booleans.
     """
     column = rows.column(name)
     result, alike = "date" if format else _kind_of(column.type), {"number", "boolean"}
@@ -542,7 +544,7 @@ def numbers_in(rows: Rows, name: str, kind: Kind, size: int | None, format: str 
 
 
 def _is_no_bit(values: np.ndarray) -> np.ndarray:
-    """Where a number is neither 0 nor 1 nor missing."""
+    """Whether each number is neither 0 nor 1 nor missing."""
     return np.asarray(~np.isnan(values) & (values != 0) & (values != 1))
 
 
@@ -563,14 +565,14 @@ def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.n
 
 
 def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
-    """The place of every text among others, -1 where it is none of them; and the texts that are none of them."""
+    """The index of every text among others, -1 if it is not among them; and the texts that are not among them."""
     pa = arrow()
     places = places_among(texts, pa.array(among, pa.string()))
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
 def _hash_words(texts: Any, out: np.ndarray) -> None:
-    """The words of every text, each counted with a sign in a place that its checksum gives, in unit length."""
+    """The hashed words of every text: a word adds 1 or −1 at the index of its checksum. Rows have unit length."""
     encoded = texts.dictionary_encode()
     vectors = np.zeros((len(encoded.dictionary) + 1, out.shape[1]), np.float32)
     for i, text in enumerate(encoded.dictionary.to_pylist()):
@@ -582,7 +584,7 @@ def _hash_words(texts: Any, out: np.ndarray) -> None:
 
 
 def alike(values: Sequence[str]) -> list[str]:
-    """The first two values that differ by spaces or capitals alone, if any.
+    """The first two values that differ only by spaces or capitals, if any.
 
     >>> alike(["Lyon", "Porto", "lyon "])
     ['Lyon', 'lyon ']

@@ -1,4 +1,4 @@
-"""The size of a graph, as far as it can be told without loading it."""
+"""The size of a graph, without loading it if possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASSUMED = "; half of its nodes taken for training"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a plan needs to know of a graph.
+    """The properties of a graph that a plan needs.
 
     >>> shape_of("synthetic?nodes=1000&degree=4").edges
     4000
@@ -35,15 +35,15 @@ class Shape:
     judged: int
     """Validation and test nodes."""
     known: str
-    """From where all this is known."""
+    """The source of these numbers."""
     element: int = 4
     """Bytes of one feature."""
     weighted: bool = False
     folder: Path | None = None
-    """Of a saved graph: its arrays are mapped into memory, and are read where they are needed."""
+    """The folder of a saved graph, whose arrays are memory-mapped and read on demand."""
 
     hops: int = 0
-    """How many aggregates of the features are kept beside them."""
+    """The number of aggregated copies of the features that are kept."""
 
     @property
     def index_bytes(self) -> int:
@@ -52,27 +52,27 @@ class Shape:
 
     @property
     def topology_bytes(self) -> int:
-        """Of ``indptr``, ``indices`` and the weights."""
+        """Bytes of ``indptr``, ``indices`` and the weights."""
         return 8 * (self.nodes + 1) + (self.index_bytes + 4 * self.weighted) * self.edges
 
     @property
     def row_bytes(self) -> int:
-        """Of the features of a node, and of their aggregates."""
+        """Bytes of the features of a node, and of their aggregates."""
         return (1 + self.hops) * self.features * self.element
 
     @property
     def feature_bytes(self) -> int:
-        """Of all features, and of their aggregates."""
+        """Bytes of all features, and of their aggregates."""
         return self.nodes * self.row_bytes
 
     @property
     def total_bytes(self) -> int:
-        """Of the graph with labels and masks."""
+        """Bytes of the graph with labels and masks."""
         return self.topology_bytes + self.feature_bytes + 11 * self.nodes
 
 
 def shape_of(name: str, split: str | None = None, root: str | None = None) -> Shape:
-    """The shape of a graph by name or path, with its split. Only what does not tell its size is loaded."""
+    """The shape of a graph by name or path, with its split. A graph is loaded only if its size is unknown."""
     query, path = query_of(name, split, root, seed=0), place(name)
     if query is None and path is not None and is_saved(path):
         return _of_folder(path, split)
@@ -96,7 +96,7 @@ def _counts(nodes: int, shares: Shares | None) -> tuple[int, int]:
 
 
 def _of_folder(path: Path, split: str | None) -> Shape:
-    """By the header; of the arrays, only the masks are read."""
+    """The shape from the header; only the masks are read."""
     header = read_header(path)
     arrays = header["arrays"]
     n = arrays["indptr"]["shape"][0] - 1

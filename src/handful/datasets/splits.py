@@ -1,4 +1,4 @@
-"""Which nodes are for training, validation and test: functions of their arguments alone, with exact sizes.
+"""Splits of nodes into training, validation and test: functions of their arguments alone, with exact sizes.
 
 Each returns the three masks under the names that ``Graph`` gives them: ``graph.replace(**stratified_split(...))``.
 Shares are those of the nodes that have a label; shares that sum to less than one leave nodes out of all masks.
@@ -24,14 +24,14 @@ Shares = tuple[float, float, float]
 RANDOM_HIGH: Shares = (0.50, 0.25, 0.25)
 RANDOM_LOW: Shares = (0.10, 0.10, 0.80)
 SPLIT = "stratified:60/20/20"
-"""What is drawn for a graph that comes without a split, where nobody names one."""
+"""The default split of a graph without a split."""
 BLOCK = 1 << 22
-"""How many nodes are marked at once."""
+"""The number of nodes that are marked at once."""
 NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
 def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
-    """How many of ``count`` nodes each mask gets: the shares, rounded; if they sum to 1, test gets all that is left.
+    """The number of nodes of each mask: the rounded shares of ``count``; if they sum to 1, test gets the rest.
 
     >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
     ((6, 3, 2), (1, 1, 1))
@@ -65,9 +65,10 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
 
 
 def rank_split(rank: Tensor, shares: Shares) -> Masks:
-    """The nodes of lowest ``rank`` train, the next validate, the others test (ogbn-products: rank by sales).
+    """The nodes with the lowest ``rank`` are for training, the next for validation, the rest for test (ogbn-products:
+    by sales).
 
-    Of nodes with equal rank the smaller id comes first.
+    Among nodes of equal rank, the smaller id comes first.
 
     Args:
         rank: ``(N,)``, any numbers.
@@ -80,15 +81,15 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
 
 
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
-    """Random masks in which every class has its share, to within one node in training and two in the others.
+    """Random masks with the share of every class, up to one node in training and two in the others.
 
     The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
-    (n/k)-th is taken, from a random start. So the sizes are exact, and every node has the same chance. Numbers are put
-    in the order of their size, so that small and large ones have their share; of several labels a node counts for the
-    rarest that it has.
+    (n/k)-th node is taken, from a random start. So the sizes are exact, and every node has the same chance. Numbers are
+    sorted by size, so that small and large ones have their share. A node with several labels counts for its rarest
+    label.
 
     Args:
-        y: labels as ``Graph`` has them; nodes without one are left out.
+        y: labels as in ``Graph``; nodes without a label are left out.
         shares: of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
 
@@ -109,7 +110,7 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
 
 def _stratum(y: Tensor) -> Tensor:
-    """What nodes are put in order by: the class, the number, or the rarest of several labels (the last for none)."""
+    """The key that sorts the nodes: the class, the number, or the rarest of several labels (the last for none)."""
     if y.ndim == 1:
         return y
     has = y == 1
@@ -119,7 +120,7 @@ def _stratum(y: Tensor) -> Tensor:
 
 
 def draw_split(graph: Graph, split: str, seed: int) -> Masks:
-    """The split that ``split`` describes, of any labelled graph.
+    """Draw the split ``split`` of any labelled graph.
 
     ``rh`` and ``rl`` are stratified 50/25/25 and 10/10/80; the others are written ``random:60/20/20`` or
     ``stratified:60/20/20``.
@@ -149,7 +150,7 @@ def check_seed(seed: Any) -> None:
 
 
 def is_drawn(split: str) -> bool:
-    """Whether ``split`` describes a split to draw, and is not the name of one of a data set's own.
+    """Whether ``split`` describes a split to draw, and is not the name of a split of a data set.
 
     >>> is_drawn("random:60/20/20"), is_drawn("rh")
     (True, False)
@@ -158,7 +159,7 @@ def is_drawn(split: str) -> bool:
 
 
 def shares_of(split: str) -> Shares | None:
-    """The shares of training, validation and test that a split to draw has; ``None`` if it describes none.
+    """The shares of training, validation and test of a split to draw; ``None`` if it describes none.
 
     >>> shares_of("rl"), shares_of("random:50/50/0"), shares_of("official")
     ((0.1, 0.1, 0.8), (0.5, 0.5, 0.0), None)

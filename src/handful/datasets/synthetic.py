@@ -1,11 +1,10 @@
 """``synthetic``: a degree-corrected block model of any size, with power-law degrees and class-dependent features.
 
 Classes have equal sizes. The node of rank i in its class of n has the weight w_i ∝ (i + i₀)^(-a), a = 1/(exponent − 1),
-which makes P(degree > k) fall as k^(1 − exponent) up to the cutoff that i₀ sets. Of N·degree/2 pairs each has one end
-drawn by weight from all nodes and the other by weight from the same class (with probability ``homophily``) or from
-another class. Pairs that hit one node twice are dropped and repeated pairs merged, so that the graph is simple and its
-mean degree a little below ``degree``. Every number is a hash of (seed, counter): neither threads nor the memory that
-there is change the graph.
+which makes P(degree > k) fall as k^(1 − exponent) up to the cutoff that i₀ sets. There are N·degree/2 pairs. One end is
+drawn by weight from all nodes, the other by weight from the same class (with probability ``homophily``) or from another
+class. Loops are dropped and repeated pairs merged, so the graph is simple and its mean degree is a little below
+``degree``. Every number is a hash of (seed, counter): threads and memory do not change the graph.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from handful.storage import FIELDS, saving
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
 """The keys of the random streams."""
 PLACES = 1 << 18
-"""How many nodes are made at a time."""
+"""The number of nodes that are made at a time."""
 LEAST = 64 << 20
-"""The bytes to work with that ``write`` asks for at least."""
+"""The minimum working memory of ``write``, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,14 @@ class BlockModel:
     degree: float = 20.0
     """The mean degree before repeated pairs are merged."""
     exponent: Annotated[float, Range(2, 1000, open_low=True)] = 2.5
-    """Of the degree distribution, above 2: else the mean degree is infinite."""
+    """The exponent of the degree distribution, above 2: else the mean degree is infinite."""
     classes: Annotated[int, Range(2, 2**15)] = 10
     homophily: Share = 0.6
     """The share of edges within a class."""
     features: Annotated[int, Range(0, 2**20)] = 64
     """0 for topology and labels alone."""
     signal: Annotated[float, Range(0, 1e6)] = 2.0
-    """How far the means of the classes lie from the origin, in standard deviations of the noise."""
+    """The distance of the class means from the origin, in standard deviations of the noise."""
     half: bool = False
     """Features in float16."""
     bfloat16: bool = False
@@ -63,7 +62,7 @@ class BlockModel:
     train: float = 0.5
     val: float = 0.25
     test: float | None = None
-    """All that is left, when not given."""
+    """The share of test nodes; by default the rest."""
     seed: Annotated[int, Range(0, 2**62)] = 0
 
     def __post_init__(self) -> None:
@@ -89,7 +88,7 @@ class BlockModel:
 
     @property
     def shares(self) -> Shares:
-        """Of training, validation and test."""
+        """The shares of training, validation and test."""
         rest = 1 - self.train - self.val
         return self.train, self.val, rest if self.test is None else self.test
 
@@ -99,7 +98,7 @@ class BlockModel:
 
 @dataclass(frozen=True)
 class _Weights:
-    """The weights of the ranks in one class, by the share of the class that the ranks below i hold."""
+    """The weights of the ranks in one class, as the cumulative share of the ranks below i."""
 
     size: int
     power: float
@@ -129,13 +128,13 @@ def _weights(size: int, model: BlockModel) -> _Weights:
 
 
 def _starts(model: BlockModel) -> np.ndarray:
-    """Where the members of each class begin among the places 0 to N."""
+    """The first place of each class among the places 0 to N."""
     return np.array([model.nodes * c // model.classes for c in range(model.classes + 1)])
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Which pairs each place has, and their other ends."""
+    """The pairs of each place, and their other ends."""
 
     model: BlockModel
     member: np.ndarray
@@ -146,9 +145,9 @@ class _Pairs:
         return [_weights(int(size), self.model) for size in np.diff(_starts(self.model))]
 
     def first(self, lo: int, hi: int) -> np.ndarray:
-        """Where the pairs of places lo to hi begin, and where those of the last end.
+        """The first pair of each place from lo to hi, and the end of the last.
 
-        Those of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, to within one.
+        The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, up to one pair.
         """
         n, pairs = self.model.nodes, round(self.model.nodes * self.model.degree / 2)
         total = [
@@ -161,13 +160,13 @@ class _Pairs:
         return first if hi < n else np.append(first, pairs)
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
-        """The other end of every pair of the places from ``lo`` on that ``first`` is of."""
+        """The other end of every pair, for the places from ``lo`` on whose first pairs are ``first``."""
         offset, power = np.array([w.offset for w in self.weights]), self.weights[0].power
         key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 
     def blocks(self, most: int) -> Blocks:
-        """Both ends of all pairs, ``most`` of them at a time, or more where one place has more."""
+        """Both ends of all pairs, at most ``most`` at a time, or more if one place has more."""
         for lo in range(0, self.model.nodes, PLACES):
             first = self.first(lo, min(lo + PLACES, self.model.nodes))
             i = 0
@@ -228,16 +227,16 @@ def generate(model: BlockModel) -> Graph:
 
 
 def write(model: BlockModel, path: Path, memory: int | str) -> None:
-    """Save the graph of a block model in the folder ``path``, the same bytes as of ``generate`` and ``save``.
+    """Save the graph of a block model in the folder ``path``, with the same bytes as ``generate`` and ``save``.
 
     Args:
-        model: of any size that the disk has room for.
-        path: as ``handful.storage.save`` takes it.
+        model: a block model of any size that fits on the disk.
+        path: as for ``handful.storage.save``.
         memory: the anonymous memory that this process may hold, such as ``"4GiB"``: 8 bytes for every node, and
             ``LEAST`` to work with.
 
     Raises:
-        HandfulError: it is too little memory, or the disk has no room.
+        HandfulError: the memory or the free space of the disk is not enough.
     """
     name = f"synthetic with {model.nodes:,} nodes"
     edges = model.nodes * model.degree
@@ -247,7 +246,7 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
 
 
 def write_within(model: BlockModel, path: Path, room: int) -> None:
-    """``write`` with ``room`` bytes to work with."""
+    """``write`` with ``room`` bytes of working memory."""
     with saving(path) as folder:
         for name, mask in random_split(model.nodes, model.shares, derive_seed(model.seed, SPLIT)).items():
             folder.write(name, mask)
@@ -268,7 +267,7 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 
 
 def _fields(model: BlockModel) -> dict[str, Any]:
-    """What the graph of the model says beside its arrays: that of one whose class sizes differ as its own do."""
+    """The fields of the model's graph that are not arrays, from a small graph with the same proportions of classes."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
     like = Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")

@@ -1,6 +1,6 @@
 """CSV and Parquet files, and tables in memory, read in blocks by pyarrow. Errors name the file and the row.
 
-A row of a CSV file is its line, a header being row 1; a row of any other table is counted from 1.
+The row number of a CSV file is the line number, with the header as row 1. Rows of other tables are counted from 1.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from handful.errors import DatasetError, first_line
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
-"""Large, since pyarrow builds the table in which text ids are looked up again for each block."""
+"""The size is large, since pyarrow builds the lookup table of text ids again for each block."""
 HEADER_BYTES = 1 << 22
-"""How far into a file a header is looked for."""
+"""The number of bytes in which a header is searched."""
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
 SOME_ROWS = 50
-"""In fewer rows it says nothing that no value is there twice."""
+"""The minimum number of rows for the test whether a column of distinct values is an identifier."""
 UNNAMED = "unnamed "
-"""What a column without a name in the header is called, with its place."""
+"""The name of a column without a name in the header, with its number."""
 Source = Any
 """A path; or a table in memory: of pandas, polars, pyarrow or anything else that exports Arrow, or a dictionary."""
 
@@ -53,7 +53,7 @@ class NotWholeError(DatasetError):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what pyarrow says of a broken file into one line that names the file and the row."""
+    """Convert an error of pyarrow about a broken file to one line that names the file and the row."""
     pa = arrow()
     try:
         yield
@@ -78,13 +78,13 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def empty(path: Path) -> DatasetError:
-    """What is wrong with a table without rows."""
+    """The message for a table without rows."""
     return DatasetError(f"{path} has no rows: give a table with a row for every edge or node, below the column names")
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """One file of rows: its column names, and how to read it in blocks."""
+    """One table: its column names, and its rows in blocks."""
 
     path: Path
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ class TableFile:
     delimiter: str | None = None
     """``None`` for Parquet and for a table in memory."""
     table: Any = None
-    """The table itself, where it is in memory."""
+    """The table itself, if it is in memory."""
     decimal: str = "."
     encoding: str = "utf-8"
 
@@ -140,7 +140,7 @@ class TableFile:
     def blocks(
         self, names: Sequence[str], types: dict[str, Any] | None = None, multiline: bool = False
     ) -> Iterator[tuple[int, Any]]:
-        """Record batches of the columns ``names``, each with the number of its first row; ``types`` bind CSV alone.
+        """Record batches of the columns ``names``, each with the number of its first row; ``types`` apply to CSV only.
 
         ``multiline`` allows line breaks in quoted cells, which makes reading slower.
         """
@@ -184,7 +184,7 @@ class TableFile:
     ) -> Rows:
         """The whole table, or its columns ``names``.
 
-        Where the number of rows is known, ``count``, a table of another length is refused as cut short or too long.
+        If ``count`` is given, a table with another number of rows raises an error.
         """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
         table = arrow().Table.from_batches([block for _, block in self.blocks(wanted, types, multiline=True)])
@@ -211,7 +211,7 @@ class Rows:
         return resolved(column) if len(self.table) else column
 
     def codes(self) -> list[str]:
-        """The columns of a CSV file that were read as whole numbers, and are codes: some cell begins with a zero."""
+        """The columns of a CSV file that were read as whole numbers but are codes: some cell begins with a zero."""
         pa = arrow()
         whole = [field.name for field in self.table.schema if pa.types.is_integer(field.type)]
         if self.source.delimiter is None or not whole:
@@ -221,9 +221,9 @@ class Rows:
         return [name for name in whole if pa.compute.any(zero[name]).as_py()]
 
     def is_identifier(self, name: str) -> bool:
-        """Whether a column of more than ``SOME_ROWS`` values is whole numbers, or digits, of which none is there twice.
+        """Whether a column has more than ``SOME_ROWS`` distinct whole numbers or texts of digits.
 
-        Numbers beyond 2⁵³ are identifiers in any case: features could not tell them apart.
+        Numbers beyond 2⁵³ are always identifiers: features could not distinguish them.
         """
         types, compute, known = arrow().types, arrow().compute, self.column(name).drop_null()
         if len(known) <= SOME_ROWS:
@@ -241,7 +241,7 @@ class Rows:
             return self.column(name).cast(arrow().string())
 
     def error(self, words: str) -> DatasetError:
-        """What is wrong with the table, with its name."""
+        """An error message about the table, with its name."""
         return DatasetError(f"{self.source.path}: {words}")
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
@@ -268,7 +268,7 @@ class Rows:
 
 
 def resolved(column: Any) -> Any:
-    """A column of the type of its values."""
+    """A column with the type of its values."""
     pa = arrow()
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -294,14 +294,14 @@ def _as_floats(column: Any) -> np.ndarray:
 
 
 def places_among(values: Any, among: Any) -> np.ndarray:
-    """The place of every value of a pyarrow array among those of another, -1 where it is none of them."""
+    """The index of every value of a pyarrow array in another array; -1 if it is not there."""
     compute = arrow().compute
     return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
 
 
 @dataclass
 class Faults:
-    """Rows of a table in which something is wrong: how many, and the first three in words."""
+    """Wrong rows of a table: their number, and descriptions of the first three."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
@@ -309,7 +309,7 @@ class Faults:
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
         """``words`` are told of each place where ``wrong`` is true, with its value for ``{}``.
 
-        ``row`` is that of the first place.
+        ``row`` is the number of the first row.
         """
         at = np.flatnonzero(wrong)
         self.count += len(at)
@@ -323,18 +323,18 @@ class Faults:
 
 
 class Problems(list[str]):
-    """The mistakes of one table, told all at once."""
+    """The errors of one table, collected for one message."""
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """A mistake inside ends what is inside, and is kept."""
+        """In this context, an error ends the block and is collected."""
         try:
             yield
         except DatasetError as error:
             self.append(str(error))
 
     def tell(self) -> None:
-        """Raise what was collected, if anything was."""
+        """Raise the collected errors, if any."""
         if len(self) == 1:
             raise DatasetError(self[0])
         if self:
@@ -392,9 +392,9 @@ def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int |
 
     Args:
         path: a file with or without a header.
-        dtype: of the numbers.
-        count: the number of rows, where it is known: a file of another length is refused.
-        columns: how many to read; all of them when ``None``.
+        dtype: the type of the numbers.
+        count: the number of rows, if known: a file of another length raises an error.
+        columns: the number of columns to read; ``None`` for all.
     """
     source = TableFile.open(path)
     names = source.names[:columns]

@@ -15,7 +15,7 @@ from handful.kernels.memory import empty
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 BLOCK = 256
-"""How many rows are summed at once: a block with 256 columns of float32 fits in the second-level cache."""
+"""The number of rows that are summed at once: a block with 256 columns of float32 fits in the second-level cache."""
 
 
 def moments(x: Tensor) -> Tensor:

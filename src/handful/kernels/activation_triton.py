@@ -17,7 +17,7 @@ from handful.kernels.aggregate_triton import triton_type
 from handful.kernels.bfloat16 import wide_dtype
 
 BLOCK = 256
-"""How many rows are summed at once."""
+"""The number of rows that are summed at once."""
 ROWS, COLUMNS = 16, 128
 """The tile that a program holds."""
 
@@ -45,7 +45,7 @@ def column(columns, which, cols, width):
 
 @triton.jit
 def passed(out, grad, rows, cols, n, width, SCALE: tl.constexpr, WIDE: tl.constexpr):
-    """The gradient that passes ReLU and dropout: the output is positive where it does."""
+    """The gradient after ReLU and dropout: it passes where the output is positive."""
     g = tile(grad, rows, cols, n, width, WIDE) * SCALE
     return tl.where(tile(out, rows, cols, n, width, WIDE) > 0, g, g * 0)
 
@@ -274,7 +274,7 @@ def bits(seed, rows, cols):
 
 @triton.jit
 def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.constexpr):
-    """What dropout multiplies each element of a tile by."""
+    """The factor of dropout for each element of a tile."""
     one = tl.full([rows.shape[0], cols.shape[0]], SCALE, WIDE)
     if LEAST > 0:
         one = tl.where(bits(seed, rows, cols) >= LEAST, one, one * 0)
@@ -282,5 +282,5 @@ def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.
 
 
 def seed_of(seed: int, like: Tensor) -> Tensor:
-    """``seed`` where a kernel reads it: as an argument, Triton would compile for each size of number."""
+    """``seed`` in memory, where a kernel reads it: as an argument, Triton would compile for each size of number."""
     return torch.full((1,), hashing.signed(seed), dtype=torch.int64, device=like.device)

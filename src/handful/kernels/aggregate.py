@@ -14,11 +14,11 @@ from handful.kernels.bfloat16 import wide_dtype
 from handful.kernels.dispatch import loops
 
 CHUNK = 1 << 22
-"""How many gathered numbers ``spmm_torch`` holds at once."""
+"""The maximum number of gathered values in ``spmm_torch``."""
 
 
 class Scaled(NamedTuple):
-    """``diag(left) · A · diag(right)``; what is ``None`` is all ones.
+    """``diag(left) · A · diag(right)``; ``None`` means all ones.
 
     Args:
         indptr, indices: the CSR of A, ``(rows + 1,)`` and ``(edges,)``.

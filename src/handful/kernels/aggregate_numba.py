@@ -14,7 +14,7 @@ from handful.kernels.memory import empty
 from handful.kernels.threads import kernel, over_rows, prefetch
 
 AHEAD = 8
-"""How many edges ahead a source's row is prefetched."""
+"""The prefetch distance of source rows, in edges."""
 
 
 @kernel

@@ -20,11 +20,11 @@ from handful.kernels.bfloat16 import wide_dtype
 from handful.kernels.csr import starts_torch
 
 CHUNK = 1024
-"""How many edges of a row one program sums."""
+"""The number of edges of a row that one program sums."""
 EDGES = 16
-"""How many of them at a time."""
+"""The number of these edges at a time."""
 COLUMNS = 128
-"""How many columns a program sums at most."""
+"""The maximum number of columns that a program sums."""
 
 
 @triton.jit
@@ -128,7 +128,7 @@ def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **opti
 
 
 def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
-    """Where the tails of every row start, int64 ``(rows + 1,)``, and how many tails there can be at most."""
+    """The first tail of every row, int64 ``(rows + 1,)``, and the maximum number of tails."""
     most = edges // CHUNK
     if most == 0:
         return None, 0
@@ -141,5 +141,5 @@ def by_row(x: Tensor) -> Tensor:
 
 
 def triton_type(dtype: torch.dtype) -> Any:
-    """What Triton calls the types that sums are kept in."""
+    """Triton's names of the types of sums."""
     return tl.float64 if dtype == torch.float64 else tl.float32

@@ -36,7 +36,7 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
     Args:
         adj: the edges, targets × sources.
         x: ``(sources, heads, channels)``.
-        a_src: ``(sources, heads)``, what each source adds to the score of its edges.
+        a_src: ``(sources, heads)``, the term of each source in the scores of its edges.
         a_dst: ``(targets, heads)``, what each target adds to the score of its edges.
         first: which source the first target is; ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
 

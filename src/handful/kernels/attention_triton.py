@@ -1,7 +1,7 @@
 """The loops of ``attention`` in Triton, for GPUs: the functions of ``attention_numba``.
 
-A program has one row and one head. Its softmax is taken in one pass: where a larger score comes, what was summed before
-is scaled down. Long rows are split as in ``aggregate_triton``; the chunks' sums are put on one scale and added in
+A program has one row and one head. The softmax takes one pass: a larger score scales the earlier sums down. Long rows
+are split as in ``aggregate_triton``; the chunks' sums are put on one scale and added in
 order.
 """
 
@@ -20,7 +20,7 @@ from handful.kernels.bfloat16 import wide_dtype
 
 _SLOPE = tl.constexpr(SLOPE)
 EDGES = 16
-"""How many edges of a row are summed at a time."""
+"""The number of edges of a row that are summed at a time."""
 
 
 @triton.jit
@@ -32,8 +32,9 @@ def leaky(raw):
 @triton.jit
 def attend(indices, x, a_src, target, own, start, stop, head, heads, channels,
            EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """Over the edges ``start`` to ``stop``, but for self-loops: the largest score (at least that of the target's own
-    loop); the sums of the shares, of all and of the positive scores; and both sums of shares times rows."""
+    """Over the edges ``start`` to ``stop``, without self-loops: the largest score (at least that of the target's own
+    loop); the sums of the shares, of all and of the positive scores; and both sums of shares times rows.
+    """
     cols = tl.arange(0, CHANNELS)
     peak = leaky(tl.load(a_src + own * heads + head) + target)
     total, above = peak * 0, peak * 0
@@ -120,7 +121,7 @@ def _target_terms(grad, out, positive, found, inner, grad_dst, rows, heads, chan
 @triton.jit
 def pulled(v, valid, row, source, a_dst, grad, found, inner, head, heads, channels, targets,
            CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """What the targets ``v`` send back to a source: to its row, and to its score."""
+    """The gradients from the targets ``v`` for a source: for its row and for its score."""
     cols = tl.arange(0, CHANNELS)
     at = v * heads + head
     raw = source + tl.load(a_dst + at, mask=valid, other=0.0)

@@ -47,13 +47,13 @@ def draw_ends(
     low = offset^power and high = (size of the class + offset)^power.
 
     Args:
-        first: int64 ``(places + 1,)``, where the pairs of each of these places begin.
-        start: int64 ``(classes + 1,)``, where the places of each class begin.
+        first: int64 ``(places + 1,)``, the first pair of each of these places.
+        start: int64 ``(classes + 1,)``, the first place of each class.
         member: the node at each place of all.
         offset: float64 ``(classes,)``.
-        power: of all classes.
+        power: the power of all classes.
         homophily: the share of pairs within a class.
-        key: uint64, of the random numbers.
+        key: uint64, the key of the random numbers.
         begin: the first of these places.
 
     Returns:

@@ -1,7 +1,7 @@
 """Products of some rows of a CSR with rows that are read block by block, in ascending order.
 
-The edges of the rows are put in the order of the blocks of their sources, and in each block in that of the rows, so
-that every block of sources is read once and adds to the sums of all rows.
+The edges are sorted by the block of their source, and within a block by row. So every block of sources is read once,
+and adds to the sums of all rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, 
 
 Array = np.ndarray
 AHEAD = 8
-"""How many edges ahead rows are prefetched."""
+"""The prefetch distance of rows, in edges."""
 
 
 @dataclass(frozen=True)

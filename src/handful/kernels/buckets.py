@@ -37,7 +37,7 @@ def _count(
 def _scatter(
     lo: int, hi: int, cursor: Any, rows: Any, columns: Any, base: int, shift: int, both: bool, out: Any
 ) -> None:
-    """Write the records of edges lo to hi where the cursors of the buckets are."""
+    """Write the records of edges lo to hi at the cursors of the buckets."""
     for i in range(lo, hi):
         v, u = rows[i], columns[i]
         for turn in range(2 if both else 1):
@@ -51,7 +51,7 @@ def _scatter(
 def in_buckets(
     rows: Array, columns: Array, bound: int, base: int, shift: int, buckets: int, both: bool
 ) -> tuple[Array, Array, int]:
-    """Records of edges, bucket after bucket, in each of them in the order of the edges.
+    """The records of edges, sorted by bucket, and in the order of the edges within a bucket.
 
     Args:
         rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; this function checks them.
@@ -112,7 +112,7 @@ def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bo
 
 @kernel
 def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
-    """Move the kept front of every row next to that of the row before; returns how many sources are kept."""
+    """Move the kept sources of all rows together; returns their number."""
     end = 0
     for v in range(kept.shape[0]):
         for i in range(indptr[v], indptr[v] + kept[v]):

@@ -14,12 +14,12 @@ _NONE = np.empty(0, np.int64)
 
 
 def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
-    """int32 where every node id fits, int64 otherwise."""
+    """int32 if every node id fits, else int64."""
     return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
 
 
 def starts(sizes: np.ndarray) -> np.ndarray:
-    """int64 ``(n + 1,)``: where each of ``n`` pieces of these sizes starts, and where the last one ends.
+    """int64 ``(n + 1,)``: the start of each of ``n`` pieces of these sizes, and the end of the last one.
 
     >>> starts(np.array([2, 0, 3]))
     array([0, 2, 2, 5])
@@ -84,14 +84,14 @@ def coo_to_csr(
 def counting_sort(
     keys: np.ndarray, values: np.ndarray, base: int, num_keys: int, out: np.ndarray, order: np.ndarray = _NONE
 ) -> np.ndarray:
-    """Write ``values`` to ``out`` in the order of their keys, a stable sort. Returns where each key's values begin.
+    """Write ``values`` to ``out`` in the order of their keys, a stable sort. Returns the start of each key's values.
 
     Args:
         keys: from ``base`` to ``base + num_keys - 1``; checked by the caller.
         values: one for each key.
         base, num_keys: see above.
         out: gets the values.
-        order: int64, gets the place that each value had; ignored if it is empty.
+        order: int64, gets the original index of each value; ignored if it is empty.
     """
     indptr = np.zeros(num_keys + 1, np.int64)
     _count(keys, base, indptr)
@@ -216,8 +216,9 @@ def row_of_edge(indptr: np.ndarray) -> np.ndarray:
 
 @kernel
 def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> None:
-    """Count the edges of a CSR by the class of their target: in ``inside`` those that join two nodes of the class, in
-    ``ends`` all that join two known labels."""
+    """Count the edges of a CSR by the class of their target: ``inside`` has the edges within a class, ``ends`` all
+    edges between known labels.
+    """
     for v in range(indptr.shape[0] - 1):
         if y[v] < 0:
             continue

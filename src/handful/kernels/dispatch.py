@@ -74,7 +74,8 @@ def has_triton() -> bool:
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """Inside, all kernels run by ``which`` on any device: for tests, and to audit the code for GPUs.
+    """In this context, the implementation ``which`` of all kernels runs on any device: for tests, and to audit the code
+    for GPUs.
 
     Triton runs on the CPU only in its interpreter: TRITON_INTERPRET=1 must be set before its kernels are imported.
     """

@@ -40,7 +40,9 @@ def _keep(
     lo: int, hi: int, source: Any, target: Any, source_part: Any, target_part: Any, none: int,
     kept: Any, kept_target: Any, own: Any,
 ) -> int:  # fmt: skip
-    """Pack the edges inside a part, as places where ``kept_target`` is None, and the part of each; where they end."""
+    """Pack the edges inside a part, as places if ``kept_target`` is None, and the part of each; returns their
+    number.
+    """
     line, last = source_part.reshape((1, source_part.shape[0])), np.uint64(max(hi - 1, 0))
     at = np.uint64(lo)
     for e in range(at, np.uint64(hi)):
@@ -78,13 +80,13 @@ def inside(
     source: np.ndarray, target: np.ndarray, source_part: np.ndarray, target_part: np.ndarray, m: int,
     with_places: bool = False, threads: int = 1,
 ) -> list[Inside]:  # fmt: skip
-    """Of each part the edges whose two ends are in it, ascending by their places.
+    """The edges inside each part, ascending by their places.
 
     Args:
         source, target: of every edge; checked by the caller.
         source_part, target_part: of every node, 0 to ``m - 1``; ``m`` if it is in no part.
-        m: how many parts there are.
-        with_places: whether places are needed, and not just the ends of the edges.
+        m: the number of parts.
+        with_places: whether the places of the edges are needed, besides their ends.
 
     >>> part = np.array([0, 1, 0, 1], np.uint8)
     >>> [found.places for found in inside(np.array([0, 1, 2, 3, 0]), np.array([2, 3, 1, 1, 0]), part, part, 2)]

@@ -4,8 +4,8 @@
     draw min(budget, #{p > 0}) nodes without replacement by p;   S = batch ∪ drawn
     adjacency = row-normalised U[:, S] / p_S
 
-The batch's nodes, for which the loss is taken, are the first of ``previous``. Other nodes of ``previous`` need not be
-drawn again: they are then no sources, and have an empty row where none of their neighbours was drawn either.
+The batch's nodes, for which the loss is taken, are the first of ``previous``. Other nodes of ``previous`` are sources
+only if they are drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
 To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
 first to arrive are drawn. A node's time depends on the key and its id alone, so numba and torch draw the same nodes.
@@ -36,7 +36,7 @@ class Layer(NamedTuple):
     indices: Tensor
     weight: Tensor
     own: Tensor
-    """int64 ``(targets,)``, which source each target is; -1 for one that was not drawn."""
+    """int64 ``(targets,)``, the source number of each target; -1 for a target that was not drawn."""
 
 
 @kernel
@@ -171,8 +171,8 @@ def layer(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> La
     Args:
         graph: the CSR to draw from.
         previous: int64, distinct ids; the first ``batch`` of them are always sources too.
-        budget: how many nodes to draw.
-        key: of the random numbers.
+        budget: the number of nodes to draw.
+        key: the key of the random numbers.
     """
     draw = layer_numba if backend(previous.device) == "numba" else layer_torch
     return draw(graph, previous, batch, budget, key)

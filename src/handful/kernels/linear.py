@@ -19,7 +19,7 @@ from handful.kernels.dispatch import Fused
 from handful.kernels.memory import empty
 
 CHUNK = 8192
-"""How many rows are converted to float32 at once."""
+"""The number of rows that are converted to float32 at once."""
 
 
 @cache
@@ -74,7 +74,7 @@ class BFloat16Linear(Fused):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
-    """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; where ``onto`` is given, added to that in place."""
+    """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; added to ``onto`` in place if it is given."""
     out = empty((len(a), b.shape[1]), a) if onto is None else onto
     if a.dtype != torch.bfloat16 or native_bfloat16():
         if onto is not None:
@@ -89,7 +89,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | Non
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """``aᵀ · b`` for ``a`` and ``b`` of one type, on the CPU; in float32 where that is bfloat16."""
+    """``aᵀ · b`` for ``a`` and ``b`` of one type, on the CPU; the result is float32 for bfloat16."""
     if a.dtype != torch.bfloat16:
         return torch.mm(a.T, b)
     if native_bfloat16():

@@ -2,7 +2,7 @@
 
 The system clears every page of a new block. For a layer's activations this takes a quarter of the time of the product
 that fills them. ``empty`` returns blocks that earlier tensors no longer use. All blocks, in use and kept, are together
-at most an eighth larger than what has been in use at once. ``release`` gives the kept ones back to the system.
+at most an eighth larger than the peak of those in use. ``release`` gives the kept ones back to the system.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def release() -> None:
-    """Give what is kept, and what the C library keeps, back to the system."""
+    """Return kept blocks, and the free memory of the C library, to the system."""
     _pool.release()
     if platform.system() == "Linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's

@@ -17,7 +17,7 @@ from handful.kernels.hashing import GOLDEN, below, mix, uniform
 from handful.kernels.threads import even_ranges, kernel, run
 
 TREE = 40
-"""How many bits of a key are the node's id."""
+"""The number of bits of a key for the node's id."""
 NODE = (1 << TREE) - 1
 _FEW = 4_000
 """Below this many rows or edges, one thread is faster than two."""
@@ -56,7 +56,7 @@ class Known:
         return numbers
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """int64, the number of each of ``keys``; -1 where it is not known."""
+        """int64, the number of each of ``keys``; -1 for an unknown key."""
         numbers = np.empty(len(keys), np.int64)
         _number(keys, self.keys, self.table, self.count, False, numbers)
         return numbers
@@ -109,7 +109,7 @@ def _spans(lo: int, hi: int, keys: Any, rowptr: Any, edges: int, start: Any, sto
 
 
 def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Where the edges of these nodes start and stop.
+    """The start and the end of the edges of these nodes.
 
     Raises:
         IndexError: a node has no row, or its row is not inside the ``edges``.
@@ -154,9 +154,9 @@ def until(
     """Cut rows, whose edges ascend in time, to those not later than ``limit``; to the ``last`` of them if it is given.
 
     Args:
-        start, stop: of the rows; changed in place.
+        start, stop: the start and end of the rows; changed in place.
         limit: the latest time that each row may have.
-        time: of every edge or, if ``of_nodes``, of every node in ``col``.
+        time: the time of every edge or, if ``of_nodes``, of every node in ``col``.
         col: the node at the other end of every edge.
     """
     bad = _over(_until, len(start), threads, start, stop, limit, time, col, of_nodes, last)
@@ -276,15 +276,15 @@ def pick(
     start: np.ndarray, stop: np.ndarray, count: int, replace: bool, weight: np.ndarray | None, key: int,
     threads: int = 1, names: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """``count`` edges of each row, or all of them where it is negative: where each row's picks begin, and the picks.
+    """``count`` edges of each row, or all if it is negative: the start of each row's picks, and the picks.
 
     Args:
-        start, stop: of the rows.
-        count: how many edges to take of each row, at most all.
-        replace: draw independently, so that an edge may be taken again, and ``count`` of every row that has an edge.
-        weight: of every edge, for probabilities proportional to it; all alike when ``None``.
-        key: of the random numbers, together with the name of the row.
-        names: int64, of every row; its place when ``None``.
+        start, stop: the start and end of the rows.
+        count: the maximum number of edges to take of each row.
+        replace: draw with replacement, ``count`` edges of every row that has an edge.
+        weight: the weight of every edge, for proportional probabilities; ``None`` for equal ones.
+        key: the key of the random numbers, together with the name of the row.
+        names: int64, the name of every row; ``None`` for its index.
 
     Raises:
         ValueError: a weight is negative or not finite, or all weights of a row are 0 and ``replace``.
@@ -324,7 +324,7 @@ def heads(
     """The keys of the nodes at the other end of picked edges, each in the tree of its row.
 
     Args:
-        keys, first, edges: rows and what ``pick`` took of them.
+        keys, first, edges: the rows, and the result of ``pick``.
         col: the node at the other end of every edge.
         bound: node ids lie below this.
         limit, time, of_nodes: as of ``until``; a pick that is later than its limit is refused.
@@ -349,7 +349,7 @@ def _over(function: Any, count: int, threads: int, *args: Any) -> int:
 
 
 class Neighborhood(NamedTuple):
-    """What was sampled around some seeds, in a numbering of its own: seeds first, then each hop's new nodes."""
+    """The sample around some seeds, in its own numbering: seeds first, then the new nodes of each hop."""
 
     nodes: np.ndarray
     """int64, the graph's ids."""
@@ -360,7 +360,7 @@ class Neighborhood(NamedTuple):
     edges: np.ndarray
     """int64, the place of each sampled edge in the graph's CSR."""
     met: np.ndarray
-    """int64 ``(hops + 1,)``, how many nodes were known after each hop; ``met[0]`` is the number of seeds."""
+    """int64 ``(hops + 1,)``, the number of nodes after each hop; ``met[0]`` is the number of seeds."""
 
 
 def sample(
@@ -368,8 +368,8 @@ def sample(
 ) -> Neighborhood:
     """Sample around ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every node that is new in it.
 
-    A node's edges are chosen once, when it is first met, without replacement; -1 takes them all. What is drawn for a
-    node depends on ``key`` and on its id alone.
+    A node's edges are chosen once, when it is first met, without replacement; -1 takes them all. The draws of a node
+    depend only on ``key`` and its id.
     """
     known, first, total, met = Known(seeds), 0, 0, [len(seeds)]
     rows, sources, edges = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]

@@ -46,8 +46,8 @@ def _rows(lo: int, hi: int, order: Any, indptr: Any, indices: Any, place: Any, n
 class Reach(NamedTuple):
     """The nodes from which some targets can be reached in a few edges.
 
-    ``order`` has their ids, nearest first, and ascending among those of the same distance. ``counts`` says how many
-    there are within 0, 1, … edges. All but the farthest keep their rows: row i of ``order`` starts at ``indptr[i]``,
+    ``order`` has their ids, nearest first, and ascending among those of the same distance. ``counts`` has the number of
+    nodes within 0, 1, … edges. All but the farthest keep their rows: row i of ``order`` starts at ``indptr[i]``,
     and the rows within 0, 1, … edges have ``edges`` edges.
     """
 
@@ -65,7 +65,7 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
     Args:
         indptr, indices: the CSR of a square matrix.
         targets: node ids.
-        hops: how many edges a path may have.
+        hops: the maximum number of edges of a path.
     """
     if backend(indptr.device) != "numba":
         return _reach_on_device(indptr, indices, targets, hops)
@@ -98,8 +98,9 @@ def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int
 
 
 def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
-    """Let ``distance`` int32 ``(N,)``, 0 at the targets and ``FAR`` elsewhere, hold how many edges lead to a target, up
-    to ``hops``; in plain torch, for any device."""
+    """Fill ``distance`` int32 ``(N,)``, 0 at the targets and ``FAR`` elsewhere, with the number of edges to a target,
+    up to ``hops``; in plain torch, for any device.
+    """
     degree, sources = indptr.diff(), indices.to(torch.int64)
     for hop in range(1, hops + 1):
         near = torch.where(distance < hop, hop, FAR).to(torch.int32)

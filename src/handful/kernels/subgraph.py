@@ -20,11 +20,11 @@ from handful.kernels.csr import starts, starts_torch
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run
 
 BLOCK = 1 << 22
-"""How many edges and rows are cut at a time."""
+"""The number of edges and rows that are cut at a time."""
 AHEAD = np.uint64(32)
-"""How many edges ahead the part of a source is fetched: no cache holds the parts of all nodes of a large graph.
+"""The prefetch distance of a source's part, in edges: no cache holds the parts of all nodes of a large graph.
 
-Where a cache does hold them, this costs 0.02 ns of the 0.8 ns that an edge takes: one loop is right for all sizes.
+If a cache holds them, prefetching costs 0.02 ns of the 0.8 ns per edge: one loop serves all sizes.
 """
 
 
@@ -36,11 +36,11 @@ class Cut(NamedTuple):
     edge_first: np.ndarray
     """``(m + 1,)``: the same for its edges."""
     degree: np.ndarray
-    """``(rows,)``, how many edges each row has, in the smallest type."""
+    """``(rows,)``, the number of edges of each row, in the smallest type."""
     source: np.ndarray
-    """``(edges,)``, as the graph numbers them."""
+    """``(edges,)``, the sources, by their numbers in the graph."""
     value: np.ndarray
-    """``(edges,)``, what goes with each edge; empty if nothing does."""
+    """``(edges,)``, the value of each edge; empty if there are none."""
 
     def of(self, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``degree``, ``source`` and ``value`` of part p."""
@@ -56,7 +56,7 @@ def _keep(
 ) -> None:  # fmt: skip
     """Pack the survivors of rows lo to hi at the place of the first, and count rows and edges of every part.
 
-    Places and ids are unsigned, for which numba makes no test of negative numbers: that halves the time of an edge.
+    Places and ids are unsigned: numba then omits the test for negative numbers, which halves the time per edge.
     """
     line, last = part.reshape((1, part.shape[0])), np.uint64(max(indptr[hi] - 1, 0))
     cursor = np.uint64(indptr[lo] - indptr[0])
@@ -80,7 +80,7 @@ def _distribute(
     lo: int, hi: int, row_at: Any, edge_at: Any, begin: int, indptr: Any, part: Any, m: int, values: Any, kept: Any,
     kept_value: Any, count: Any, out_count: Any, out: Any, out_value: Any,
 ) -> None:  # fmt: skip
-    """Move what ``_keep`` packed to its parts; ``row_at`` and ``edge_at`` are the cursors of every part."""
+    """Move the packed edges of ``_keep`` to their parts; ``row_at`` and ``edge_at`` are the cursors of every part."""
     cursor = np.uint64(indptr[lo] - indptr[0])
     for i in range(lo, hi):
         own = part[begin + i]
@@ -104,11 +104,11 @@ def cut(
 
     Args:
         begin: the node of the first row.
-        indptr: int64 ``(rows + 1,)``, where each row begins in ``indices``.
+        indptr: int64 ``(rows + 1,)``, the start of each row in ``indices``.
         indices: the sources, checked by the caller; other rows may come before and after.
         part: ``(N,)``, the part of every node of the graph; ``m`` or above for none.
-        m: how many parts there are.
-        values: as long as ``indices``, what goes with each edge.
+        m: the number of parts.
+        values: one value per edge, as long as ``indices``.
 
     >>> part = np.array([0, 1, 0], np.uint8)
     >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), part, 2).of(0)[:2]
@@ -136,12 +136,12 @@ def cut(
 
 
 def unsigned(indices: np.ndarray) -> np.ndarray:
-    """The same memory as unsigned numbers: kernels then make no test of negative places."""
+    """The same memory as unsigned numbers: kernels then omit the test for negative places."""
     return indices.view(f"u{indices.dtype.itemsize}")
 
 
 def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
-    """The rows of a CSR in ranges of at most ``size`` edges and rows, one row at least.
+    """The rows of a CSR in ranges of at most ``size`` edges and rows, but at least one row.
 
     >>> list(row_blocks(np.array([0, 3, 4, 4, 20, 21]), size=6))
     [(0, 2), (2, 3), (3, 4), (4, 5)]
@@ -186,9 +186,9 @@ def _ones(word: Any) -> Any:
 
 @kernel
 def _bitmap(nodes: Any, n: int) -> Any:
-    """A set of nodes in which the rank of a member is quickly found; a fifth of a byte for each of ``n``.
+    """A set of nodes with a fast rank of its members; it takes a fifth of a byte for each of ``n`` nodes.
 
-    Of every word of 64 nodes: a bit for each that is a member, and how many members are in the words before it.
+    For every word of 64 nodes: a bit per member, and the number of members in earlier words.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
@@ -211,14 +211,14 @@ def _renumber(lo: int, hi: int, indptr: Any, source: Any, member: Any, before: A
 def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``indptr`` and ``indices`` of a part in the numbering of its nodes.
 
-    The new number of a node is its rank among them, which is computed from a bitmap: that stays in the cache, and a
-    table of new numbers would not.
+    The new number of a node is its rank, computed from a bitmap, which fits in the cache; a table of new numbers would
+    not.
 
     Args:
-        n: how many nodes the graph has.
-        nodes: of the part, as ``members`` gives them.
-        degree, source: what ``cut`` gave of the part, all blocks of rows one after another; ``source`` may be written
-            over.
+        n: the number of nodes of the graph.
+        nodes: the nodes of the part, from ``members``.
+        degree, source: the results of ``cut`` for the part, concatenated over all blocks; ``source`` may be
+            overwritten.
     """
     indptr = starts(degree)
     out = source if source.dtype == np.int32 else np.empty(len(source), np.int32)
@@ -316,7 +316,7 @@ def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
 
 
 def counts(part: np.ndarray, m: int) -> np.ndarray:
-    """int64 ``(m,)``: how often each number below ``m`` is there. numpy's ``bincount`` would make them int64 first.
+    """int64 ``(m,)``: the count of each number below ``m``, without the int64 copy of numpy's ``bincount``.
 
     >>> counts(np.array([0, 2, 0, 3], np.uint8), 3)
     array([2, 0, 1])
@@ -339,7 +339,7 @@ def _of_rank(part: Any, ranks: Any, cursor: Any, end: Any, seen: Any, out: Any) 
 
 
 def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
-    """int64: of each part p the nodes of ``ranks[p]``, distinct, where the first node of a part has rank 0.
+    """int64: for each part p, its nodes with the distinct ``ranks[p]``; the first node of a part has rank 0.
 
     One pass over ``part``, whose numbers are all below ``len(ranks)``; no permutation of the nodes is made.
 

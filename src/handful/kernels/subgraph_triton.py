@@ -1,7 +1,7 @@
 """Algorithm 1 on a GPU: all parts of a partition from one pass over the edges, in Triton.
 
-The rows are taken in the order of their parts. A row is cut into pieces of at most ``CHUNK`` edges; every piece is
-counted by a program of its own, the counts are summed up, and every piece is then written where it belongs. The host
+The rows are taken in the order of their parts. A row is split into pieces of at most ``CHUNK`` edges. A program counts
+each piece, the counts are summed, and then each piece is written to its place. The host
 learns the sizes of all parts at once, and nothing else: it waits for the device once per epoch.
 """
 
@@ -18,7 +18,7 @@ from handful.kernels.aggregate_triton import CHUNK, row_of_tail
 from handful.kernels.csr import starts_torch
 
 EDGES = 128
-"""How many edges of a piece are read at a time."""
+"""The number of edges of a piece that are read at a time."""
 
 
 @triton.jit
@@ -132,7 +132,8 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 
 @triton.jit
 def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDGES: tl.constexpr):
-    """Set the distance of the sources of a piece of a row to ``hop``, if the row is one hop nearer and they are not.
+    """Set the distance of the sources of a piece of a row to ``hop``, if the row is one hop nearer and they are
+    farther.
 
     Programs may mark the same node at once, but all of them write the same number, and none that is read as nearer.
     """

@@ -81,7 +81,7 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
 
 
 def get_threads() -> int:
-    """How many threads a kernel may use."""
+    """The number of threads that a kernel may use."""
     return _threads
 
 
@@ -108,8 +108,8 @@ def _workers() -> ThreadPoolExecutor:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` once for this machine, cache the machine code on disk, and print a note on first use.
 
-    Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual. Of
-    several processes that need it at once, such as the ranks of a run, one compiles, and the others wait for that.
+    Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual. If
+    several processes need it at once, such as the ranks of a run, one compiles and the others wait.
     """
     compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
     folder, module = compiled.stats.cache_path, function.__module__.rpartition(".")[2]

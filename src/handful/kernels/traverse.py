@@ -11,7 +11,7 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 @kernel
 def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> int:
-    """Fill ``distance``, leave the nodes in ``queue`` in the order of discovery, and return how many there are."""
+    """Fill ``distance``, put the nodes into ``queue`` in the order of discovery, and return their number."""
     distance[:] = -1
     distance[source] = 0
     queue[0] = source
@@ -33,7 +33,7 @@ class Sweep(NamedTuple):
     """The results of breadth-first searches, one value per source."""
 
     reached: np.ndarray
-    """How many nodes can be reached, including the source."""
+    """The number of reachable nodes, including the source."""
     total: np.ndarray
     """The sum of their distances."""
     eccentricity: np.ndarray

@@ -124,9 +124,9 @@ class Conv(nn.Module, ABC):
 class Backbone(Stack):
     """A stack of ``layers`` convolutions.
 
-    A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection the last
-    convolution gives the classes, with nothing after it; with one, every convolution is followed by norm, ReLU and
-    dropout, and a Linear gives the classes. An input projection is a Linear and dropout before the first layer.
+    A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection, the last
+    convolution gives the logits. With one, norm, ReLU and dropout follow every convolution, and a Linear gives the
+    logits. An input projection is a Linear and dropout before the first layer.
 
     tunedGNN (Luo et al., 2024), whose architectures the paper takes, also drops features (``input_dropout``), gives two
     classes two logits (``two_logits``) and adds a self-loop to every node, which only GraphSAGE does not do by itself.
@@ -135,7 +135,7 @@ class Backbone(Stack):
         in_features: the number of features.
         out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one per class.
         hidden: the width of the layers.
-        layers: how many convolutions.
+        layers: the number of convolutions.
         dropout: the share of activations that a training step drops.
         norm: ``bn`` (BatchNorm), ``ln`` (LayerNorm) or ``none``.
         residual: add a Linear of the layer's input to its convolution.
@@ -184,7 +184,7 @@ class Backbone(Stack):
 
     @abstractmethod
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
-        """The convolution of one layer; ``final`` where its output is the logits."""
+        """The convolution of one layer; ``final`` if its output is the logits."""
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
@@ -197,7 +197,9 @@ class Backbone(Stack):
 
     @property
     def whole_layers(self) -> int:
-        """BatchNorm's statistics see every node of a training batch; all else sees ``depth`` hops."""
+        """With BatchNorm, the statistics depend on all nodes of a training batch; otherwise the receptive field has
+        ``depth`` hops.
+        """
         return len(self.acts) if self.norm == "bn" and self.training else 0
 
     def too_small(self, batch: Batch) -> bool:

@@ -39,7 +39,7 @@ class GraphLandSAGE(Stack):
     Args:
         in_features, out_features: the number of features and of logits.
         hidden: d, the width everywhere.
-        layers: how many graph layers; see ``PairMLP`` for what is in them.
+        layers: the number of graph layers; see ``PairMLP``.
         dropout: the share of activations that a training step drops.
 
     >>> GraphLandSAGE(8, 3, hidden=16, layers=2).depth

@@ -68,7 +68,7 @@ class Network(nn.Module, ABC):
         """``options`` in the plain types that the model declares.
 
         Raises:
-            HandfulError: a value that the model cannot take.
+            HandfulError: the model does not accept a value.
         """
         known = declared_options(cls)
         return {
@@ -78,12 +78,13 @@ class Network(nn.Module, ABC):
 
     @classmethod
     def hops(cls, options: Mapping[str, Any]) -> int:
-        """How many hops the output of a model with these options sees."""
+        """The receptive field of a model with these options, in hops."""
         return int(options["layers"])
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
-        """How layer 0 of a model with these options aggregates the features. ``None`` if it transforms them first, or
+        """The aggregation of the features in layer 0 of a model with these options. ``None`` if it transforms them
+        first, or
         if the aggregation is not linear."""
         return None
 
@@ -94,13 +95,13 @@ class Network(nn.Module, ABC):
 
     @property
     def depth(self) -> int:
-        """How many hops the output sees."""
+        """The receptive field of the output, in hops."""
         return self.hops(self.options)
 
     @property
     @abstractmethod
     def whole_layers(self) -> int:
-        """How many of the first layers need all nodes of a batch, in the model's mode: for the statistics of BatchNorm.
+        """The number of first layers that need all nodes of a batch, for the statistics of BatchNorm in training mode.
         With 0, a node that is more than ``depth`` hops from all targets changes nothing."""
 
     def too_small(self, batch: Batch) -> bool:
@@ -113,7 +114,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """The logits of the last layer's targets; of all nodes where the layers are square."""
+        """The logits of the last layer's targets; of all nodes, if the layers are square."""
 
     @abstractmethod
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
@@ -141,7 +142,9 @@ class Network(nn.Module, ABC):
 
     @contextmanager
     def second_run(self, block: Sequence[nn.Module], seed: int) -> Iterator[None]:
-        """Inside, dropout uses ``seed``, and running statistics do not change: they include this batch already."""
+        """In this context, dropout uses ``seed``, and running statistics do not change: they already include this
+        batch.
+        """
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
         self.step_seed = seed
@@ -186,7 +189,7 @@ class Chunks:
         self.rows = rows
 
     def of_rows(self, count: int) -> list[int]:
-        """Where the chunks of ``count`` rows begin, and where the last one ends."""
+        """The first row of each chunk of ``count`` rows, and the end of the last one."""
         return [*range(0, count, self.rows), count]
 
     def of_targets(self, adj: Adjacency) -> list[int]:

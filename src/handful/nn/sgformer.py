@@ -18,7 +18,7 @@ from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
-"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: a row needs nothing else of the other rows. They add up over chunks."""
+"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: the sums over all rows that each row needs. They add up over chunks."""
 
 
 class GlobalAttention(nn.Module):
@@ -41,7 +41,7 @@ class GlobalAttention(nn.Module):
         return z.view(len(z), self.heads, -1)
 
     def sums(self, h: Tensor) -> Sums:
-        """What these rows add to the sums over all nodes."""
+        """The contribution of these rows to the sums over all nodes."""
         q, k = self.query(h), self.split(self.key(h))
         v = self.values(h).expand(-1, self.heads, -1)
         wide = torch.promote_types(q.dtype, torch.float32)
@@ -93,16 +93,16 @@ class SGFormer(Network):
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
     [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
-    embedding. All of it as in the original's code and, by default, its commands.
+    embedding. The architecture is that of the original code; the defaults are those of its commands.
 
     Args:
         in_features, out_features: the number of features and of logits.
         hidden: the width of both branches.
-        layers: how many attention layers.
-        heads: how many heads of that width; they are averaged.
-        gnn_layers: how many layers the GCN has.
+        layers: the number of attention layers.
+        heads: the number of heads, each of that width; they are averaged.
+        gnn_layers: the number of layers of the GCN.
         dropout: the share of activations that a training step drops.
-        norm: the GCN's, ``bn``, ``ln`` or ``none``; the attention always has LayerNorm.
+        norm: the norm of the GCN: ``bn``, ``ln`` or ``none``; the attention always has LayerNorm.
         residual: whether layers add their input, as above.
         alpha: α, the weight of the attention; its input has the weight 1 − α.
         graph_weight: w, the weight of the GCN; the attention has 1 − w.

@@ -1,4 +1,4 @@
-"""``enable`` gives PyG the operators that a plain install lacks; ``disable`` takes them away again."""
+"""``enable`` gives PyG the operators that a plain install lacks; ``disable`` removes them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ TESTED = ("2.8", "2.9")
 """The versions of PyG whose own tests have been run with our operators."""
 
 FLAGS = ("WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
-"""PyG's flags that speak of these operators alone. Those of all of pyg-lib or torch-sparse stay as they are."""
+"""PyG's flags for these operators. The flags for all of pyg-lib or torch-sparse do not change."""
 
 _undo: list[Any] = []
-"""What ``disable`` calls, the last first; empty unless PyG has our operators."""
+"""The functions that ``disable`` calls, the last first; empty unless PyG has handful's operators."""
 
 
 def enable(quiet: bool = False) -> None:
@@ -47,7 +47,7 @@ def enable(quiet: bool = False) -> None:
 
     It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
     ``torch.ops.torch_sparse.{hgt_sample, partition}``, and tells those modules of PyG that call them. For everything
-    else pyg-lib and torch-sparse stay missing. It says in one line what it did. With pyg-lib installed it does nothing.
+    else pyg-lib and torch-sparse stay missing. It prints one line. With pyg-lib installed it does nothing.
 
     Args:
         quiet: say nothing.
@@ -90,13 +90,13 @@ def enable(quiet: bool = False) -> None:
 
 
 def disable() -> None:
-    """Undo ``enable``. Loaders that were made before cannot be used any more."""
+    """Undo ``enable``. Existing loaders then no longer work."""
     while _undo:
         _undo.pop()()
 
 
 def enabled() -> bool:
-    """Whether PyG has our operators."""
+    """Whether PyG has handful's operators."""
     return bool(_undo)
 
 
@@ -161,7 +161,7 @@ def _matrix(**fields: Any) -> SparseTensor:
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
-    """``__reduce_ex__`` of a sampler: a worker that is spawned has the operators before it has the sampler."""
+    """``__reduce_ex__`` of a sampler: a spawned worker gets the operators before the sampler."""
     made: Any = object.__reduce_ex__(self, protocol)
     return _remade, made[:2], *made[2:]
 
@@ -175,7 +175,7 @@ _pyg_sample = NeighborSampler._sample
 
 
 def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
-    """``NeighborSampler._sample``, whose induced subgraphs PyG has from torch-sparse alone."""
+    """``NeighborSampler._sample`` with induced subgraphs, for which PyG needs torch-sparse."""
     if self.subgraph_type != SubgraphType.induced:
         return _pyg_sample(self, seed, seed_time, **options)
     if self.disjoint:

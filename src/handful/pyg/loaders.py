@@ -1,6 +1,6 @@
-"""PyG's own loaders, with handful's operators in the place of pyg-lib and torch-sparse.
+"""PyG's own loaders, with handful's operators instead of pyg-lib and torch-sparse.
 
-What they add to PyG's: each batch draws from a stream of its own, named by the seed of the epoch and by the batch, so
+They add one property to PyG's: each batch has its own random stream, given by the seed of the epoch and the batch, so
 that ``num_workers`` changes no batch.
 """
 
@@ -66,7 +66,7 @@ class _Collated(_OwnStreams):
 
 
 class NeighborLoader(_Collated, pyg.NeighborLoader):  # type: ignore[misc]
-    """``torch_geometric.loader.NeighborLoader``, every option of it.
+    """``torch_geometric.loader.NeighborLoader``, with all its options.
 
     >>> from torch_geometric.data import Data
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
@@ -76,11 +76,11 @@ class NeighborLoader(_Collated, pyg.NeighborLoader):  # type: ignore[misc]
 
 
 class LinkNeighborLoader(_Collated, pyg.LinkNeighborLoader):  # type: ignore[misc]
-    """``torch_geometric.loader.LinkNeighborLoader``, every option of it."""
+    """``torch_geometric.loader.LinkNeighborLoader``, with all its options."""
 
 
 class HGTLoader(_Collated, pyg.HGTLoader):  # type: ignore[misc]
-    """``torch_geometric.loader.HGTLoader``; neighbourhoods of any size count in full."""
+    """``torch_geometric.loader.HGTLoader``; large neighbourhoods are not truncated."""
 
 
 class _Walked(_OwnStreams):
@@ -89,7 +89,7 @@ class _Walked(_OwnStreams):
             return super().__getitem__(idx)  # type: ignore[misc]
 
     def _compute_norm(self) -> Any:
-        """Pre-sample in this process, whose kernels use every core, so that workers change no norm either."""
+        """Pre-sample in this process, whose kernels use every core, so that workers do not change the norms."""
         workers, self.num_workers = self.num_workers, 0
         try:
             return super()._compute_norm()  # type: ignore[misc]

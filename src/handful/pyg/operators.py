@@ -27,11 +27,11 @@ Tensors = Mapping[str, Tensor]
 Found = dict[str, Tensor]
 Counts = Mapping[str, Sequence[int]]
 _ONLY: EdgeType = ("", "", "")
-"""The edge type of a graph that has one."""
+"""The edge type of a homogeneous graph."""
 
 
 class OperatorError(HandfulError, RuntimeError):
-    """Arguments that an operator cannot take; a ``RuntimeError`` too, as pyg-lib's are."""
+    """Invalid arguments of an operator; also a ``RuntimeError``, as in pyg-lib."""
 
 
 # -- what is given -----------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _csr(rowptr: Tensor, col: Tensor, dtype: torch.dtype) -> tuple[np.ndarray, n
 
 
 def kernel_threads() -> int:
-    """One in a worker of a loader: the pool of threads does not live on in a forked process."""
+    """The number of threads; one in a worker of a loader, since a forked process has no thread pool."""
     return 1 if torch.utils.data.get_worker_info() is not None else get_threads()
 
 
@@ -115,10 +115,10 @@ def neighbor_sample(
     *flags: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
-    """Sample around ``seed``: rows, columns, nodes, edge ids, and how many nodes and edges each hop has.
+    """Sample around ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
 
     See ``handful.pyg.sampling.sample``. The other arguments, ``csc`` and on, are those of ``hetero_neighbor_sample``.
-    With ``directed=False`` there are all edges between the sampled nodes, and no numbers of edges.
+    With ``directed=False``, the result has all edges between the sampled nodes, and no numbers of edges.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
     >>> neighbor_sample(rowptr, col, torch.tensor([0]), [-1])[2:]
@@ -233,7 +233,7 @@ def _seed_times(
 
 
 def _edges(edges: Mapping[str, list[Any]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
-    """Rows, columns and places of all hops by relation; of a CSC the rows are what is met."""
+    """Rows, columns and places of all hops by relation; in a CSC, the rows are the new nodes."""
     none = np.empty((3, 0), np.int64)
     joined = {name: [*map(np.concatenate, zip(none, *hops, strict=True))] for name, hops in edges.items()}
     row, col, place = ({name: _tensor(arrays[k], dtype) for name, arrays in joined.items()} for k in range(3))
@@ -356,4 +356,4 @@ TORCH_SPARSE: dict[str, Callable[..., Any]] = {
     "Dict(str, Tensor))": hgt_sample,
     "partition(Tensor rowptr, Tensor col, Tensor? optional_value, int num_parts, bool recursive) -> Tensor": partition,
 }
-"""By schema: what PyG's loaders call of ``torch.ops.torch_sparse``."""
+"""The operators of ``torch.ops.torch_sparse`` that PyG's loaders call, by schema."""

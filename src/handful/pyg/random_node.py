@@ -22,13 +22,13 @@ from handful.pyg.operators import kernel_threads
 
 
 class RandomNodeLoader(DataLoader[Any]):
-    """Deals the nodes into ``num_parts`` parts and yields the subgraph that each part induces.
+    """Splits the nodes into ``num_parts`` parts and yields the induced subgraph of each part.
 
     Args:
-        data: a ``Data`` or ``HeteroData``; of a ``HeteroData`` the nodes of all types are dealt together.
+        data: a ``Data`` or ``HeteroData``; the nodes of all types of a ``HeteroData`` are split together.
         num_parts: the number of parts, m; each has ⌈N/m⌉ nodes, the last fewer.
-        return_ids: give every batch ``n_id`` and ``e_id``, the ids of its nodes and edges, unless it has its own.
-        options: of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
+        return_ids: add ``n_id`` and ``e_id``, the ids of its nodes and edges, to every batch, unless ``data`` has them.
+        options: options of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
 
     The batches are those of ``torch_geometric.loader.RandomNodeLoader`` with the same options and generator: nodes in
     the order in which they were dealt, edges in the order of ``data``. With ``num_workers=0`` an epoch reads the edges
@@ -85,7 +85,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _parts(self) -> tuple[list[Tensor], bool]:
         """The nodes of each part, and whether no two share one.
 
-        Torch's samplers give numbers one by one: what they draw is drawn here at once.
+        The numbers of torch's samplers, drawn at once instead of one by one.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
@@ -133,7 +133,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _edges(self) -> list[tuple[Any, Tensor]]:
         """The edges of every type, on the CPU, as ``data`` has them now; what has not changed is not checked again.
 
-        No array of them is kept: ``share_memory_`` frees what an array points to.
+        Arrays of them are not kept: ``share_memory_`` frees their memory.
         """
         found = []
         for store in self.data.edge_stores:
@@ -154,7 +154,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _batch(
         self, nodes: Tensor, edges: list[tuple[Any, Tensor]], kept: list[Inside], number: dict[Any, np.ndarray]
     ) -> Any:
-        """What ``subgraph`` of PyG's ``Data`` or ``HeteroData`` gives."""
+        """The result of ``subgraph`` of PyG's ``Data`` or ``HeteroData``."""
         out = copy.copy(self.data)
         for store in self.data.node_stores:
             new, own = out if store._key is None else out[store._key], self._own(nodes, store._key)
@@ -185,7 +185,7 @@ class RandomNodeLoader(DataLoader[Any]):
         return out
 
     def _dim(self, key: str, value: Any) -> int:
-        """Along which dimension PyG cuts an attribute: along the first in a ``HeteroData``."""
+        """The dimension along which PyG slices an attribute: the first in a ``HeteroData``."""
         return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
 
@@ -228,7 +228,7 @@ _ONLY = (None, None, None)
 
 
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
-    """Refuse what is no list of edges between nodes of their types, of which there are so many."""
+    """Raise an error if ``edge_index`` is not a list of edges between existing nodes of their types."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {rows.dtype} {rows.shape}")
     for size, row in zip(sizes, rows, strict=True):

@@ -87,7 +87,7 @@ def sample(
     Args:
         kinds: the types of nodes.
         relations: by name; they are sampled in this order.
-        seeds: ids of every type, the numbers of trees run over them in this order.
+        seeds: ids of every type; the trees are numbered in this order.
         key: what everything is drawn from.
         disjoint: keep what is sampled around each seed apart; relations with times need it.
 

@@ -1,6 +1,6 @@
-"""As much of torch-sparse's ``SparseTensor`` as PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
+"""The part of torch-sparse's ``SparseTensor`` that PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
 
-It is a subclass of the class that PyG has in its place, so that PyG knows it, and says itself what needs torch-sparse.
+It is a subclass of PyG's placeholder, so that PyG accepts it, and raises the same errors for other methods.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
 
     @property
     def storage(self) -> SparseTensor:
-        """What torch-sparse keeps apart: here the matrix itself."""
+        """The storage of torch-sparse; here the matrix itself."""
         return self
 
     def row(self) -> Tensor:

@@ -39,12 +39,12 @@ def accelerate(model: nn.Module) -> Backbone:
 
     It takes the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x, edge_index)``
     is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU → dropout → … →
-    convolution [→ norm → ReLU → dropout → Linear]. Parameters that the module does not have (``bias=False``,
-    ``root_weight=False``) are zeros, which no step changes. On a graph with edge weights ``SAGE`` takes a weighted
+    convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module (``bias=False``,
+    ``root_weight=False``) are zeros that are not trained. On a graph with edge weights, ``SAGE`` computes a weighted
     mean.
 
     Raises:
-        HandfulError: the module is no such stack, or has an option that handful's layers do not have.
+        HandfulError: the module is not such a stack, or has an option that handful's layers do not have.
 
     >>> from torch_geometric.nn import GraphSAGE
     >>> ours = accelerate(GraphSAGE(8, 16, num_layers=3, out_channels=4, dropout=0.5, norm="batch_norm"))
@@ -150,7 +150,7 @@ def _step(model: nn.Module, node: fx.Node) -> Step:
 
 
 def _check(conv: Any, final: bool) -> None:
-    """Refuse a convolution that is not one of handful's."""
+    """Raise an error if a convolution does not equal one of handful's."""
     options = OPTIONS[type(conv)]
     if isinstance(conv, GATConv) and conv.heads > 1:
         options = {**options, "concat": not final}
@@ -160,7 +160,7 @@ def _check(conv: Any, final: bool) -> None:
 
 
 def _norm(norm: nn.Module | None) -> Norm:
-    """Handful's name of a norm."""
+    """The name of a norm in handful."""
     if isinstance(norm, LayerNorm) and norm.mode != "node":
         raise HandfulError(f"its LayerNorm has mode={norm.mode!r}, and handful's has mode='node'")
     torch_norm = getattr(norm, "module", norm)
@@ -185,7 +185,7 @@ def _weights(module: Any) -> dict[str, Tensor | None]:
 
 
 def _widths(module: Any) -> tuple[int, int]:
-    """What it takes and what it gives."""
+    """The numbers of inputs and outputs."""
     weight = next(iter(_weights(module).values()))
     if weight is None or isinstance(weight, nn.parameter.UninitializedParameter):
         raise HandfulError("its weights have no shape yet: call it once first")
@@ -215,7 +215,7 @@ def _copy(ours: Backbone, before: dict[str, Any], layers: list[dict[str, Any]]) 
 
 
 def _compare(model: nn.Module, ours: Backbone) -> None:
-    """Refuse a model that handful's layers do not compute: run both on a small graph."""
+    """Raise an error if the two models differ on a small graph."""
     weight = next(ours.parameters())
     indptr, indices = torch.tensor([0, 2, 3, 5]), torch.tensor([1, 2, 0, 0, 1])
     edges = Adjacency(indptr, indices, 3).to(weight.device)

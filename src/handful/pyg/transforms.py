@@ -1,4 +1,4 @@
-"""Transforms of PyG's kind."""
+"""Transforms for PyG's ``Data``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from handful.samplers.full import full_adjacency
 
 
 class AddAggregated(BaseTransform):  # type: ignore[misc]
-    """Adds to the features of every node those of its neighbours: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
+    """Adds the aggregated features of the neighbours to every node: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
 
-    A Linear of [X ‖ ÂX] is a ``SAGEConv`` on X that sees all neighbours, whatever part a node is in.
+    A Linear of [X ‖ ÂX] equals a ``SAGEConv`` on X over all neighbours, also those outside the part.
 
     Args:
         hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``; with ``edge_weight`` they are weighted.

@@ -1,4 +1,4 @@
-"""Prepare what comes next while the present is used."""
+"""Prefetching: the next results are made while the current one is used."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _END = object()
 
 
 def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1) -> Iterator[T]:
-    """What every call gives, in order; the next ``depth`` calls run on ``threads`` while the present result is used.
+    """The results of all calls, in order; the next ``depth`` calls run on ``threads`` while the current result is used.
 
-    Beside the result in use there are never more than ``depth`` others, one that is still being made included. An error
-    of a call is raised here; leaving the loop early waits for the calls that run and starts no other.
+    Besides the current result there are at most ``depth`` others, including unfinished ones. An error of a call is
+    raised here. A caller that stops early waits for the running calls, and no other starts.
 
     >>> list(run_ahead([lambda: 1, lambda: 4], depth=2))
     [1, 4]

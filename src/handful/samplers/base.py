@@ -1,4 +1,4 @@
-"""What every sampler is: options, and ``sample(graph, seed, epoch)``. And the register of samplers by name."""
+"""The base of all samplers: options, and ``sample(graph, seed, epoch)``. And the register of samplers by name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Size = Annotated[int, Range(1, 2**31 - 1)]
 
 
 class Deal(NamedTuple):
-    """An epoch whose batches are induced by the parts of a partition, which is known when it begins."""
+    """The partition of an epoch whose parts induce the batches."""
 
     part: np.ndarray
-    """``(N,)``, the part of every node; a node of part ``parts`` or above is in none."""
+    """``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part."""
     parts: int
 
 
@@ -52,18 +52,20 @@ class Sampler(ABC):
 
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        """The samples of one epoch: nodes, layers and targets. One without targets makes no step and is counted."""
+        """The samples of one epoch: nodes, layers and targets. A sample without targets makes no step, and is
+        counted.
+        """
 
     @property
     def deals(self) -> bool:
-        """Whether the samples of an epoch are induced by the parts of a partition, which ``deal`` then gives."""
+        """Whether the samples of an epoch are induced by the parts of a partition, which ``deal`` returns."""
         return type(self).deal is not Sampler.deal
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
         """The partition of an epoch whose samples its parts induce.
 
         Raises:
-            SamplerError: the samples of this sampler are no partition.
+            SamplerError: the samples of this sampler are not a partition.
         """
         raise SamplerError(f"the batches of {self} are not the parts of a partition: use sampler rns or cluster")
 
@@ -79,11 +81,11 @@ class Sampler(ABC):
         Args:
             graph: any.
             nodes: int64 ids, each once.
-            seed: of the draw.
-            fanout: how many edges a node keeps, hop by hop; that of ``Neighbors`` when ``None``.
+            seed: the seed of the draw.
+            fanout: the number of edges that a node keeps, per hop; ``None`` for that of ``Neighbors``.
 
         Raises:
-            SamplerError: models of this sampler must not be evaluated so.
+            SamplerError: models of this sampler cannot be evaluated on samples.
         """
         from handful.samplers.neighbor import Neighbors
 
@@ -95,30 +97,32 @@ class Sampler(ABC):
         return Neighbors().evaluation(graph, nodes, seed, fanout)
 
     def operator(self, graph: Graph) -> Adjacency:
-        """The edges of the full graph as a model that was trained with this sampler is to be evaluated on them."""
+        """The edges of the full graph for the evaluation of a model that was trained with this sampler."""
         from handful.samplers.full import full_adjacency
 
         return full_adjacency(graph)
 
     def share(self, graph: Graph) -> float:
-        """About which share of the nodes a batch has; 1, the most there can be, where that is not known before."""
+        """The approximate share of the nodes in a batch; 1, the maximum, if it is unknown."""
         return 1.0
 
     def for_depth(self, layers: int) -> Self:
-        """This sampler for a model of so many layers.
+        """This sampler for a model with this number of layers.
 
         Raises:
-            SamplerError: it cannot train one.
+            SamplerError: it cannot train such a model.
         """
         return self
 
     def prepare(self, graph: Graph) -> float:
-        """Do what is done once for a graph, before the first epoch; the seconds that it took when it was done."""
+        """Do the work that a graph needs once, before the first epoch; returns the seconds that it took when it was
+        done.
+        """
         return 0.0
 
     @property
     def method(self) -> str:
-        """The name that tables have for it, of ``handful.vocabulary.METHODS``: its own, unless an option changes it."""
+        """The name of the method in ``handful.vocabulary.METHODS``: the sampler's name, unless an option changes it."""
         return self.name
 
     def options(self) -> dict[str, Any]:
@@ -134,7 +138,7 @@ _S = TypeVar("_S", bound=type[Sampler])
 
 
 def register(name: str) -> Callable[[_S], _S]:
-    """Make a sampler known by name to ``make_sampler``, experiments and the command line.
+    """Register a sampler by name for ``make_sampler`` and experiments.
 
     >>> @register("whole")
     ... @dataclass(frozen=True)
@@ -167,7 +171,7 @@ def sampler_class(name: str) -> type[Sampler]:
 
 
 def make_sampler(name: str, **options: Any) -> Sampler:
-    """A sampler by name. An unknown name or option is answered with the nearest that exist.
+    """A sampler by name. An unknown name or option raises an error with the most similar ones.
 
     >>> str(make_sampler("rns", parts=8))
     'rns(parts=8)'
@@ -185,7 +189,7 @@ T = TypeVar("T")
 
 
 def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
-    """``nodes`` in pieces of ``size``; the last one is what is left.
+    """``nodes`` in pieces of ``size``; the last piece may be smaller.
 
     >>> [chunk.tolist() for chunk in in_chunks(np.arange(5), 2)]
     [[0, 1], [2, 3], [4]]
@@ -194,7 +198,7 @@ def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
-    """``draw(step)`` for every step in order, as many steps at once as there are threads.
+    """``draw(step)`` for every step in order; several steps run at once, one per thread.
 
     >>> list(in_order(lambda step: step * step, 4))
     [0, 1, 4, 9]
@@ -205,7 +209,7 @@ def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
 
 
 def check_options(sampler: Sampler) -> None:
-    """Give the options of a sampler the plain types that they are declared with, or refuse them."""
+    """Convert the options of a sampler to their declared types, or raise an error."""
     try:
         check_fields(sampler)
     except HandfulError as error:

@@ -1,4 +1,4 @@
-"""ClusterGCN: METIS cuts the graph into clusters once; a step trains on a few of them with the edges between."""
+"""ClusterGCN: METIS splits the graph into clusters once; a step trains on a few of them with the edges between them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Clusters(Sampler):
     """ClusterGCN (paper, appendix): the subgraph induced by the union of B random clusters.
 
     An epoch shuffles the clusters and covers each once, in ⌈C/B⌉ steps; clusters that METIS left empty are not counted.
-    The loss is the mean over the training nodes of the batch. METIS sees neither directions, loops nor weights; the
-    batch keeps all three.
+    The loss is the mean over the training nodes of the batch. METIS ignores directions, loops and weights; the batch
+    keeps them.
 
     Args:
-        clusters: C, into how many clusters METIS cuts the graph.
-        per_batch: B, how many of them a batch joins.
+        clusters: C, the number of clusters.
+        per_batch: B, the number of clusters in a batch.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -54,7 +54,7 @@ class Clusters(Sampler):
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 
     def prepare(self, graph: Graph) -> float:
-        """Cut the graph into clusters, if nobody has; the seconds that METIS took."""
+        """Split the graph into clusters, unless the cache has them; returns the seconds of METIS."""
         return partition(graph, self.clusters).seconds
 
     @property
@@ -73,7 +73,7 @@ class Clusters(Sampler):
 
 
 def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    """The batch of each node when its clusters are shuffled and joined ``per_batch`` at a time; how many batches."""
+    """The batch of each node if clusters are shuffled and joined ``per_batch`` at a time; and the number of batches."""
     sizes = np.bincount(cluster)
     present = np.flatnonzero(sizes)
     batches = -(-len(present) // per_batch)
@@ -83,7 +83,7 @@ def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator)
 
 
 class Partition(NamedTuple):
-    """What METIS made of a graph, and how long it took when it did."""
+    """The METIS partition of a graph, and the seconds that it took."""
 
     cluster: np.ndarray
     """int32 ``(N,)``, the cluster of every node."""
@@ -91,7 +91,7 @@ class Partition(NamedTuple):
 
 
 def partition(graph: Graph, clusters: int) -> Partition:
-    """The METIS clusters of a graph, made once for a topology and kept on disk with the seconds that they took."""
+    """The METIS clusters of a graph, made once per topology and kept on disk with their seconds."""
     if clusters > graph.num_nodes:
         raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
     known = _known.setdefault(graph, {})
@@ -108,7 +108,7 @@ def partition(graph: Graph, clusters: int) -> Partition:
 
 
 def metis(graph: Graph, clusters: int) -> np.ndarray:
-    """Cut ``graph`` into ``clusters`` of about equal size with few edges between them."""
+    """Split ``graph`` into ``clusters`` of about equal size with few edges between them."""
     if graph.num_edges > 1_000_000:
         print(f"handful: METIS cuts {graph.name} into {clusters} clusters (once)…", file=sys.stderr, flush=True)
     return cut_by_metis(*graph.topology, clusters)
@@ -122,13 +122,13 @@ def cut_by_metis(
     node_weight: np.ndarray | None = None,
     recursive: bool = False,
 ) -> np.ndarray:
-    """int32 ``(N,)``, the part of every node. Edges count in both directions, as one, and loops do not count.
+    """int32 ``(N,)``, the part of every node. The two directions of an edge count as one edge, and loops do not count.
 
     Args:
-        indptr, indices: of a checked CSR.
+        indptr, indices: a checked CSR.
         parts: how many parts.
-        edge_weight, node_weight: int64; that of two connected nodes is the sum over the edges between them.
-        recursive: bisect again and again, in place of cutting into all parts at once.
+        edge_weight, node_weight: int64; the weights of several edges between two nodes are added.
+        recursive: bisect recursively, instead of splitting into all parts at once.
     """
     import pymetis
     from scipy.sparse import csr_array
@@ -150,7 +150,7 @@ def cut_by_metis(
 
 
 def _read(path: Path, nodes: int, clusters: int) -> Partition | None:
-    """A kept partition, or ``None`` where there is none that fits: it is then made anew."""
+    """The partition in the cache; ``None`` if there is none for this graph."""
     try:
         with np.load(path, allow_pickle=False) as kept:
             cluster, seconds = kept["cluster"], float(kept["seconds"])
@@ -161,7 +161,7 @@ def _read(path: Path, nodes: int, clusters: int) -> Partition | None:
 
 
 def _write(path: Path, kept: Partition) -> None:
-    """Keep a partition if the disk lets us; it is only a cache."""
+    """Write a partition to the cache, if the disk allows it."""
 
     def write(aside: Path) -> None:
         with aside.open("wb") as file:

@@ -17,7 +17,7 @@ from handful.kernels.memory import sent
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
-    """The smallest type that tells ``parts`` parts and one more apart: the kernels then find them in the cache."""
+    """The smallest type for ``parts + 1`` numbers, so that the parts of all nodes fit into the cache."""
     return np.uint8 if parts < 255 else np.uint16 if parts < 65_535 else np.int32
 
 
@@ -26,8 +26,8 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
 
     Args:
         graph: whose edges.
-        part: ``(N,)``, the part of every node; a node of part ``parts`` or above is in none.
-        parts: how many parts there are.
+        part: ``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part.
+        parts: the number of parts.
     """
     way = backend(graph.device)
     if way == "numba":
@@ -83,11 +83,11 @@ def edge_values(graph: Graph) -> np.ndarray | None:
 
 
 def _weights(graph: Graph, edges: Tensor) -> Tensor:
-    """The weights of some edges; none for a graph that has none."""
+    """The weights of some edges; ``None`` for an unweighted graph."""
     return edges.new_empty(0, dtype=torch.float32) if graph.edge_weight is None else graph.edge_weight[edges]
 
 
 def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor | None) -> Adjacency:
-    """The edges of a part of ``graph`` as one square layer; ``weight`` is not read where the graph has none."""
+    """The edges of a part of ``graph`` as one square layer; ``weight`` is ignored for an unweighted graph."""
     nodes, kept = len(indptr) - 1, None if graph.edge_weight is None else weight
     return Adjacency(indptr, indices, nodes, kept, symmetric=bool(graph.undirected), has_loops=graph.has_loops)

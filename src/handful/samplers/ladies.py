@@ -1,4 +1,4 @@
-"""LADIES: every layer draws its own few nodes, by their importance to the layer above."""
+"""LADIES: every layer draws its own nodes, by their importance for the layer above."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Ladies(Sampler):
     keeps the step's targets too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge
     weights are part of A. The loss is the mean over the targets. Evaluation is by P on the full graph.
 
-    As in the original, the nodes above are not kept. A layer that also looks at its own node (a residual, GraphSAGE)
-    sees zeros where that was not drawn.
+    As in the original, the nodes above are not kept. A layer that also reads the node itself (a residual, GraphSAGE)
+    reads zeros if that was not drawn.
 
     Args:
-        budget: how many nodes a layer draws, from the targets downwards: as many numbers as the model has layers. In an
-            experiment and in ``fit`` one number stands for every layer of the model.
-        batch_size: how many targets a step has.
+        budget: the number of nodes that each layer draws, from the targets downwards; one number per layer of the
+            model. In an experiment and in ``fit``, one number applies to every layer.
+        batch_size: the number of targets per step.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -63,7 +63,7 @@ class Ladies(Sampler):
             yield Sample(drawn[-1].nodes, layers, torch.arange(layers[-1].num_targets, device=graph.device))
 
     def operator(self, graph: Graph) -> Adjacency:
-        """P = row-normalised A + I, by which LADIES trains."""
+        """P = row-normalised A + I, the operator of LADIES."""
         if graph not in _operators:
             indptr, indices, weight = transition((graph.indptr, graph.indices, graph.edge_weight))
             _operators[graph] = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
@@ -91,7 +91,7 @@ class Ladies(Sampler):
 
 
 def rectangle(drawn: Layer) -> Adjacency:
-    """A drawn layer as a model runs on it."""
+    """A drawn layer as an adjacency."""
     first = torch.arange(len(drawn.own), device=drawn.own.device)
     own = None if torch.equal(drawn.own, first) else drawn.own
     return Adjacency(drawn.indptr, drawn.indices, len(drawn.nodes), drawn.weight, normalized=True, own_rows=own)

@@ -22,19 +22,21 @@ from handful.trim import trim
 @register("neighbor")
 @dataclass(frozen=True)
 class Neighbors(Sampler):
-    """Neighbour sampling as GraphSAGE has it.
+    """Neighbour sampling as in GraphSAGE.
 
     An epoch visits every training node once, ``batch_size`` seeds per step. Hop k takes up to ``fanout[k]`` edges of
-    every node that is new in it, uniformly without replacement; a node's edges are drawn once, when it is first met.
-    The loss is the mean over the seeds. Edge weights do not steer the draw and go with the edges that were drawn.
+    every node that is new in this hop, uniformly without replacement. The edges of a node are drawn once.
+    The loss is the mean over the seeds. Edge weights do not affect the draw; drawn edges keep their weights.
 
-    A sample is the subgraph of all that was drawn, and every layer runs on all of it, as PyG's loader makes it. Where
-    that changes nothing, training leaves out what the seeds cannot see (``Settings.trim``); BatchNorm sees every node.
+    A sample is the subgraph of all drawn edges, and every layer runs on all of it, as with PyG's loader. If it does not
+    change the result, training omits nodes outside the receptive field of the seeds (``Settings.trim``); with BatchNorm
+    all nodes stay.
 
     Args:
-        fanout: how many edges a node keeps, from the seeds outwards; -1 for all. It may be shorter than the model is
+        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. It may be shorter than the
+            model is
             deep: the model's first layers then run on all that was sampled.
-        batch_size: how many seeds a step has.
+        batch_size: the number of seeds per step.
         trimmed: leave out what the seeds cannot see also under BatchNorm, whose statistics then are those of the nodes
             that a layer must compute: less work, and another model.
 

@@ -1,4 +1,6 @@
-"""Random Node Sampling: every epoch the nodes are dealt into m hands, and a step trains on what one hand induces."""
+"""Random Node Sampling: every epoch splits the nodes at random into m parts, and a step trains on the subgraph of
+one.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,9 @@ class RandomNodes(Sampler):
     induced subgraph G[B_k] with the mean loss over B_k ∩ V_train.
 
     Args:
-        parts: m, the number of blocks. Their sizes differ by one node at most, and every node is dealt.
-        drop_last: blocks of ⌊n/m⌋ nodes exactly, as the paper has them; up to m - 1 random nodes are left
-            out of the epoch.
-        stratify: deal so that every block gets its share of the training nodes of each class.
+        parts: m, the number of blocks. Their sizes differ by at most one node, and every node is in one block.
+        drop_last: blocks of exactly ⌊n/m⌋ nodes, as in the paper; up to m - 1 random nodes are left out of the epoch.
+        stratify: give every block its share of the training nodes of each class.
         fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps per
             epoch: the density of the subgraph is then continuous rather than 1/m.
 
@@ -59,7 +60,7 @@ class RandomNodes(Sampler):
 
     @property
     def steps(self) -> int:
-        """How many steps an epoch has."""
+        """The number of steps per epoch."""
         return self.parts if self.fraction is None else int(np.ceil(1 / self.fraction - 1e-9))
 
     def share(self, graph: Graph) -> float:
@@ -99,10 +100,10 @@ class RandomNodes(Sampler):
 
 
 def dealing(sampler: Sampler) -> RandomNodes:
-    """``sampler``, which must be ``rns``: of the others none has an m to choose.
+    """``sampler``, which must be ``rns``: the others have no m to choose.
 
     Raises:
-        SamplerError: it is another.
+        SamplerError: it is another sampler.
     """
     if not isinstance(sampler, RandomNodes):
         raise SamplerError(f"choosing m is for the sampler rns: '{sampler.name}' deals no parts")
@@ -110,11 +111,12 @@ def dealing(sampler: Sampler) -> RandomNodes:
 
 
 def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
-    """A uniformly random split of ``n`` nodes into ``m`` parts whose sizes differ by one at most: the part of each.
+    """A uniformly random split of ``n`` nodes into ``m`` parts whose sizes differ by at most one: the part of each
+    node.
 
-    Every node draws a part independently; then parts that drew too many hand nodes picked at random to those that
-    drew too few. The law treats all nodes alike and its sizes are fixed, hence it is uniform over all such splits; it
-    is much faster than a permutation, and takes no memory beside the result. With ``drop_last`` sizes are ⌊n/m⌋ and the
+    Every node draws a part independently; then parts with too many nodes give random ones to parts with too few. All
+    nodes are treated alike and the sizes are fixed, so the split is uniform over all such splits. It is much faster
+    than a permutation, and needs no memory besides the result. With ``drop_last`` sizes are ⌊n/m⌋ and the
     nodes left over get part ``m``.
     """
     part = rng.integers(0, m, n, dtype=part_dtype(m))

@@ -1,4 +1,4 @@
-"""GraphSAINT with random walks: a step trains on what a handful of walks has visited."""
+"""GraphSAINT with random walks: a step trains on the nodes that a few walks have visited."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""Of one step, which keeps them all."""
+"""The arrays of one step, which keeps them all."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
@@ -30,15 +30,15 @@ _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 class RandomWalks(Sampler):
     """GraphSAINT-RW (paper, appendix): the subgraph induced by S random walks of length L from uniform roots.
 
-    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Walks go from a node to those it receives messages from, along each edge
-    with the same probability whatever its weight. The loss is the mean over the training nodes that were visited.
+    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Walks go from a node to the sources of its edges, each edge with the same
+    probability, whatever its weight. The loss is the mean over the training nodes that were visited.
 
     Args:
-        roots: S, how many walks a batch has; their roots are drawn with replacement.
-        length: L, how many steps a walk takes.
+        roots: S, the number of walks per batch; their roots are drawn with replacement.
+        length: L, the number of steps of a walk.
         normalize: weigh edges and losses so that one layer of mean aggregation and the loss over it are unbiased, as
             in the original; see ``normalized``.
-        coverage: pre-sample until every node has been visited this often on average. Only with ``normalize``.
+        coverage: the mean number of visits per node at which pre-sampling ends. Only with ``normalize``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -73,7 +73,7 @@ class RandomWalks(Sampler):
                 yield normalized(graph, nodes, counts)
 
     def steps(self, graph: Graph) -> int:
-        """How many steps an epoch has."""
+        """The number of steps per epoch."""
         return max(1, graph.num_nodes // (self.roots * self.length))
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
@@ -86,7 +86,7 @@ class RandomWalks(Sampler):
         return walk(*graph.topology, roots, self.length, derive_seed(*keys))
 
     def counts(self, graph: Graph, seed: int) -> Counts:
-        """What pre-sampling has seen, made once for a graph and a seed."""
+        """The counts of pre-sampling, made once per graph and seed."""
         key = (self, seed)
         if graph not in _known or _known[graph][0] != key:
             _known[graph] = key, presample(self, graph, seed)
@@ -95,7 +95,7 @@ class RandomWalks(Sampler):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """In how many of ``subgraphs`` pre-sampled subgraphs each node (C_v) and each edge (C_uv) appeared."""
+    """The number of the ``subgraphs`` pre-sampled subgraphs that contain each node (C_v) and each edge (C_uv)."""
 
     subgraphs: int
     nodes: np.ndarray
@@ -123,7 +123,7 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
 
     α_vu estimates the probability that u is there when v is, so the weighted sum over v's edges has the mean
     aggregation of the whole graph as its expectation; p_v estimates that of v, so the loss has L_full (paper, Eq. 1).
-    What pre-sampling never saw counts as seen once.
+    Nodes and edges without a visit count as visited once.
     """
     indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
     rows = nodes[row_of_edge(indptr)]

@@ -1,1 +1,1 @@
-"""An epoch as one shuffle: stream the edges once, and send survivors and rows to where their part waits."""
+"""An epoch as one shuffle: read the edges once, and send kept edges and rows of features to their part."""

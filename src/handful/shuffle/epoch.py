@@ -1,12 +1,13 @@
-"""An epoch within a budget of memory: the batches of a partition, byte for byte as they are made in memory.
+"""An epoch within a memory budget: the batches of a partition, byte for byte the same as in memory.
 
 1. The deal gives every node its part.
-2. The edges are read once, in order. Those inside a part, one in m, go to where their part waits.
-3. Part by part, the edges are renumbered and cut to what the loss can see. Now it is known which rows are needed.
-4. Features and labels are read once, in order, and the rows that are needed go to where their part waits.
+2. The edges are read once, in order. Those inside a part, one in m, wait with their part.
+3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. Now it is known which rows are
+needed.
+4. Features and labels are read once, in order, and the needed rows wait with their part.
 5. The batches are handed out.
 
-What waits is in memory while the budget allows, and else in files (``Scratch``).
+Waiting arrays are in memory if the budget allows it, else in files (``Scratch``).
 """
 
 from __future__ import annotations
@@ -38,21 +39,21 @@ from handful.shuffle.scratch import Budget, Scratch
 
 Trim = Callable[[Sample], Sample]
 Say = Callable[[str, float], None]
-"""Called with what is being done, and the share of it that is done."""
+"""Called with the name of the current work, and its share that is done."""
 StepBytes = Callable[[Sample], int]
-"""What a training step on a sample takes, its batch included."""
+"""A function that gives the bytes of a training step on a sample, including its batch."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
-"""How many bytes of features are read at a time, at most and at least."""
+"""The maximum and minimum bytes of features that are read at a time."""
 LEAST_BLOCK = 1 << 12
-"""How many edges and rows are cut at a time, at least; ``BLOCK`` at most."""
+"""The minimum number of edges and rows that are cut at a time; ``BLOCK`` is the maximum."""
 POPULATE_READ = 22
 """Linux 5.14's madvise that reads pages and maps them; Python has no name for it."""
 READERS = 2
-"""How many blocks are read at once, beside the one that is used: a disk gives more to two than to one."""
+"""The number of blocks that are read ahead: a disk is faster with two reads than with one."""
 NEAR = 1 << 18
-"""Rows that are nearer than this, in bytes, are read in one go: what lies between costs less than another read."""
+"""Rows closer than this, in bytes, are read together: the gap costs less than another read."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
-"""The arrays of a layer. Those of trimmed layers are the first values of the longest."""
+"""The arrays of a layer. The arrays of trimmed layers are prefixes of the longest."""
 
 
 def shuffle_epoch(
@@ -66,18 +67,18 @@ def shuffle_epoch(
 ) -> Iterator[Batch]:
     """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
 
-    They are those that ``training_sample`` of every part, ``trim`` and ``make_batch`` give.
+    They equal the results of ``training_sample`` of every part, ``trim`` and ``make_batch``.
 
     Args:
-        graph: on the CPU; its arrays may be, and of a large graph are, memory-mapped.
-        deal: the partition; its array is written over.
+        graph: a graph on the CPU; the arrays of a large graph are memory-mapped.
+        deal: the partition; its array is overwritten.
         memory: the budget; see ``Budget``.
-        trimmed: trims a sample to what its loss can see.
-        step_bytes: what a step takes on each sample.
-        say: told how far the work is.
+        trimmed: trims a sample to the receptive field of its loss.
+        step_bytes: the bytes of a step on each sample.
+        say: called with the progress.
 
     Raises:
-        HandfulError: the budget cannot hold a part, or there is no room for scratch files.
+        HandfulError: a part does not fit into the budget, or the scratch files do not fit on the disk.
 
     >>> import handful as hf
     >>> graph, sampler = hf.load("synthetic?nodes=100&degree=4"), hf.RandomNodes(parts=2)
@@ -107,7 +108,7 @@ def shuffle_epoch(
 
 
 def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
-    """Read all edges once, and let those inside a part wait as its ``degree``, ``source`` and ``weight``."""
+    """Read all edges once, and store the edges inside a part as its ``degree``, ``source`` and ``weight``."""
     indptr, indices = graph.topology
     weight = edge_values(graph)
     size = int(np.clip(budget.free() // 64, LEAST_BLOCK, BLOCK))
@@ -136,12 +137,12 @@ def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: S
 
 
 def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int:
-    """What renumbering and trimming a part takes at its largest; its own nodes and edges, and the graph's nodes."""
+    """The peak bytes to renumber and trim a part, from its nodes and edges and the graph's nodes."""
     return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
 
 
 def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
-    """The sample of every part. From then on only nodes that it needs are in it."""
+    """The sample of every part. After that, the deal has only the nodes that the samples need."""
     part, m = deal
     together = max(1, m // 8)  # the parts are read at most eight times, and the nodes listed take a byte each
     heavy = graph.edge_weight is not None or graph.has_loops
@@ -160,13 +161,13 @@ def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: B
 
 
 def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trimmed: Trim) -> Sample:
-    """The part that has ``nodes`` as a sample, trimmed: the same as the sampler makes.
+    """The part with ``nodes`` as a trimmed sample, equal to that of the sampler.
 
     Args:
-        graph: of which labels and masks are looked at.
-        nodes: those of the part.
-        edges: degree, source and weight of what ``cut`` has left of it.
-        trimmed: what trims it.
+        graph: the graph; only its labels and masks are read.
+        nodes: the nodes of the part.
+        edges: degree, source and weight of its edges from ``cut``.
+        trimmed: the function that trims it.
     """
     degree, source, weight = edges
     arrays = map(torch.from_numpy, (*part_csr(graph.num_nodes, nodes, degree, source), weight))
@@ -182,13 +183,13 @@ class Waiting(NamedTuple):
     layers: tuple[Adjacency, ...]
     """Without their arrays."""
     lengths: tuple[dict[str, int], ...]
-    """How much of every array a layer has, by name; an array that it has not is left out."""
+    """The length of every array of a layer, by name, without missing arrays."""
     step_bytes: int
-    """What batch and training step take together."""
+    """The bytes of the batch and the training step together."""
 
 
 def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratch) -> Waiting:
-    """Let the sample of part ``p`` of a graph with ``num_nodes`` nodes wait in the scratch."""
+    """Store the sample of part ``p`` of a graph with ``num_nodes`` nodes in the scratch."""
     smallest = index_dtype(num_nodes)
     scratch.append("nodes", p, sample.nodes.numpy().astype(smallest))
     scratch.append("targets", p, sample.targets.numpy().astype(smallest))
@@ -207,14 +208,14 @@ def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratc
 
 
 def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
-    """Read features and labels once, in order, and let the rows that each part needs wait as its ``x`` and ``y``.
+    """Read features and labels once, in order, and store the rows that each part needs as its ``x`` and ``y``.
 
     Args:
         graph: whose rows.
-        deal: a node is needed by the part that it is in.
-        scratch: where they wait.
-        budget: of the memory.
-        say: told how far it is.
+        deal: a part needs the nodes that it has here.
+        scratch: the store of the rows.
+        budget: the memory budget.
+        say: called with the share that is done.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -244,13 +245,13 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
 
 
 def _bits(x: Tensor) -> np.ndarray:
-    """The rows of ``x`` as integers of the same size: numpy and numba do not know all of its types."""
+    """The rows of ``x`` as integers of the same size, since numpy and numba lack some types."""
     bits: np.ndarray = x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
     return bits
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
-    """The batch of the sample that ``put`` was given, with its features; nothing of part ``p`` waits any more."""
+    """The batch of the sample that ``put`` stored, with its features. Part ``p`` then has no waiting arrays."""
     assert graph.x is not None
     nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
     arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
@@ -272,9 +273,9 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
 
 
 def fetch(array: np.ndarray, lo: int, hi: int) -> int:
-    """Bring rows ``lo`` to ``hi`` of a contiguous array into memory, if a file is behind it; how many bytes these are.
+    """Read rows ``lo`` to ``hi`` of a contiguous memory-mapped array; returns their bytes.
 
-    Only a hint: rows that were not brought are read when they are used.
+    It is only a hint: other rows are read on first use.
     """
     width = array.strides[0] if array.ndim else array.itemsize
     size = (hi - lo) * width
@@ -289,7 +290,7 @@ def fetch(array: np.ndarray, lo: int, hi: int) -> int:
 
 
 def fetch_rows(array: np.ndarray, rows: np.ndarray) -> int:
-    """``fetch`` for some ``rows``, ascending, each run of near ones in one go; how many bytes were asked for."""
+    """``fetch`` for some ``rows``, ascending, with one read per run of close rows; returns the requested bytes."""
     if len(rows) == 0:
         return 0
     apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1

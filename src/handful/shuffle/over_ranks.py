@@ -1,9 +1,9 @@
 """Training and exact inference on a graph in shards: the shuffle of an epoch, with ranks as its destinations.
 
-At the start of an epoch every rank deals all nodes, which gives the same parts on all of them, and streams its own rows
-once. The survivors of a part go to the rank that computes it; since shards have consecutive nodes, what comes from
-ranks 0, 1, … one after another are the rows of the part in their order, and the batch is, byte for byte, that of one
-process. The owner trims it, and asks for the rows of features that are left. Inside the epoch only gradients travel.
+At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. The kept edges of
+a part go to the rank that computes it. Shards have consecutive nodes, so the pieces from ranks 0, 1, … are the rows of
+the part in order, and the batch is byte for byte that of one process. The owner trims it, and requests the rows of
+features that it needs. During the epoch, ranks exchange only gradients.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from handful.shuffle.epoch import Trim, sample_of
 from handful.shuffle.shards import ShardedGraph, all_rows
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""``count``, ``source`` and ``value`` of a part, as ``Cut.of`` gives them."""
+"""``count``, ``source`` and ``value`` of a part, as in ``Cut.of``."""
 
 
 def shard_batches(
@@ -40,14 +40,14 @@ def shard_batches(
     owner: Callable[[int], int],
     trimmed: Trim = lambda sample: sample,
 ) -> Iterator[Batch | None]:
-    """The batches of an epoch that this rank owns, and ``None`` in the place of all others.
+    """The batches of an epoch that this rank computes, and ``None`` for all others.
 
     Args:
-        graph: of which this rank has its shard.
-        sampler: one whose batches are the parts of a partition.
+        graph: the graph, with the shard of this rank.
+        sampler: a sampler whose batches are the parts of a partition.
         seed, epoch: as for ``Sampler.sample``.
         owner: the rank that computes a part.
-        trimmed: trims a sample to what its loss can see.
+        trimmed: trims a sample to the receptive field of its loss.
     """
     deal = sampler.deal(graph, seed, epoch)
     owners = [owner(p) for p in range(deal.parts)]
@@ -63,7 +63,9 @@ def shard_batches(
 
 
 def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> list[Survivors]:
-    """One pass over this rank's edges; the survivors of its own parts, from all ranks. ``parts`` are those of each."""
+    """One pass over this rank's edges; returns the kept edges of its own parts, from all ranks. ``parts`` has the parts
+    of each rank.
+    """
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
     cuts = [cut(graph.begin + lo, indptr[lo : hi + 1], indices, *deal, values) for lo, hi in row_blocks(indptr)]
@@ -99,7 +101,7 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
 
 
 def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
-    """The rows of ``nodes``, int64 ids, where rank r has those from ``cuts[r]`` to ``cuts[r + 1]``; all ranks ask."""
+    """The rows of ``nodes``, int64 ids; rank r has the nodes ``cuts[r]`` to ``cuts[r + 1]``. All ranks must call it."""
     places = torch.bucketize(nodes, torch.tensor(cuts[1:-1]), right=True)
     order = torch.argsort(places, stable=True)
     count = torch.bincount(places, minlength=len(cuts) - 1).tolist()
@@ -114,7 +116,7 @@ def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
 
 
 def check_model(model: nn.Module) -> None:
-    """Refuse a model that cannot be evaluated in shards."""
+    """Raise an error if a model cannot be evaluated in shards."""
     if not isinstance(model, Stack):
         raise HandfulError(
             f"a graph in shards is evaluated layer by layer, and {type(model).__name__} does not show its layers or "
@@ -125,7 +127,7 @@ def check_model(model: nn.Module) -> None:
 def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tensor:
     """The logits of this rank's own nodes, exactly, in evaluation mode and without gradients.
 
-    Layer by layer; of every layer, a chunk of rows at a time. The rows of the layer below that a chunk needs come from
+    It computes layer by layer, in chunks of rows. The rows of the layer below that a chunk needs come from
     the ranks that have them.
     """
     check_model(model)
@@ -155,7 +157,7 @@ def own_rows(graph: ShardedGraph) -> Adjacency:
 
 
 def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:
-    """The nodes of some rows, and after them the other sources; the same edges with these nodes as their sources."""
+    """The nodes of some rows, then their other sources; and the same edges, numbered by these nodes."""
     assert rows.source_degree is not None
     first, count, sources = rows.offset, rows.num_targets, rows.indices.numpy()
     inside = (sources >= first) & (sources < first + count)

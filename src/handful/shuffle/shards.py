@@ -1,4 +1,4 @@
-"""A graph in shards: every rank opens the rows of its own nodes, and nothing else.
+"""A graph in shards: every rank opens only the rows of its own nodes.
 
 A shard is a folder of ``.npy`` files under a JSON header with checksums, as a saved graph is. It has the rows of
 consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header
@@ -42,7 +42,7 @@ class ShardedGraph(Graph):
     """
 
     cuts: tuple[int, ...] = ()
-    """Where the nodes of every rank begin, and N."""
+    """The first node of every rank, and N."""
     num_edges: int = 0
     has_loops: bool = True
     whole: Mapping[str, Any] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
     Every shard has consecutive nodes. Shards have about the same number of bytes. A rank needs only its own shard.
 
     Args:
-        graph: with features, labels and a split.
+        graph: a graph with features, labels and a split.
         path: a new folder.
         shards: the number of ranks that will train on it.
 
@@ -216,7 +216,7 @@ def open_shards(path: str | Path) -> ShardedGraph:
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """The header of this rank's shard."""
+    """The header of the shard of this rank."""
     folder, count = path / f"shard-{ranks.rank()}", ranks.size()
     if not is_saved(folder):
         there = len(list(path.glob(f"shard-*/{HEADER}")))

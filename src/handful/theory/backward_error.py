@@ -36,7 +36,7 @@ STEPS = tuple(0.04 * 2.0**-k for k in range(7))
 
 @dataclass(frozen=True)
 class BackwardError:
-    """How far an epoch ends from each flow, for every step size; ``slopes`` are in log–log."""
+    """The distance between the end of an epoch and each flow, for every step size; ``slopes`` are in log–log."""
 
     errors: dict[str, list[float]]
     slopes: dict[str, float]
@@ -64,8 +64,8 @@ def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
 def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Memory = SGD) -> Tensor:
     """E[z_{t+m}] − z_t over the order of the batches, from z_t = ``w``; without momentum z is w.
 
-    The optimiser begins where it has long been on the flow, so that its memory is full. What earlier orders left in its
-    momentum has mean zero, and does not depend on the order of this epoch: to second order it adds nothing to the mean.
+    The optimiser starts with the memory that it has after a long time on the flow. The momentum from earlier orders has
+    mean zero and does not depend on the order of this epoch, so it does not change the mean to second order.
 
     >>> mean_displacement([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25)
     tensor([-0.7500])
@@ -95,7 +95,7 @@ def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int 
 
 
 def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficients]:
-    """The coefficients that are measured: those that hold, none, and what the paper has.
+    """The measured coefficients: the correct ones, none, and the paper's.
 
     >>> readings(m=4, step=0.5)["appendix_coefficient"]
     Coefficients(mean=0.5, spread=0.5, second=0.0)
@@ -131,7 +131,7 @@ def backward_error(
         losses: one per batch.
         w: float64, the weights to start from.
         steps: the step sizes α; for heavy ball lr/(1−β).
-        memory: that of the optimiser; SGD's if not given.
+        memory: the memory of the optimiser; SGD's by default.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
     >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))

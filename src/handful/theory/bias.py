@@ -29,7 +29,7 @@ from handful.training.module import logits_of
 
 
 def lipschitz_constant(outputs: int) -> float:
-    """C_ℓ: how fast the loss of a node can change with its logits, in the Euclidean norm.
+    """C_ℓ: the Lipschitz constant of the loss of a node in its logits, in the Euclidean norm.
 
     For cross-entropy in C ≥ 2 logits ∇ℓ = p − e_y, with p the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y} p_c² ≤
     2·(1 − p_y)² ≤ 2, approached where p puts all its mass on one wrong class: C_ℓ = √2, for any C. For the binary loss
@@ -114,11 +114,11 @@ def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 
     """The terms (I) and (II) of a sampler's bias at the weights of ``model``: signed means over batches.
 
     Args:
-        model: left as it is.
-        graph: with training nodes.
-        sampler: whose bias to measure.
-        batches: how many batches to draw.
-        seed: of the batches.
+        model: it is not changed.
+        graph: a graph with training nodes.
+        sampler: the sampler to measure.
+        batches: the number of batches to draw.
+        seed: the seed of the batches.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

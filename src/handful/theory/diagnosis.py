@@ -1,4 +1,6 @@
-"""Is this sampler distorting my model, and how? The terms of the implicit objective, and what becomes of degrees."""
+"""A diagnosis of samplers: how they change the training objective. It has the terms of the implicit objective, and the
+change of the degrees.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from handful.vocabulary import TERMS, title
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What one sampler does, for every repeat.
+    """The measurements of one sampler, for every repeat.
 
-    The terms of its implicit objective, and the error of the power-law exponent of its batches, which is empty where
-    only the terms were measured, as by ``ImplicitWatch``.
+    The terms of its implicit objective, and the error of the power-law exponent of its batches, which is empty if only
+    the terms were measured, as by ``ImplicitWatch``.
     """
 
     sampler: Sampler
@@ -33,7 +35,7 @@ class Diagnosis:
 
     @property
     def name(self) -> str:
-        """The method that the sampler is."""
+        """The name of the sampler's method."""
         return self.sampler.method
 
     def values(self, term: str) -> list[float]:
@@ -53,7 +55,7 @@ class Diagnosis:
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
     def record(self) -> dict[str, Any]:
-        """Everything that was measured: mean and 95% CI, and the value of every repeat."""
+        """All measurements: mean and 95% CI, and the value of every repeat."""
         measured = (*TERMS, "nodes", "targets", "full_loss", "mean_loss")
         return {
             "name": self.name,
@@ -79,11 +81,11 @@ def diagnose(
 
     Args:
         graph: with training nodes.
-        samplers: what to compare.
+        samplers: the samplers to compare.
         make_model: makes a model with random weights.
-        batches: how many batches to draw in each repeat.
-        repeats: how many initialisations.
-        seed: of the weights and of the batches.
+        batches: the number of batches per repeat.
+        repeats: the number of initialisations.
+        seed: the seed of the weights and of the batches.
         report: called with the sampler after each repeat.
 
     >>> import torch, handful as hf

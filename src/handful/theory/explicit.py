@@ -37,7 +37,7 @@ def variance_gradient(
         model: its weights are w.
         batches: m of them, each with the seed of its step, so that the same dropout is drawn again.
         mean: ∇L̄(w), one tensor per weight.
-        losses, class_weight: as the training has them.
+        losses, class_weight: those of the training.
 
     >>> import handful as hf
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])

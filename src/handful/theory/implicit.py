@@ -1,4 +1,5 @@
-"""What a sampler makes SGD minimise (paper, Eq. "mini-batch-gnn-loss"): L̄ + α/4·‖∇L̄‖² + α/4·R, term by term.
+"""The implicit objective of SGD with a sampler (paper, Eq. "mini-batch-gnn-loss"): the terms of L̄ + α/4·‖∇L̄‖² +
+α/4·R.
 
     L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
 
@@ -30,14 +31,14 @@ from handful.training.loop import Loop, batch_loss
 from handful.training.loss import losses_of
 
 BATCHES, REPEATS = 50, 100
-"""As many as in the paper."""
+"""The number of batches in the paper."""
 ADAM_EPS = 1e-8
 """Of torch's Adam."""
 
 
 @dataclass(frozen=True)
 class ImplicitTerms:
-    """The terms of the implicit objective at one point, and how large the batches were on average.
+    """The terms of the implicit objective at one point, and the mean size of the batches.
 
     ``adam_norm`` and ``adam_R`` are ‖∇L̄‖² and R in the metric of Adam: Σ_i P_i·ḡ_i² and Σ_i P_i·Var_i, with P = 1/(√s +
     ε) and s_i = ḡ_i² + Var_i. For one batch and ε = 0 the first is the ℓ₁-norm of the gradient.
@@ -145,7 +146,7 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
     """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
 
-    ``sampler`` is the one that is trained with: its operator on the full graph may be another than the graph's own.
+    ``sampler`` is the sampler of the training: its operator on the full graph may differ from that of the graph.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -165,14 +166,14 @@ def implicit_terms(
     seed: int = 42,
     on_batch: Callable[[Batch, Tensor], None] | None = None,
 ) -> ImplicitTerms:
-    """Every term of the implicit objective at the weights that ``model`` has now, from one pass over the batches.
+    """Every term of the implicit objective at the current weights of ``model``, from one pass over the batches.
 
     Args:
-        model: left as it is.
+        model: it is not changed.
         graph: with training nodes.
-        sampler: whose objective to measure.
-        batches: m, how many batches to draw.
-        seed: of the batches.
+        sampler: the sampler to measure.
+        batches: m, the number of batches to draw.
+        seed: the seed of the batches.
         on_batch: called with each batch and its gradient.
 
     >>> import handful as hf
@@ -224,7 +225,7 @@ def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 
 def variance_factor(m: int, momentum: float) -> float:
-    """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): what heavy-ball momentum β multiplies R by, in an epoch of m steps.
+    """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): the factor of R with heavy-ball momentum β, in an epoch of m steps.
 
     A gradient moves the weights by α = lr/(1−β) in the end, and after j steps by 1 − β^j of that. R comes of pairs of
     batches of one epoch, of which m − j are j steps apart (``theory.memory``). Without momentum ρ is 1.
@@ -238,11 +239,11 @@ def variance_factor(m: int, momentum: float) -> float:
 
 
 def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = None) -> tuple[float, float]:
-    """What multiplies ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
+    """The coefficients of ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
 
     ``lr`` is the optimiser's, for one step and not for an epoch. α is the effective step, lr/(1−β): under a constant
     gradient g the weights move by lr/(1−β)·g per step. The first factor is that of Ghosh et al. (2023). The paper
-    applies it to R too, which does not hold. ``m``, the steps of an epoch, is needed with momentum alone.
+    applies it to R too, which does not hold. ``m``, the number of steps per epoch, is needed only with momentum.
 
     >>> regulariser_coefficients(0.1), [round(c, 6) for c in regulariser_coefficients(0.1, momentum=0.9, m=2)]
     ((0.025, 0.025), [4.75, 0.025])
@@ -267,7 +268,7 @@ def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: 
 
 
 def epoch_steps(graph: Graph, sampler: Sampler, seed: int) -> int:
-    """How many batches of the first epoch make a step.
+    """The number of batches of the first epoch that make a step.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> epoch_steps(ring, FullGraph(), seed=0)
@@ -277,7 +278,7 @@ def epoch_steps(graph: Graph, sampler: Sampler, seed: int) -> int:
 
 
 def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
-    """What Adam divides by, inverted: P = 1/(√v + ε) for second moments v.
+    """The preconditioner of Adam: P = 1/(√v + ε) for second moments v.
 
     >>> adam_metric(torch.tensor([4.0]), eps=0.5)
     tensor([0.4000])
@@ -310,6 +311,6 @@ class ImplicitWatch(Callback):
             self.measure(loop)
 
     def measure(self, loop: Loop) -> None:
-        """Append what the terms are now."""
+        """Append the current terms."""
         seed = derive_seed(self.seed, loop.epoch)
         self.history.append((loop.epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))

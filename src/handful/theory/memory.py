@@ -1,4 +1,4 @@
-"""Optimisers that remember: the flow that SGD, heavy ball and Adam follow, to second order in the step.
+"""The flows that SGD, heavy ball and Adam follow, to second order in the step.
 
 All three are one rule with a step α (the effective one: lr/(1−β) for heavy ball, lr for Adam):
 
@@ -12,7 +12,8 @@ Averaged over the order of the m batches of an epoch, drawn anew for every epoch
 
 With P = 1 this is the gradient flow of L̄ + a·‖∇L̄‖² + b·R. The coordinate z = w − α·β₁/(1−β₁)·m moves by −α·g_t(w_t) in
 a step, and the earlier steps of an epoch have moved w_t by −α·Σ_{l<t} (1 − β₁^{t−l})·g_l. Two batches of one epoch have
-E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. Earlier epochs are drawn apart, and add to H̄ḡ alone.
+E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. Earlier epochs are drawn independently, and contribute
+only to H̄ḡ.
 
 For Adam, v is replaced by its mean, s at earlier weights. For one batch nothing is left out, and the flow is that of
 Cattaneo, Klusowski and Shigida (2024) with ε outside of the root; the memory of m and v is treated as by Cattaneo and
@@ -36,7 +37,7 @@ Loss = Callable[[Tensor], Tensor]
 
 
 class Coefficients(NamedTuple):
-    """a, b and c of the flow: what multiplies ‖∇L̄‖², R, and what the memory of v takes away."""
+    """a, b and c of the flow: the coefficients of ‖∇L̄‖², of R, and of the term from the memory of v."""
 
     mean: float = 0.0
     spread: float = 0.0
@@ -45,7 +46,8 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """What an optimiser remembers: SGD nothing, heavy ball ``beta1``, Adam all; without ``eps`` there is no metric.
+    """The memory of an optimiser: none for SGD, ``beta1`` for heavy ball, all for Adam; without ``eps`` there is no
+    metric.
 
     >>> Memory(0.5).coefficients(step=1.0, m=2)
     Coefficients(mean=0.75, spread=0.125, second=0.0)
@@ -60,7 +62,7 @@ class Memory:
         return torch.ones_like(second) if self.eps is None else adam_metric(second, self.eps)
 
     def coefficients(self, step: float, m: int) -> Coefficients:
-        """Those of the flow, for an epoch of m batches."""
+        """The coefficients of the flow, for an epoch of m batches."""
         mean, spread = regulariser_coefficients(step * (1 - self.beta1), self.beta1, m)
         second = 0.0 if self.eps is None else step / 4 * (1 + self.beta2) / (1 - self.beta2)
         return Coefficients(mean, spread, second)
@@ -115,11 +117,11 @@ def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: 
 
 
 State = tuple[Tensor, Tensor, Tensor]
-"""Where an optimiser is: weights, and the first and second moment of the gradients."""
+"""The state of an optimiser: weights, and the first and second moment of the gradients."""
 
 
 def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory) -> State:
-    """The mean state of an optimiser that has long been on the flow and is at ``z`` now, to first order in the step.
+    """The mean state of an optimiser at ``z`` after a long time on the flow, to first order in the step.
 
     The k-th step back was at z + α·(k + β₁/(1−β₁))·F.
 
@@ -152,7 +154,7 @@ def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence
 
 
 def ahead_of(state: State, step: float, memory: Memory) -> Tensor:
-    """z = w − α·β₁/(1−β₁)·P∘m, where the momentum carries w: what moves by −α·P∘g in a step.
+    """z = w − α·β₁/(1−β₁)·P∘m, the coordinate that moves by −α·P∘g in a step.
 
     >>> ahead_of((torch.tensor([1.0]), torch.tensor([2.0]), torch.zeros(1)), 0.1, Memory(0.5))
     tensor([0.8000])

@@ -40,7 +40,7 @@ def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50)
 
     Args:
         data: whole numbers; zeros are left out.
-        x_min: where the law starts; when ``None``, the value of the data (not the largest) whose fit has the least
+        x_min: the start of the law; ``None`` for the value of the data (not the largest) whose fit has the smallest
             Kolmogorov–Smirnov distance.
         min_tail: tails of fewer observations are not tried, since the estimate is unreliable there (their section 3.3).
 
@@ -87,10 +87,10 @@ def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
 
 
 def degrees(graph: Graph | Sample) -> np.ndarray:
-    """int64 ``(N,)``, how many distinct neighbours each node has in a graph or a sampled subgraph, loops left out.
+    """int64 ``(N,)``, the number of distinct neighbours of each node in a graph or a sampled subgraph, without loops.
 
-    The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph. Where every
-    layer has nodes of its own (LADIES), it is how many others each target of a layer draws from, over all layers.
+    The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph. If every
+    layer has its own nodes (LADIES), it is the number of other sources of each target, over all layers.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]

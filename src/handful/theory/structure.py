@@ -1,4 +1,4 @@
-"""The structure of a graph: its row in the paper's table of data sets, and what Random Node Sampling does to it.
+"""The structure of a graph: its row in the paper's table of data sets, and the structure of its parts.
 
 ``statistics`` measures a whole graph, ``structure`` the sampled ones as m grows (paper, "RNS sampled graphs
 properties").
@@ -27,7 +27,7 @@ class PartStructure:
     """One sampled graph.
 
     ``edges`` counts as the graph does (an undirected edge twice), and ``average_degree`` is edges over nodes.
-    ``components`` counts isolated nodes too; ``largest_component`` is how many nodes it holds.
+    ``components`` includes isolated nodes; ``largest_component`` is its number of nodes.
     ``diameter_lower_bound`` is the largest distance that was met. ``average_distance`` is over ordered pairs of
     distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
     """
@@ -71,7 +71,7 @@ class Statistics:
     features: int
     split: dict[str, int] | None
     undirected: bool
-    """Whether the graph was so when it was loaded."""
+    """Whether the loaded graph was undirected."""
 
 
 COLUMNS = tuple(field.name for field in fields(Statistics))[:9]
@@ -88,11 +88,12 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
 
     The last is Σ_{i<j} (√(c_i c_j) − c_ij) over Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of edges between
     two classes: 1 if all edges are inside classes, −1 if none is, about 0 if labels and edges have nothing in common.
-    GraphLand, and so some rows of the paper's table, have this one. NaN where it is not defined: no edge, one class.
+    GraphLand, and some rows of the paper's table, use the unbiased homophily. NaN if it is not defined: without edges,
+    or with one class.
 
     Args:
         indptr, indices: the CSR of both directions of every edge.
-        y: ``(N,)``, -1 where the label is not known; ``None`` where there are no labels.
+        y: ``(N,)``, -1 for unknown labels; ``None`` if there are no labels.
 
     >>> square = np.array([0, 2, 4, 6, 8]), np.array([1, 3, 0, 2, 1, 3, 0, 2])
     >>> homophilies(*square, np.array([0, 0, 1, 1]))
@@ -130,11 +131,11 @@ def part_structure(
 
     Args:
         indptr, indices: the CSR of the edges.
-        rng: for the sources.
+        rng: the generator for the sources.
         y: ``(N,)``, labels, for the homophily.
-        sources: how many searches start at random nodes. If it is the number of nodes or more, every node is a source,
+        sources: the number of searches from random nodes. If it is the number of nodes or more, every node is a source,
             and distances are exact.
-        sweeps: how many searches run in the largest component.
+        sweeps: the number of searches in the largest component.
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)
     >>> found = part_structure(*path, np.random.default_rng(0))
@@ -179,10 +180,10 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
     """Measure ``graph``.
 
     Args:
-        graph: any; a directed one is measured with both directions of every edge.
-        sources: how many breadth-first searches start at random nodes.
-        sweeps: how many more start at a node that is farthest from the start of the one before.
-        seed: of the random nodes.
+        graph: any graph; a directed one is measured with both directions of every edge.
+        sources: the number of breadth-first searches from random nodes.
+        sweeps: the number of further searches, each from a node that is farthest from the start of the last.
+        seed: the seed of the random nodes.
 
     >>> found = statistics(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], num_nodes=5))
     >>> found.edges, found.isolated, found.components, found.diameter
@@ -223,8 +224,8 @@ def structure(
     Args:
         graph: any.
         parts: the numbers of parts, m.
-        epochs: how many random partitions for each m.
-        seed: of the partitions.
+        epochs: the number of random partitions per m.
+        seed: the seed of the partitions.
         sources, sweeps: of each part, as for ``part_structure``. Parts are smaller for larger m, so the cost hardly
             grows with m.
         report: called with m after each part.
@@ -257,5 +258,5 @@ def structure(
 
 
 def _classes(graph: Graph) -> np.ndarray | None:
-    """The labels, where they are classes: homophily is of these alone."""
+    """The labels, if they are classes: homophily needs classes."""
     return None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()

@@ -1,4 +1,4 @@
-"""What Random Node Sampling does to degrees (paper, "Tail degree distribution under RNS"): exactly, and in the tail."""
+"""The degrees under Random Node Sampling (paper, "Tail degree distribution under RNS"): exactly, and in the tail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 
 def block_sizes(nodes: int, parts: int) -> np.ndarray:
-    """The sizes ``(parts,)`` of the blocks that ``nodes`` are dealt into: they differ by one at most.
+    """The sizes ``(parts,)`` of the blocks of ``nodes``; they differ by at most one.
 
     >>> block_sizes(10, 4).tolist()
     [3, 3, 2, 2]
@@ -19,9 +19,9 @@ def block_sizes(nodes: int, parts: int) -> np.ndarray:
 
 
 def edge_survival(nodes: int, parts: int) -> float:
-    """The probability that the two ends of an edge are dealt into the same block.
+    """The probability that the two ends of an edge are in the same block.
 
-    (N/m − 1)/(N − 1) where m divides N; in general Σ_B |B|(|B| − 1) / (N(N − 1)) over the blocks.
+    (N/m − 1)/(N − 1) if m divides N; in general Σ_B |B|(|B| − 1) / (N(N − 1)) over the blocks.
 
     >>> edge_survival(100, 4) == (100 / 4 - 1) / (100 - 1)
     True

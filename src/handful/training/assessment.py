@@ -21,11 +21,11 @@ from handful.training.metrics import METRICS, Metric, by_label, class_scores, co
 
 BINS = 10
 DRAWS = 100
-"""How often nodes and models are drawn for an interval."""
+"""The number of bootstrap draws of nodes and models for an interval."""
 MISTAKES = 20
 RANKS = 200
 POINTS = 1000
-"""Of a number to predict: how many nodes are kept for a picture."""
+"""The number of nodes that are kept for the chart of a regression."""
 
 
 # -- from outputs to classes ------------------------------------------------------------------------------------------
@@ -129,26 +129,25 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a model does on the nodes that it is judged by. Shares and probabilities are fractions.
+    """The results of a model on the nodes for assessment. Shares and probabilities are fractions.
 
     Args:
-        kind: of the labels; see ``Graph.kind``.
-        nodes: which nodes: ``test``; ``val`` or ``train`` where there are no test nodes.
-        metrics: every metric that fits the labels, of the training, validation and test nodes that there are.
-        classes: for each class its ``name``, how many nodes have it by split, ``precision``, ``recall`` and ``f1``; for
+        kind: the kind of the labels; see ``Graph.kind``.
+        nodes: the assessed nodes: ``test``; ``val`` or ``train`` if there are no test nodes.
+        metrics: every metric for the kind of labels, on the training, validation and test nodes.
+        classes: for each class its ``name``, its number of nodes per split, ``precision``, ``recall`` and ``f1``; for
             each of several labels ``f1``, ``average_precision`` and ``roc_auc`` instead.
-        positive: of two classes the name of the positive one.
+        positive: the name of the positive class, if there are two classes.
         threshold: of two classes, from which probability on a node is taken for the positive one.
-        confusion: ``[i][j]`` nodes of class i are taken for class j; empty for labels that are not classes.
-        calibration: for each tenth of the probability its mean ``confidence``, the ``share`` of nodes for which it
-            came true, and how many ``nodes`` are in it. Of two classes it is the probability of the positive one, of
-            more that of the predicted class.
+        confusion: ``[i][j]`` nodes of class i are predicted as class j; empty for labels that are not classes.
+        calibration: for each tenth of the probability its mean ``confidence``, the ``share`` of nodes with a correct
+            prediction, and its number of ``nodes``. The probability is that of the positive class for two classes, else
+            that of the predicted class.
         calibration_error: Σ n_b/n · |confidence_b − share_b|.
-        mistakes: the nodes that are wrong with the highest probability, or by the largest error: ``node``, its ``true``
-            and ``predicted`` class (or number), and the ``probability`` (or ``error``).
-        points: of a number, true and predicted values of some nodes.
-        ranking: of two classes, for some thresholds the shares of the negative and of the positive nodes that are
-            taken for positive, and the share of these that are.
+        mistakes: the wrong predictions with the highest probability, or the largest error: ``node``, its ``true`` and
+            ``predicted`` class (or number), and the ``probability`` (or ``error``).
+        points: true and predicted numbers of some nodes, for a regression.
+        ranking: for two classes, the false positive rate, the recall and the precision at some thresholds.
     """
 
     kind: Kind
@@ -165,7 +164,7 @@ class Assessment:
     ranking: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """All fields as plain values."""
         return asdict(self)
 
 
@@ -176,12 +175,12 @@ def assess(
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
     memory: int | str | None = None,
 ) -> Assessment:
-    """Judge ``model`` on ``graph`` by exact inference.
+    """Assess ``model`` on ``graph`` by exact inference.
 
     Args:
-        model: with its trained weights.
+        model: a model with trained weights.
         graph: with features, labels and a split.
-        threshold: of two classes, from which probability on a node is taken for the positive one; ``run.threshold``.
+        threshold: the decision threshold of the positive class of two, such as ``run.threshold``.
         sampler: that of the training; see ``infer``.
         memory: a budget for the inference; see ``infer``.
 
@@ -199,7 +198,7 @@ def assess(
 
 
 def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
-    """The outputs ``(N, outputs)`` whose probabilities are the mean of those of several models; of numbers, their mean.
+    """The outputs ``(N, outputs)`` whose probabilities are the means over several models; for numbers, their mean.
 
     >>> average([torch.tensor([[0.0]]), torch.tensor([[0.0]])], "binary")
     tensor([[0.]])
@@ -219,8 +218,8 @@ def assess_average(
     Args:
         outputs: of every model, ``(N, outputs)``.
         graph: with labels and a split.
-        by_f1: whether the threshold of two classes is that with the best F1 on the validation nodes.
-        class_weight: that of the loss, if any.
+        by_f1: whether the threshold of two classes is the one with the best F1 on the validation nodes.
+        class_weight: the class weights of the loss, if any.
     """
     decision = Decision.on(graph, class_weight)
     shift = decision.shift(outputs[0].shape[1])
@@ -231,13 +230,13 @@ def assess_average(
 
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
-    """The 95% interval of the metric of the average: test nodes and models are drawn again, ``DRAWS`` times.
+    """The 95% bootstrap interval of the metric of the average, over ``DRAWS`` draws of test nodes and models.
 
     Args:
         outputs: of every model, ``(N, outputs)``.
         graph: with labels.
         metric: of the outputs.
-        nodes: int64, the nodes to judge by.
+        nodes: int64, the nodes for the metric.
     """
     rng, values = generator(0), []
     own = [one[nodes] for one in outputs]
@@ -281,7 +280,7 @@ def _names(graph: Graph) -> list[str]:
 
 
 def _rows(names: list[str], counts: dict[str, Tensor], scores: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """For every class or label its name, how many nodes of each split have it, and its scores."""
+    """For every class or label: its name, its number of nodes per split, and its scores."""
     return [
         {"name": name, **{k: int(n[c]) for k, n in counts.items()}, **{k: float(v[c]) for k, v in scores.items()}}
         for c, name in enumerate(names)
@@ -339,7 +338,8 @@ def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
 
 
 def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
-    """For each tenth of the probability that has nodes: the mean of ``p``, the share of ``came_true``, their number.
+    """For each tenth of the probability with nodes: the mean of ``p``, the share of ``came_true``, and the number of
+    nodes.
 
     >>> calibration(torch.tensor([0.05, 0.92, 0.98]), torch.tensor([False, True, False]))[-1]["share"]
     0.5

@@ -85,7 +85,7 @@ class Checksums(Callback):
 
 
 class Progress(Callback):
-    """A bar over the epochs with the loss and the best so far, in a terminal or a notebook: ``fit(progress=True)``."""
+    """A bar over the epochs with the loss and the best metric, in a terminal or a notebook: ``fit(progress=True)``."""
 
     def on_start(self, loop: Loop) -> None:
         """Begin."""
@@ -94,7 +94,7 @@ class Progress(Callback):
         self.bar.show(loop.epoch, self.said)
 
     def on_epoch(self, loop: Loop) -> None:
-        """One more is done."""
+        """Count the epoch."""
         self.bar.show(loop.epoch, self.said)
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
@@ -104,5 +104,5 @@ class Progress(Callback):
         self.bar.show(loop.epoch, self.said)
 
     def on_end(self, loop: Loop) -> None:
-        """Leave the last line."""
+        """End the line of the bar."""
         self.bar.end()

@@ -24,7 +24,7 @@ def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> Non
 
     Args:
         folder: it holds ``config.json``, and ``result.json`` or ``summary.json``.
-        words: what an assessment says of the model.
+        words: the conclusion of the assessment.
         tables: its tables in Markdown.
     """
     own = RunFolder(folder)
@@ -38,7 +38,7 @@ def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> Non
 def make_card(
     config: Mapping[str, Any], result: Mapping[str, Any], encoding: Mapping[str, Any], more: Sequence[str] = ()
 ) -> str:
-    """The text of a card; see ``handful.training.record`` for what the three records hold.
+    """The text of a card; see ``handful.training.record`` for the three records.
 
     >>> text = make_card({"graph": "debian", "model": "sage"}, {"metric": "accuracy", "test": 0.5}, {"kind": "binary"})
     >>> text.splitlines()[:2]

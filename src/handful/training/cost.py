@@ -88,12 +88,12 @@ class StepCost:
     per_unit: float
     """For every node, computed row and edge."""
     per_node: int
-    """Of the batch: features, label and ids of a node."""
+    """Bytes of a node in the batch: features, label and ids."""
     per_edge: int
-    """Of the batch: an edge and, where there are weights, its weight and its place in the transpose."""
+    """Bytes of an edge in the batch; with weights, also its weight and its place in the transpose."""
 
     def __call__(self, sample: Sample, scale: float = 1.0) -> int:
-        """On ``sample``, or on one that is ``scale`` times as large."""
+        """The bytes of a step on ``sample``, or on one that is ``scale`` times as large."""
         return int(self.fixed + scale * (self.per_unit * units(sample) + self.batch(sample)))
 
     def batch(self, sample: Sample) -> int:
@@ -146,7 +146,8 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -
 
         graph + parts of an epoch + max(a step, an evaluation)
 
-    A step is that of the first batch that makes one. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for every node
+    The step is that of the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for
+    every node
     and unit of width.
 
     >>> import handful as hf

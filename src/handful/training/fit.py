@@ -318,7 +318,7 @@ def place(
 
 
 def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tensor | None) -> Tensor | None:
-    """A weight for every class, on the CPU; ``None`` where all count alike."""
+    """A weight for every class, on the CPU; ``None`` if all classes have the same weight."""
     if own is None and settings.class_weight == "none":
         return None
     if graph.kind in ("regression", "multilabel"):
@@ -337,11 +337,11 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
 
 
 def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
-    """``sampler`` as it trains a model of class ``kind`` that sees ``depth`` hops, if that is known.
+    """``sampler``, adapted to a model of class ``kind`` with a receptive field of ``depth`` hops, if known.
 
     Raises:
-        SamplerError: layers with nodes of their own need a model that sums over them, one layer for each; and one that
-            sees all nodes needs layers that share them.
+        SamplerError: the sampler draws other nodes for each layer, and the model needs the same nodes or another number
+            of layers.
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):

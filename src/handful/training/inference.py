@@ -30,7 +30,7 @@ CHUNK_ROWS = 65_536
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Inside, the model is in evaluation mode."""
+    """In this context, the model is in evaluation mode."""
     was_training = model.training
     model.eval()
     try:

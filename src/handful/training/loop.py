@@ -64,7 +64,7 @@ class Loop(Counts):
     loss: float = math.nan
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """When this process wrote the last checkpoint, or began."""
+    """The time of the last checkpoint of this process, or of its start."""
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call ``hook`` of every callback with this loop and ``args``."""

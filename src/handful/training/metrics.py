@@ -16,7 +16,7 @@ from handful.vocabulary import number, spaced
 
 
 def predict_classes(logits: Tensor) -> Tensor:
-    """int64 ``(n,)``, the class with the largest logit, or the sign of the only one.
+    """int64 ``(n,)``, the class with the largest logit; for a single logit, its sign.
 
     >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predict_classes(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
     (tensor([0, 1]), tensor([1, 0]))
@@ -44,7 +44,7 @@ def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
-    """The share of nodes whose largest logit (or the sign of the only one) is their class.
+    """The share of nodes with a correct prediction: the largest logit, or the sign of a single logit.
 
     >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
     0.5
@@ -119,7 +119,7 @@ def _curve(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
 def average_precision(logits: Tensor, y: Tensor) -> float:
     """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives.
 
-    Of several labels, the mean over those that some node has.
+    For several labels, the mean over the labels of at least one node.
     """
     if y.is_floating_point():
         return _over_labels(average_precision, logits, y)
@@ -130,7 +130,7 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
 def roc_auc(logits: Tensor, y: Tensor) -> float:
     """The chance that a positive node scores above a negative one, ties counting half; NaN if one kind is missing.
 
-    Of several labels, the mean over those of which there are both.
+    For several labels, the mean over the labels with positive and negative nodes.
     """
     if y.is_floating_point():
         return _over_labels(roc_auc, logits, y)
@@ -186,13 +186,13 @@ def _errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Metric:
-    """A function of outputs ``(n, outputs)`` and labels, and whether more of it is better.
+    """A function of outputs ``(n, outputs)`` and labels, and whether higher values are better.
 
     Args:
         function: its input is the output of a model: logits, with the positive of two classes last; or a number in the
             unit of the labels.
-        higher_is_better: whether more of it is better.
-        name: for records and tables.
+        higher_is_better: whether higher values are better.
+        name: the name in records and tables.
         percent: whether it is a fraction, shown in percent.
         of_probabilities: whether its input is ``probabilities`` instead, as for metrics of the user.
 

@@ -23,7 +23,7 @@ def takes_batch(model: nn.Module) -> bool:
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for the batch, a row for every target of its last layer at least, targets first."""
+    """The model's output for the batch: at least one row per target of its last layer, targets first."""
     if takes_batch(model):
         return model(batch)  # type: ignore[no-any-return]
     edges = all_edges(model, batch)
@@ -54,7 +54,7 @@ a graph without self-loops. For a matrix they compute one product; for edges the
 
 @contextmanager
 def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
-    """Inside, such layers of ``model`` get these edges as a matrix in place of ``edges.edge_index``."""
+    """In this context, such layers of ``model`` get these edges as a matrix instead of ``edges.edge_index``."""
     known = {**PRODUCTS, **({} if edges.has_loops else {"GCNConv": ("add",)})}
     layers = [
         layer
@@ -88,10 +88,10 @@ def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
 
 
 def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
-    """What ``model`` is given by name, beside features and edges: weights, and ``batch`` where it cannot do without.
+    """The keyword arguments of ``model`` besides features and edges: weights, and ``batch`` if it is required.
 
     Raises:
-        HandfulError: it would be wrong on this batch, or asks for what a batch does not have.
+        HandfulError: the result would be wrong on this batch, or a required argument is not available.
     """
     for layer in model.modules():
         kind = type(layer).__name__
@@ -130,7 +130,7 @@ def _takes_data(model: nn.Module) -> bool:
 
 
 def _names_of_edges(model: nn.Module) -> list[str]:
-    """The arguments of ``forward`` that are of edges and that its layers use."""
+    """The arguments of ``forward`` for edges that its layers use."""
     called, known = _plain(model), ("edge_weight", "edge_attr", "edge_type")
     # PyG's ready models take two of them, and say which their layers use.
     names = [name for name in known if name in _parameters(model) and getattr(called, f"supports_{name}", True)]
@@ -144,7 +144,7 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
     """The edges of every layer of ``batch``, for a module that takes one ``edge_index`` for all of its layers.
 
     Raises:
-        HandfulError: the layers have edges of their own, as those of LADIES have.
+        HandfulError: the layers have different edges, as with LADIES.
     """
     first, *others = batch.layers
     for layer in others:
@@ -200,7 +200,7 @@ def average_edges(batch: Batch) -> Batch:
 
 
 def seed_step(model: nn.Module, seed: int) -> None:
-    """Make all that a step draws (dropout) a function of ``seed``."""
+    """Make the random numbers of a step (dropout) a function of ``seed``."""
     torch.manual_seed(seed)
     if hasattr(model, "step_seed"):
         setattr(model, "step_seed", seed)  # noqa: B010  (mypy takes module attributes for tensors)

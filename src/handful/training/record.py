@@ -90,7 +90,9 @@ class Run(Counts):
         return self.train_seconds / max(1, self.epochs)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``result.json`` keeps: all but the history, which is ``metrics.jsonl``, the folder and the model."""
+        """The fields for ``result.json``: all except the history, which is in ``metrics.jsonl``, the folder and the
+        model.
+        """
         kept = (f.name for f in fields(self) if f.name not in ("history", "dir", "model"))
         return {name: getattr(self, name) for name in kept}
 
@@ -114,7 +116,7 @@ class Run(Counts):
 
 @contextmanager
 def hold(folder: Path) -> Iterator[Path]:
-    """Hold ``folder`` for this process; the lock goes with the process, however it ends."""
+    """Lock ``folder`` for this process. The lock ends with the process, even after a crash."""
     folder.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
     try:
@@ -130,7 +132,7 @@ def hold(folder: Path) -> Iterator[Path]:
 
 
 class RunFolder:
-    """The files of one run. Only one process at a time may hold it; see ``held``."""
+    """The files of one run. Only one process at a time may use it; see ``held``."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -143,7 +145,7 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this process, and remove what a killed one has left half-written."""
+        """Lock the folder for this process, and remove incomplete files of a killed one."""
         with hold(self.path):
             for left in self.path.glob(".*.part"):
                 left.unlink(missing_ok=True)
@@ -151,10 +153,10 @@ class RunFolder:
 
     @contextmanager
     def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
-        """Hold the folder for the run of this configuration: a new one, unless it is to ``resume``.
+        """Lock the folder for a run with this configuration: a new run, unless ``resume`` is set.
 
-        A mistake before the first evaluation takes a new configuration away again, so that the folder is free for the
-        corrected run.
+        An error before the first evaluation removes a new configuration, so that the folder is free for the corrected
+        run.
         """
         if not resume:
             refuse_run(self.path)
@@ -178,10 +180,10 @@ class RunFolder:
             file.write(json.dumps(seal(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """The evaluations so far; a last line that a kill cut short is not one.
+        """The evaluations so far, without a last line that a kill has cut short.
 
         Raises:
-            RunError: a line is not what was written.
+            RunError: a line has changed since it was written.
         """
         if not self.metrics.exists():
             return []
@@ -193,7 +195,7 @@ class RunFolder:
             return [unseal(line) for line in lines]
 
     def rewind(self, history: list[dict[str, Any]]) -> None:
-        """Let ``metrics.jsonl`` hold ``history`` alone: what the checkpoint knows that the run goes on from."""
+        """Reset ``metrics.jsonl`` to ``history``, the evaluations in the checkpoint from which the run continues."""
         with self.written("the evaluations"):
             if history:
                 write_text(self.metrics, "".join(json.dumps(seal(line)) + "\n" for line in history))
@@ -202,7 +204,9 @@ class RunFolder:
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
-        """Inside, ``what`` is written; where the system refuses (a full disk), the error says what is still there."""
+        """In this context, ``what`` is written. If the system refuses it, as on a full disk, the error names the files
+        that remain.
+        """
         try:
             yield
         except (OSError, SafetensorError) as error:
@@ -212,7 +216,7 @@ class RunFolder:
             ) from None
 
     def run(self) -> Run:
-        """What the run came to, once it has ended."""
+        """The result of a run that has ended."""
         result = read_json(self.result)
         unknown: dict[str, Any] = {name: math.nan for name in ("val", "test") if result.get(name) is None}
         try:
@@ -231,7 +235,7 @@ class RunFolder:
 
 
 def refuse_run(folder: Path) -> None:
-    """Refuse a folder that holds a run or parts of one, or that is no folder."""
+    """Raise an error if the folder has a run or a part of one, or is not a folder."""
     own = RunFolder(folder)
     if any(file.exists() for file in (own.config, own.metrics, own.checkpoint, own.model, own.result)):
         raise RunError(f"{folder} already holds a run: resume it, or use another folder")
@@ -241,10 +245,10 @@ def refuse_run(folder: Path) -> None:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write what decides how a run goes; where something is written already, it must be the same.
+    """Write the configuration of a run; an existing one must be the same.
 
     Raises:
-        RunError: it is not; the fields that differ are told with both values.
+        RunError: it differs; the message has the fields with both values.
     """
     now = json.loads(json.dumps(plain(dict(config))))
     if not path.exists():
@@ -261,7 +265,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """What ``write_config`` wrote, without format and environment.
+    """The result of ``write_config``, without format and environment.
 
     Raises:
         RunError: it cannot be read, or an older version of handful wrote it.
@@ -302,7 +306,7 @@ def _short(value: Any) -> str:
 
 
 def environment() -> dict[str, str]:
-    """What numbers are made with, now."""
+    """The versions and the machine of this process."""
     return {
         "handful": __version__,
         "torch": torch.__version__,
@@ -336,7 +340,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What ``save_tensors`` saved.
 
     Raises:
-        RunError: there is nothing, or it is not what was saved.
+        RunError: the file does not exist, or has changed since it was saved.
     """
     advice = "delete it, and resume its run" if path.exists() else "resume its run, which makes it again"
     with readable(path, advice, RunError):
@@ -362,7 +366,9 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
-    """What makes a model: its name and options; for a module of others, its class, its layers and its plain numbers."""
+    """The definition of a model: its name and options; for other modules, the class, the layers and the plain
+    numbers.
+    """
     if isinstance(model, Network) and (name := model_name(model)) is not None:
         return {"model": name, "options": model.options}
     attributes = {
@@ -376,7 +382,7 @@ def describe(model: nn.Module) -> dict[str, Any]:
 
 
 def save_model(model: nn.Module, path: str | Path) -> None:
-    """Write the weights of ``model`` and, where it is one of handful's, what is needed to make it again."""
+    """Write the weights of ``model``, and its options if it is a model of handful."""
     state = describe(model)
     if isinstance(model, Network) and model_name(model) is not None:
         state |= {"in_features": model.in_features, "out_features": model.out_features}
@@ -385,7 +391,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
 
 
 def load_model(path: str | Path) -> Network:
-    """The model of a ``model.safetensors``, or of the run folder that holds one, in evaluation mode.
+    """The model of a ``model.safetensors`` or of a run folder, in evaluation mode.
 
     >>> import handful as hf
     >>> from tempfile import TemporaryDirectory
@@ -423,7 +429,7 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
 
 
 def write_encoding(folder: RunFolder, graph: Graph) -> None:
-    """Keep what is needed to encode another graph as this one was, and to name what is predicted for it."""
+    """Write the schema and the class names of the graph, to encode later graphs and to name predictions."""
     names = None if graph.class_names is None else list(graph.class_names)
     what: dict[str, Any] = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
     if graph.kind in ("binary", "multiclass"):
