@@ -74,15 +74,29 @@ with tempfile.TemporaryDirectory() as folder:
     assert done.returncode == 0, done.stderr
 
 
+POSIX = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog")
+
+
+def test_no_module_imports_one_of_posix_when_it_is_imported() -> None:
+    """In a function alone, where it may be missing."""
+    for path in Path(handful.__file__).parent.rglob("*.py"):
+        for top in ast.parse(path.read_text(encoding="utf-8")).body:
+            for node in () if isinstance(top, (ast.FunctionDef, ast.ClassDef)) else ast.walk(top):
+                names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                assert not set(names) & set(POSIX), path
+
+
+@pytest.mark.slow
 def test_no_module_needs_a_posix_system() -> None:
     """Every module imports, and training works, where handful finds neither fcntl nor resource nor /proc."""
-    code = """import builtins, io, os, pathlib, warnings
+    code = f"""import builtins, io, os, pathlib, warnings
 import numba, psutil, torch
 warnings.simplefilter("ignore")
 find, read = builtins.__import__, io.open
 def absent(name, scope=None, *rest):
-    asks, posix = (scope or {}).get("__name__", ""), ("fcntl", "resource", "pwd", "grp", "termios")
-    if name.partition(".")[0] in posix and asks.startswith("handful"):
+    asks = (scope or dict()).get("__name__", "")
+    if name.partition(".")[0] in {POSIX} and asks.startswith("handful"):
         raise ImportError(name)
     return find(name, scope, *rest)
 def hidden(file, *rest, **more):
@@ -92,7 +106,7 @@ def hidden(file, *rest, **more):
 builtins.__import__, builtins.open, io.open = absent, hidden, hidden
 there = pathlib.Path.exists
 pathlib.Path.exists = lambda self, **more: not str(self).startswith("/proc/") and there(self, **more)
-for name in ("sched_getaffinity", "posix_fadvise", "posix_fallocate", "register_at_fork"):
+for name in ("sched_getaffinity", "posix_fadvise", "posix_fallocate", "register_at_fork", "fork", "getuid"):
     delattr(os, name)
 import pkgutil, importlib, handful
 for module in pkgutil.walk_packages(handful.__path__, "handful."):

@@ -1,4 +1,4 @@
-"""``handful predict``: the whole way from tables to predictions, in processes of their own, against one by hand."""
+"""``handful predict``: the whole way from tables to predictions, against one by hand."""
 
 from __future__ import annotations
 
@@ -70,26 +70,32 @@ def by_hand(folder: Path, first: Path) -> tuple[list[str], np.ndarray, np.ndarra
     return ids, np.array(x, np.float32), edges, np.array([np.mean(w) for w in both.values()], np.float32)
 
 
-def test_the_whole_way_from_tables_to_predictions(tmp_path: Path) -> None:
-    shop, later, run = tmp_path / "shop", tmp_path / "later", tmp_path / "run"
-    process(EXAMPLE, shop, "--count", 200)
-    process(EXAMPLE, later, "--count", 200, "--month", 2)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shop")
+    for month in (1, 2):
+        process(EXAMPLE, folder / f"month{month}", "--count", 100, "--month", month)
+    tables = (folder / "month1" / "transfers.csv", folder / "month1" / "customers.csv")
+    told = handful("import", *tables, *ROLES, "--undirected", "--out", folder / "graph")
+    assert told.code == 0
+    assert "one-hot" in told.stdout
+    assert handful("train", folder / "graph", *SMALL, "--out", folder / "run").code == 0
+    return folder
+
+
+def test_the_whole_way_from_tables_to_predictions(trained: Path, tmp_path: Path) -> None:
+    shop, later = trained / "month1", trained / "month2"
     assert list(read(later / "customers.csv")[0]) == list(read(shop / "customers.csv")[0])[::-1]
     assert "Malmö" in {row["city"] for row in read(later / "customers.csv")}
-    tables = (shop / "transfers.csv", shop / "customers.csv")
-    printed = process("-m", "handful", "import", *tables, *ROLES, "--undirected", "--out", tmp_path / "graph")
-    assert "one-hot" in printed
-    process("-m", "handful", "train", tmp_path / "graph", *SMALL, "--out", run)
-    process("-m", "handful", "predict", run, "--out", tmp_path / "first.csv", "--nodes", "all")
-    process(
-        "-m", "handful", "predict", run, later / "transfers.csv", later / "customers.csv",
-        "--nodes", "all", "--out", tmp_path / "second.csv",
-    )  # fmt: skip
+    tables = (later / "transfers.csv", later / "customers.csv")
+    for graph, name in (((), "first"), (tables, "second")):
+        out = tmp_path / f"{name}.csv"
+        assert handful("predict", trained / "run", *graph, "--nodes", "all", "--out", out).code == 0
     for folder, name in ((shop, "first"), (later, "second")):
         ids, x, edges, weight = by_hand(folder, shop)
         graph = hf.Graph.from_edge_index(edges, len(ids), x=x, edge_weight=weight)
         assert graph.undirected
-        logits = [hf.infer(model, graph)[:, 0].double() for model in hf.open_run(run).models()]
+        logits = [hf.infer(model, graph)[:, 0].double() for model in hf.open_run(trained / "run").models()]
         ok = np.mean([logit.sigmoid().numpy() for logit in logits], axis=0)
         found = read(tmp_path / f"{name}.csv")
         assert [row["id"] for row in found] == ids
@@ -100,17 +106,6 @@ def test_the_whole_way_from_tables_to_predictions(tmp_path: Path) -> None:
         assert all((name == "ok") == likely for name, likely in clear)
         status = {row["customer"]: row["status"] for row in read(folder / "customers.csv")}
         assert [row["label"] for row in found] == [status[one] for one in ids]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shop")
-    for month in (1, 2):
-        process(EXAMPLE, folder / f"month{month}", "--count", 100, "--month", month)
-    tables = (folder / "month1" / "transfers.csv", folder / "month1" / "customers.csv")
-    assert handful("import", *tables, *ROLES, "--undirected", "--out", folder / "graph").code == 0
-    assert handful("train", folder / "graph", *SMALL, "--out", folder / "run").code == 0
-    return folder
 
 
 def test_what_is_printed(trained: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from cli.run import handful
 from handful import Experiment
+from studies.smoke import trained_here
 
 GRAPH = "synthetic?nodes=200&degree=6&features=8&classes=3"
 SMALL = ("--hidden", 8, "--layers", 2, "--epochs", 2, "--seeds", "1")
@@ -33,9 +34,11 @@ def test_a_folder_without_records_is_told_what_to_give(tmp_path: Path) -> None:
 
 def test_one_page_for_all_that_is_recorded(tmp_path: Path) -> None:
     assert handful("train", GRAPH, *SMALL, "--out", tmp_path / "run").code == 0
+    asked = Experiment(GRAPH, hidden=8, layers=2, epochs=2, lr=0.01, seeds=(1,))
+    trained_here({"rns": asked}, tmp_path / "compared")
     compared = handful("compare", GRAPH, *SMALL, "--samplers", "rns", "--out", tmp_path / "compared")
     assert compared.code == 0, compared.stderr
-    Experiment(GRAPH, hidden=8, layers=2, epochs=2, seeds=(1, 2)).run(tmp_path / "loose")
+    asked.with_(seeds=(1, 2)).run(tmp_path / "loose")
     old_run(tmp_path / "old")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "finding.json").write_text('{"format": 1}')

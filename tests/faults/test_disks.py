@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.killed import train
-from faults.programs import HERE, finished
+from faults.programs import finished
 from handful.training.record import RunFolder, load_tensors
 from small import assert_same_end
 
@@ -56,29 +56,3 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     assert line.startswith("error: ")
     assert "file is a file: use another place" in line
     assert "Traceback" not in err
-
-
-@pytest.mark.slow
-def test_no_import_is_of_one_system_alone() -> None:
-    code = """
-import sys, pkgutil, importlib, torch, numba, filelock, multiprocessing.reduction, subprocess, torch.multiprocessing
-import torch_geometric, rich.console, typer, vl_convert, optuna, scipy.optimize, jinja2
-gone = {"resource", "fcntl", "pwd", "grp", "termios", "tty", "pty", "syslog"}
-class Windows:
-    def find_spec(self, name, path=None, target=None):
-        if name in gone:
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Windows())
-for name in gone:
-    sys.modules.pop(name, None)
-import os
-for name in ("register_at_fork", "fork", "getuid"):
-    delattr(os, name)
-import handful
-for module in pkgutil.walk_packages(handful.__path__, "handful."):
-    if module.name != "handful.__main__":
-        importlib.import_module(module.name)
-print("all")
-"""
-    out, _ = finished("-c", code, cwd=HERE.parents[1])
-    assert out == "all\n"

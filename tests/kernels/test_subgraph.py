@@ -68,6 +68,11 @@ def test_torch_agrees_with_numba(graph: tuple[int, Edges], data: st.DataObject) 
         np.testing.assert_array_equal(a, b.numpy())
 
 
+def places_of(indices: np.ndarray) -> np.ndarray:
+    """The place of every edge, in the type of weights: for another type other kernels would be compiled."""
+    return np.arange(len(indices), dtype=np.float32)
+
+
 @settings(deadline=None)  # the first example compiles
 @given(graphs(), st.integers(1, 5), st.sampled_from([np.uint8, np.uint16, np.int32]), st.data())
 def test_all_parts_at_once_equal_pyg(graph: tuple[int, Edges], m: int, dtype: type, data: st.DataObject) -> None:
@@ -75,9 +80,10 @@ def test_all_parts_at_once_equal_pyg(graph: tuple[int, Edges], m: int, dtype: ty
     # Part m is the one that is left out.
     part = np.array(data.draw(st.lists(st.integers(0, m), min_size=n, max_size=n)), dtype)
     indptr, indices, order = compressed(n, edges)
-    told = list(subgraph.parts(indptr, indices, part, m, np.arange(len(indices))))
+    told = list(subgraph.parts(indptr, indices, part, m, places_of(indices)))
     assert len(told) == m
-    for p, (nodes, got_ptr, got, places) in enumerate(told):
+    for p, (nodes, got_ptr, got, value) in enumerate(told):
+        places = value.astype(np.int64)
         np.testing.assert_array_equal(nodes, np.flatnonzero(part == p))
         want, want_ids = expected(n, edges, nodes)
         assert sorted(edges_of(got_ptr, got)) == want
@@ -95,7 +101,7 @@ def test_all_parts_at_once_equal_each_alone(n: int) -> None:
     rng = np.random.default_rng(n)
     indptr, indices, _ = compressed(n, rng.integers(0, n, (2, 30 * n)))
     part = rng.integers(0, 4, n).astype(np.uint8)
-    for nodes, *together in subgraph.parts(indptr, indices, part, 3, np.arange(len(indices))):
+    for nodes, *together in subgraph.parts(indptr, indices, part, 3, places_of(indices)):
         for a, b in zip(together, subgraph.induced(indptr, indices, nodes, with_edges=True), strict=True):
             np.testing.assert_array_equal(a, b)
 
@@ -109,7 +115,7 @@ def test_threads_change_nothing(threads: int) -> None:
     nodes = np.flatnonzero(rng.random(n) < 0.5)
 
     def everything() -> list[np.ndarray]:
-        parts = [a for piece in subgraph.parts(indptr, indices, part, m, np.arange(len(indices))) for a in piece]
+        parts = [a for piece in subgraph.parts(indptr, indices, part, m, places_of(indices)) for a in piece]
         return [*parts, *subgraph.induced(indptr, indices, nodes, True)]
 
     before = get_threads()

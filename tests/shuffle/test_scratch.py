@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
+import signal
 import sys
 from pathlib import Path
 
@@ -66,25 +65,23 @@ def test_files_have_no_name(tmp_path: Path) -> None:
         assert not any(tmp_path.iterdir())
 
 
-FULL = """
-import resource, signal, sys
-import numpy as np
-from handful.shuffle.scratch import Scratch
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
-with Scratch() as scratch:
-    scratch.append("x", 0, np.zeros(100_000, np.uint8))
-    scratch.spill(1)
-"""
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limit for files")
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    ended = subprocess.run([sys.executable, "-c", FULL], env=environment, capture_output=True, text=True)
-    told = ended.stderr.splitlines()[-1]
-    assert f"HandfulError: the scratch folder {tmp_path} is full" in told
-    assert "TMPDIR" in told
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with Scratch(tmp_path) as scratch:
+        scratch.append("x", 0, np.zeros(100_000, np.uint8))
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+            with pytest.raises(HandfulError) as told:
+                scratch.spill(1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            signal.signal(signal.SIGXFSZ, ignored)
+    assert f"the scratch folder {tmp_path} is full" in str(told.value)
+    assert "TMPDIR" in str(told.value)
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
