@@ -105,7 +105,8 @@ def run(checkout: Path, folders: list[str], processes: int, enabled: bool, claim
     """Run the tests in ``folders`` of the checkout and write their outcomes."""
     path = os.pathsep.join([str(checkout), str(ROOT), str(ROOT / "src")])
     ours = {OUTCOMES: str(outcomes), ENABLED: "1" if enabled else "", CLAIMED: claimed}
-    environment = {**os.environ, "PYTHONPATH": path, **ours}
+    # Some tests take their parameters from sets of strings, and every process must have them in the same order.
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", **ours}
     outcomes.write_text("")
     command = [sys.executable, "-m", "pytest", "-p", "benchmarks.pyg_suite", "-p", "no:cacheprovider", "-q"]
     command += ["--no-header", "--tb=short", "--continue-on-collection-errors", "-n", str(processes), *folders]

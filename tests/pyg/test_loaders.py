@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ LOADERS: dict[str, Callable[..., Any]] = {
         data, 6, 2, num_steps=5, sample_coverage=2, log=False, **o
     ),
     "RandomNodeLoader": lambda data, **o: ours.RandomNodeLoader(data, 4, shuffle=True, **o),
+    "LinkRandomNodeLoader": lambda data, **o: ours.LinkRandomNodeLoader(data, 4, shuffle=True, **o),
 }
 
 
@@ -81,6 +84,44 @@ def test_two_workers_give_the_batches_of_none(name: str) -> None:
     if name != "ClusterLoader":
         with pytest.raises(AssertionError):  # the second epoch is another one
             assert_same(found[0][0], found[0][1])
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_copies_of_a_loader_give_its_batches(name: str) -> None:
+    loader = LOADERS[name](make())
+    found = []
+    for one in (loader, copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        torch.manual_seed(7)
+        found.append(keep(one))
+    assert_same(found[0], found[1])
+    assert_same(found[0], found[2])
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_edges_may_be_narrow_and_strided(name: str, dtype: torch.dtype) -> None:
+    plain, other = make(), make()
+    other.edge_index = other.edge_index.t().contiguous().t().to(dtype, memory_format=torch.preserve_format)
+    assert not other.edge_index.is_contiguous()
+    found = []
+    for data in (plain, other):
+        torch.manual_seed(7)
+        found.append([batch.num_edges for batch in LOADERS[name](data)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_layers_of_narrow_ids(dtype: torch.dtype) -> None:
+    data = make_hetero()
+    for kind in data.edge_types:
+        data[kind].edge_index = data[kind].edge_index.to(dtype)
+    for batch in ours.HGTLoader(data, [6, 6], input_nodes="a", batch_size=10):
+        batch.validate()
+
+
+def test_a_number_of_nodes_may_be_a_tensor() -> None:
+    data = Data(edge_index=make().edge_index, num_nodes=torch.tensor(80))
+    assert len(keep(ours.GraphSAINTNodeSampler(data, 6, num_steps=3))) == 3
 
 
 @pytest.mark.parametrize("name", ["NeighborLoader", "RandomNodeLoader"])

@@ -208,6 +208,17 @@ def test_links_are_inside_the_part_and_negatives_are_no_edges() -> None:
     assert 0 < seen < len(edges)
 
 
+def test_negatives_of_narrow_ids_are_no_edges() -> None:
+    """300 · 300 is no int16: pairs of ids are compared as int64."""
+    rows, cols = torch.where(torch.rand(300, 300, generator=torch.Generator().manual_seed(0)) < 0.5)
+    data = Data(edge_index=torch.stack([rows, cols]).to(torch.int16), num_nodes=300)
+    (batch,) = LinkRandomNodeLoader(data, num_parts=1)
+    edges = set(map(tuple, data.edge_index.T.tolist()))
+    negatives = batch.edge_label_index[:, batch.edge_label == 0].T.tolist()
+    assert negatives
+    assert edges.isdisjoint(map(tuple, negatives))
+
+
 def test_links_of_several_types_are_refused() -> None:
     data = HeteroData()
     data["a"].num_nodes = 4

@@ -153,7 +153,7 @@ def _matrix(**fields: Any) -> SparseTensor:
     matrix = SparseTensor(**fields)
     if fields["row"].numel():
         with torch.random.fork_rng(devices=[]):
-            matrix.saint_subgraph(torch.unique(matrix.random_walk(fields["row"][:1], 1)))
+            matrix.saint_subgraph(torch.unique(matrix.random_walk(fields["row"][:1].long(), 1)))
     return matrix
 
 

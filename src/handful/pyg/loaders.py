@@ -32,7 +32,7 @@ class ClusterData(_Enabled, pyg.ClusterData):  # type: ignore[misc]
     """``torch_geometric.loader.ClusterData``."""
 
 
-class _OwnStreams(_Enabled):
+class OwnStreams:
     """A ``DataLoader`` whose batches draw from torch's generator, each with a seed of its own."""
 
     _epoch_seed: int | None = None
@@ -58,7 +58,7 @@ class _OwnStreams(_Enabled):
             yield
 
 
-class _Collated(_OwnStreams):
+class _Collated(_Enabled, OwnStreams):
     def collate_fn(self, index: Any) -> Any:
         """Sample around the seeds at ``index``."""
         with self._stream(index):
@@ -83,7 +83,7 @@ class HGTLoader(_Collated, pyg.HGTLoader):  # type: ignore[misc]
     """``torch_geometric.loader.HGTLoader``; large neighbourhoods are not truncated."""
 
 
-class _Walked(_OwnStreams):
+class _Walked(_Enabled, OwnStreams):
     def __getitem__(self, idx: int) -> Any:
         with self._stream(idx):
             return super().__getitem__(idx)  # type: ignore[misc]

@@ -310,12 +310,12 @@ def hgt_sample(
         parts = name.split("__")
         edge_types.append((parts[0], "__".join(parts[1:-1]), parts[-1]))
     kinds = sorted({kind for edge_type in edge_types for kind in (edge_type[0], edge_type[2])} | set(num_samples_dict))
-    dtype = next((seed.dtype for seed in input_node_dict.values()), torch.int64)
+    dtype = next((colptr.dtype for colptr in colptr_dict.values()), torch.int64)
     relations = _relations(edge_types, colptr_dict, row_dict, dict.fromkeys(colptr_dict, ()), dtype, csc=True)
     for kind in kinds:
         enough = len(num_samples_dict.get(kind, ())) >= num_hops
         _check(enough, f"'num_samples' has fewer than {num_hops} entries for the node type {kind!r}")
-    seeds = _seeds_of(kinds, relations, input_node_dict)
+    seeds = _seeds_of(kinds, relations, {kind: seed.to(dtype) for kind, seed in input_node_dict.items()})
     sampled: Sampled = _run(layered, kinds, relations, seeds, num_samples_dict, num_hops, key=_key())
     rows, cols, places = _edges(sampled.edges, True, dtype)
     return {kind: _tensor(sampled.nodes(kind), dtype) for kind in kinds}, rows, cols, places

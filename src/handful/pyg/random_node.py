@@ -18,6 +18,7 @@ from torch_geometric.utils import select
 from handful.errors import GraphError, SamplerError
 from handful.kernels.csr import first_outside, index_dtype
 from handful.kernels.inside import Inside, inside
+from handful.pyg.loaders import OwnStreams
 from handful.pyg.operators import kernel_threads
 
 
@@ -68,6 +69,8 @@ class RandomNodeLoader(DataLoader[Any]):
 
     def _get_iterator(self) -> Any:
         if self.num_workers == 0:
+            # Torch's own iterator draws a seed first.
+            self._epoch_seed: int | None = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
             return self._epoch()
         for _, edges in self._edges():  # workers are forked with the kernels, or each would load them
             loop = Data(edge_index=torch.zeros(2, 1, dtype=edges.dtype), num_nodes=1)
@@ -75,7 +78,6 @@ class RandomNodeLoader(DataLoader[Any]):
         return super()._get_iterator()
 
     def _epoch(self) -> Iterator[Any]:
-        torch.empty((), dtype=torch.int64).random_(generator=self.generator)  # torch's own iterator draws a seed first
         parts, disjoint = self._parts()
         batches = self._cut(parts) if disjoint else map(self.collate_fn, parts)
         if self.pin_memory and torch.cuda.is_available():
@@ -189,11 +191,11 @@ class RandomNodeLoader(DataLoader[Any]):
         return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
 
-class LinkRandomNodeLoader(RandomNodeLoader):
+class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
     """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label``, all inside its part.
 
-    Positives (1) are the edges of the part. Negatives (0) are as many pairs of different nodes of the part, drawn by
-    torch's generator; of these, pairs that are edges are left out. ``edge_share`` says how often an edge is seen.
+    Positives (1) are the edges of the part. Negatives (0) are as many random pairs of different nodes of the part; of
+    these, pairs that are edges are left out. ``edge_share`` says how often an edge is seen.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()
@@ -204,8 +206,9 @@ class LinkRandomNodeLoader(RandomNodeLoader):
         out, n = super()._batch(nodes, *cut), len(nodes)
         if not isinstance(out, Data):
             raise GraphError("LinkRandomNodeLoader takes a Data: a HeteroData does not tell which links to predict")
-        edges = out.edge_index
-        pairs = torch.randint(n, edges.shape, device=edges.device)
+        edges = out.edge_index.to(torch.int64)
+        with self._stream(nodes):
+            pairs = torch.randint(n, edges.shape, device=edges.device)
         taken = torch.isin(pairs[0] * n + pairs[1], edges[0] * n + edges[1]) | (pairs[0] == pairs[1])
         out.edge_label_index = torch.cat([edges, pairs[:, ~taken]], 1)
         out.edge_label = (torch.arange(out.edge_label_index.shape[1], device=edges.device) < edges.shape[1]).float()

@@ -36,9 +36,9 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
 
     def __init__(self, row: Tensor, col: Tensor, value: Tensor, sparse_sizes: tuple[int, int]) -> None:
         ends = np.stack([row.numpy(), col.numpy()])
-        check_edges(ends, max(sparse_sizes))
-        self._columns = sparse_sizes[1]
-        rowptr, indices, order = map(torch.from_numpy, coo_to_csr(ends[0], ends[1], *sparse_sizes, True))
+        rows, self._columns = map(int, sparse_sizes)
+        check_edges(ends, max(rows, self._columns))
+        rowptr, indices, order = map(torch.from_numpy, coo_to_csr(ends[0], ends[1], rows, self._columns, True))
         self._rowptr, self._col, self._value = rowptr, indices.long(), value[order]
 
     @property
