@@ -263,7 +263,7 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
     return _outputs(result, made.graph)
 
 
-# -- tables and text----------------------------------------------------------------------------------------------------
+# -- tables and text --------------------------------------------------------------------------------------------------
 
 
 def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:

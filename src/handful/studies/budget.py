@@ -78,11 +78,6 @@ class Request:
         """The graph of the request; by default ``paper`` under that budget, else debian."""
         return self.graph or (paper if self.budget == "paper" else "debian")
 
-    def experiment(self, **fields: Any) -> Experiment:
-        """An experiment on the graph of the request; by default debian."""
-        here: dict[str, Any] = {"split": self.split, "root": self.root, "device": self.device, "seeds": self.seeds}
-        return Experiment(self.graph or "debian", **here, **fields)
-
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
         """Iterate over ``items``, and report each before its turn."""
         for done, item in enumerate(items):

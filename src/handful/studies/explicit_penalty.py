@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import isnan
 
+from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
 from handful.samplers import RandomNodes
 from handful.settings import Update
 from handful.statistics import mean_ci95
-from handful.studies.budget import Request
+from handful.studies.budget import Request, adapt
 from handful.theory.explicit import VariancePenalty
 from handful.theory.implicit import ImplicitWatch
 from handful.training.fit import fit
@@ -37,9 +38,8 @@ def run(request: Request) -> Finding:
     SGD without momentum or dropout on RNS batches. The regimes differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
-    model_options = {"hidden": hidden, "layers": 2, "dropout": 0.0, "residual": False}
-    how = {"sampler": RandomNodes(PARTS), "optimizer": "sgd", "epochs": epochs, "evaluate_every": max(1, epochs // 20)}
-    base = request.experiment(**model_options, **how)
+    base = Experiment(request.graph or "debian", sampler=RandomNodes(PARTS), optimizer="sgd", epochs=epochs)
+    base = adapt(request, base.with_(hidden=hidden, layers=2, dropout=0.0, residual=False))
     results: dict[str, list[dict[str, float]]] = {name: [] for name in REGIMES}
     for seed, name in request.each([(seed, name) for seed in request.seeds for name in REGIMES], "{0[1]}".format):
         update, lr, strength = REGIMES[name]

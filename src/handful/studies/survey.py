@@ -170,7 +170,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     return replace(result, title=heading, facts=facts)
 
 
-# -- equal epochs and seconds----------------------------------------------------------------------------------------
+# -- equal epochs and seconds -----------------------------------------------------------------------------------------
 
 
 def epochs_of(grid: Grid, graph: str) -> float:
