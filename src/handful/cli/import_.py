@@ -47,7 +47,9 @@ def import_graph(
     ],
     nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="A table: id, label, features, split.")] = None,
     to: Annotated[Path, typer.Option("--out", help="The folder to write.")] = Path("graph"),
-    split: Annotated[str, typer.Option(help="The split to draw if there is none: rh, rl, random:60/20/20 …")] = "rh",
+    split: Annotated[
+        str, typer.Option(help="The split to draw if there is none: rh, rl, random:60/20/20; or time:COLUMN")
+    ] = "rh",
     seed: p.Seed = 0,
 ) -> Answer:
     """Read an edge list and a node table, and keep the graph as a folder that `handful train` opens at once."""
