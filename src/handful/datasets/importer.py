@@ -301,7 +301,7 @@ def _read_nodes(
     problems = Problems()
     usual = _find(source, "label", None)
     labels = ((usual,) if usual else ()) if how.label is None else how.label
-    chosen = (*(how.features or ()), *how.categorical, *how.hashed, *how.numbers)
+    chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
     for name in (how.id, how.split_column, time, *labels, *chosen, *how.ignore):
         with problems.collected():
             if name is not None:
@@ -318,7 +318,7 @@ def _read_nodes(
     names = [name for name in source.named if name not in used | left_out]
     if how.features is not None:
         names = [name for name in source.names if name in chosen and name not in how.ignore]
-    texts = [id, split, *how.categorical, *how.hashed]
+    texts = [id, split, *how.categorical, *how.widths]
     table = source.read(types=_texts(texts))
     if codes := [name for name in table.codes() if name in names and name not in how.numbers]:
         table = source.read(types=_texts([*texts, *codes]))

@@ -26,7 +26,7 @@ from handful.datasets.tables import Problems, Rows, TableFile, arrow, places_amo
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
-from handful.settings import Repeated, TableOptions, Task
+from handful.settings import MOST_HASHED, Repeated, TableOptions, Task
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
 Say = Callable[[str], None]
@@ -34,8 +34,6 @@ Say = Callable[[str], None]
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
 """Text with more values than this, and than half the rows, is taken for names or sentences."""
-HASHED = 64
-"""How many columns the words of a text are hashed into."""
 MOST_ENTRIES = 1 << 20
 """The most numbers that a vector has."""
 LANDMARKS = 101
@@ -66,6 +64,7 @@ class Column:
         categories: in the order of their features.
         format: of dates that are text, as ``strptime`` has it.
         size: the entries of a vector, or the features that a text is hashed into.
+        idf: of a text, the weight of each of these features: ln((1 + rows) / (1 + rows that have it)) + 1.
         missing: how many rows had no value when the schema was fitted.
         marks, shares: what the column was like then; see ``handful.datasets.drift``.
 
@@ -86,11 +85,12 @@ class Column:
     missing: int = 0
     marks: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    idf: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= 64 * HASHED)
+        sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= MOST_HASHED)
         sound = self.spread != 0 and self.missing >= 0 and 0 < self.size <= MOST_ENTRIES and sized
-        filled = len(self.fill) in (0, self.size) and len(set(self.categories)) == len(self.categories)
+        filled = {len(self.fill), len(self.idf)} <= {0, self.size} and len(set(self.categories)) == len(self.categories)
         ordered = len(self.quantiles) != 1 and all(list(q) == sorted(q) for q in (self.quantiles, self.marks))
         if not (sound and filled and ordered):
             raise ValueError(f"column {self.name!r} has a value that it cannot have")
@@ -106,7 +106,7 @@ class Column:
         if self.kind == "category":
             return f"one-hot: {len(self.categories)} value{'s' * (len(self.categories) != 1)} and other"
         if self.kind == "text":
-            return f"words hashed into {self.size} columns"
+            return f"words hashed into {self.size} columns" + ", by tf-idf" * bool(self.idf)
         steps = [f"{self.size} numbers as they are"] if self.kind == "vector" else []
         if self.missing and self.fill:
             by = f"{self.fill[0]:.4g}" if self.size == 1 else "its middle"
@@ -123,7 +123,8 @@ class Column:
             self._mark_categories(rows.text(self.name), out, say)
             return
         if self.kind == "text":
-            _hash_words(rows.text(self.name), out)
+            weighed = _hash_words(rows, self.name, self.size) * np.array(self.idf or 1, np.float32)
+            out[:] = weighed / np.maximum(np.linalg.norm(weighed, axis=1, keepdims=True), 1e-12)
             return
         values, missing = numbers_in(rows, self.name, self.kind, self.size, self.format)
         if not self.fill:
@@ -359,7 +360,9 @@ def _fit_column(rows: Rows, name: str, how: TableOptions, fitted: np.ndarray) ->
     if kind == "category":
         return Column(name, kind, categories=_fit_categories(rows, name, name in how.categorical), missing=missing)
     if kind == "text":
-        return Column(name, kind, size=HASHED, missing=missing)
+        has = _hash_words(rows, name, how.widths[name])[fitted] != 0
+        idf = np.log((1 + len(has)) / (1 + has.sum(axis=0))) + 1
+        return Column(name, kind, size=len(idf), missing=missing, idf=tuple(map(float, idf)))
     values, absent = numbers_in(rows, name, kind, None, format)
     if absent.all():
         return None
@@ -386,7 +389,7 @@ def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
     types, column = arrow().types, rows.column(name)
     if column.null_count == len(column):
         return None
-    if name in how.hashed:
+    if name in how.widths:
         return "text"
     if name in how.categorical:
         return "category"
@@ -551,11 +554,14 @@ def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.n
     missing = np.asarray(column.is_null())
     if missing.all():
         return np.zeros((len(rows), size or 1)), missing
+    if pa.types.is_string(column.flatten().type) or pa.types.is_large_string(column.flatten().type):
+        raise rows.error(f"column '{name}' holds lists of words: have them hashed, or ignore it")
     with reading(rows.source.path):
         flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     size = size or int(lengths[~missing][0])
-    rows.refuse(~missing & (lengths != max(size, 1)), f"'{name}' has {{}} values, and others have {size}", lengths)
+    words = f"'{name}' has {{}} values, and others have {size}: give all as many, or have them hashed"
+    rows.refuse(~missing & (lengths != max(size, 1)), words, lengths)
     values = np.zeros((len(rows), size))
     values[~missing] = flat.reshape(-1, size)
     rows.refuse(~np.isfinite(values).all(axis=1), f"'{name}' holds a value that is missing or not finite")
@@ -569,16 +575,18 @@ def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
-def _hash_words(texts: Any, out: np.ndarray) -> None:
-    """The words of every text, each counted with a sign in a place that its checksum gives, in unit length."""
-    encoded = texts.dictionary_encode()
-    vectors = np.zeros((len(encoded.dictionary) + 1, out.shape[1]), np.float32)
-    for i, text in enumerate(encoded.dictionary.to_pylist()):
-        for word in WORD.findall(text.lower()):
-            mixed = zlib.crc32(word.encode())
-            vectors[i, mixed % out.shape[1]] += 1 if mixed >> 31 else -1
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    out[:] = vectors[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
+def _hash_words(rows: Rows, name: str, size: int) -> np.ndarray:
+    """float32 ``(rows, size)``: the words of every text, each counted with a sign in a place that its checksum gives.
+
+    An entry of a list is one word. A checksum is the same on every machine and in every version of Python.
+    """
+    result = np.zeros((len(rows), size), np.float32)
+    for counts, cell in zip(result, rows.column(name).to_pylist(), strict=True):
+        entries = cell if isinstance(cell, list) else WORD.findall("" if cell is None else str(cell))
+        for word in entries:
+            mixed = zlib.crc32(str(word).lower().encode())
+            counts[mixed % size] += 1 if mixed >> 31 else -1
+    return result
 
 
 def alike(values: Sequence[str]) -> list[str]:
