@@ -305,6 +305,7 @@ class TableOptions:
             64. In Python also a dictionary of columns and widths.
         numbers: columns of whole numbers to keep although they look like identifiers, since no value is there twice.
         ignore: columns to leave out.
+        keep: columns that are no features, and are given back with predictions, such as names.
         task: classification, regression (a label that is a number) or multilabel (columns of 0 and 1).
         impute: the value of a missing number: median; error refuses it.
         scale: the scale of numbers: standard, quantile (normal scores) or none.
@@ -330,6 +331,7 @@ class TableOptions:
     hashed: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
     task: Task = "classification"
     impute: Literal["median", "error"] = "median"
     scale: Literal["standard", "quantile", "none"] = "standard"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from handful.datasets import schema, tables
 from handful.datasets.importer import import_tables
 from handful.datasets.schema import Schema
-from handful.errors import DatasetError, HandfulError
+from handful.errors import DatasetError, GraphError, HandfulError
 from handful.graph import MASKS, Graph
 from handful.settings import TableOptions
 from handful.storage import open_graph
@@ -85,6 +85,22 @@ def test_a_column_that_tells_the_label_is_named() -> None:
         import_tables({"source": ids, "target": ids[::-1]}, {**nodes, "label": fraud.tolist()}, say=said.append)
     assert len(said) == 2
     assert "by one column alone: 'closed';" in said[0]
+
+
+def test_kept_columns_are_saved_and_are_no_features(tmp_path: Path) -> None:
+    nodes = "id,name,age,number,label\na,Jörg,1,007,x\nb,,2,010,y\nc,Łucja,3,9,x\n"
+    edges = EDGES + "d,a\n"
+    made = import_tables(*pair(tmp_path, edges, nodes), keep=["name", "number"], unknown="add", out=tmp_path / "g")
+    for graph in (made, open_graph(tmp_path / "g", verify=True)):
+        assert graph.kept.tolist() == [["Jörg", "007"], ["", "010"], ["Łucja", "9"], ["", ""]]
+        assert graph.schema["kept"] == ["name", "number"]
+    assert made.num_features == 1
+    found, said = Schema.from_json(made.schema), list[str]()
+    later = pair(tmp_path, EDGES, "name,id,age\nZoë,a,1\nBo,b,2\nAl,c,3\n")
+    assert import_tables(*later, schema=found, say=said.append).kept[:, 0].tolist() == ["Zoë", "Bo", "Al"]
+    assert not said
+    with pytest.raises(GraphError, match="kept must hold texts"):
+        made.replace(kept=np.array(["a"]))
 
 
 def test_named_columns(tmp_path: Path) -> None:

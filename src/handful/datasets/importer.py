@@ -302,7 +302,7 @@ def _read_nodes(
     usual = _find(source, "label", None)
     labels = ((usual,) if usual else ()) if how.label is None else how.label
     chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
-    for name in (how.id, how.split_column, time, *labels, *chosen, *how.ignore):
+    for name in (how.id, how.split_column, time, *labels, *chosen, *how.ignore, *how.keep):
         with problems.collected():
             if name is not None:
                 source.has(name)
@@ -314,11 +314,11 @@ def _read_nodes(
         looked = ", ".join(USUAL["label"])
         say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
     used = {id, split, *labels, *MASKS}
-    left_out = {*how.ignore, *({time} - set(chosen))}
+    left_out = {*how.ignore, *({time, *how.keep} - set(chosen))}
     names = [name for name in source.named if name not in used | left_out]
     if how.features is not None:
         names = [name for name in source.names if name in chosen and name not in how.ignore]
-    texts = [id, split, *how.categorical, *how.widths]
+    texts = [id, split, *how.categorical, *how.widths, *(set(how.keep) - set(chosen))]
     table = source.read(types=_texts(texts))
     if codes := [name for name in table.codes() if name in names and name not in how.numbers]:
         table = source.read(types=_texts([*texts, *codes]))
@@ -342,10 +342,10 @@ def _read_nodes(
     for name, values in {**{c.name: c.categories for c in columns}, "the label": classes}.items():
         if pair := alike(values):
             say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
-    used |= {column.name for column in columns}
+    used |= {*how.keep, *(column.name for column in columns)}
     ignored = tuple(name for name in source.names if name not in used)
     rows, training = int(fitted.sum()), not bool(fitted.all())
-    told = (ignored, rows, training, identifiers, how.decimal, how.encoding)
+    told = (ignored, rows, training, identifiers, how.decimal, how.encoding, how.keep)
     made = Schema(id, roles, columns, labels, how.task, classes, split, *told)
     return table, with_profile(made, table, fitted), masks
 
@@ -409,8 +409,8 @@ def _node_fields(table: Rows, schema: Schema, masks: dict[str, np.ndarray], say:
         result |= masks or _masks(table, schema, result.get("y"))
     x = schema.encode(table, problems, say)
     problems.tell()
-    if schema.columns:
-        result["x"] = x
+    result |= {"x": x} if schema.columns else {}
+    result |= {"kept": schema.kept_texts(table)} if schema.kept else {}
     if schema.task == "classification" and not schema.classes:
         result = {name: value for name, value in result.items() if name not in ("y", "num_classes", "class_names")}
     return ids, result
@@ -443,8 +443,8 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
     """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
-    missing = {"i": -1, "f": np.nan, "b": False}
-    for name in ("x", "y", *MASKS) if added else ():
+    missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
+    for name in ("x", "y", "kept", *MASKS) if added else ():
         if (values := fields.get(name)) is not None:
             value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
             fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])

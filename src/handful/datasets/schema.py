@@ -190,6 +190,7 @@ class Schema:
         ignored: columns that are left out.
         decimal, encoding: of CSV files.
         identifiers: those of them that were left out because they tell rows apart and nothing else.
+        kept: columns that are no features, and are given back with predictions.
         rows: how many rows medians and scales were taken from.
         training: whether those were the training rows alone.
 
@@ -211,6 +212,7 @@ class Schema:
     identifiers: tuple[str, ...] = ()
     decimal: str = "."
     encoding: str = "utf-8"
+    kept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -226,6 +228,7 @@ class Schema:
         """The columns that a CSV file must not be guessed about: their cells are text."""
         own = [column.name for column in self.columns if column.kind in ("category", "text")]
         own += [column.name for column in self.columns if column.format]
+        own += [name for name in self.kept if name not in [column.name for column in self.columns]]
         return [self.id, *own, *([] if self.split is None else [self.split])]
 
     # -- applying -----------------------------------------------------------------------------------------------------
@@ -238,7 +241,7 @@ class Schema:
                 f"{rows.source.path} has no column {_list_names(lacking)}, which the schema needs: its columns are "
                 f"{_list_names(has)}"
             )
-        known = {*needed, self.split, *self.labels, *self.ignored}
+        known = {*needed, self.split, *self.labels, *self.ignored, *self.kept}
         if extra := [name for name in has if name not in known]:
             say(f"{rows.source.path}: not in the schema, and not used: {_list_names(extra)}")
 
@@ -276,6 +279,12 @@ class Schema:
         names = None if numbered else self.classes
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
+    def kept_texts(self, rows: Rows) -> np.ndarray:
+        """Text ``(rows, kept)``: the columns that are given back with predictions; nothing where they are missing."""
+        there = [rows.text(name).to_pylist() if name in rows.source.names else [] for name in self.kept]
+        texts = [[text or "" for text in column] or [""] * len(rows) for column in there]
+        return np.array(texts, np.str_).reshape(len(self.kept), len(rows)).T
+
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: Schema) -> list[str]:
@@ -292,7 +301,8 @@ class Schema:
 
     def table(self) -> Table:
         """What is done with every column, for people."""
-        rows = [(self.id, "id", "kept, and given back with predictions", "")]
+        back = "kept, and given back with predictions"
+        rows = [(self.id, "id", back, ""), *((name, "", back, "") for name in self.kept)]
         what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
         rows += [(name, "label", what, "") for name in self.labels]
         rows += [] if self.split is None else [(self.split, "split", "train, val, test", "")]
