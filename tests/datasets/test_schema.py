@@ -128,6 +128,7 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
         (pa.array([b"x"]), "holds binary, neither numbers nor text"),
         (pa.array([1.0, float("inf"), float("inf")]), "row 2: 'c' is inf"),
         (pa.array([[1.0], [1.0, 2.0]]), "row 2: 'c' has 2 values, and others have 1"),
+        (pa.array([*map(str, range(40)), "k.A.", None, "?"]), r"row 41: 'c' is 'k.A.', and most are numbers.*row 43"),
         (pa.array([["x"]]), "holds lists of words: have them hashed"),
         (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, too many .* have its words hashed"),
     ],

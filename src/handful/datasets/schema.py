@@ -34,6 +34,8 @@ Say = Callable[[str], None]
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
 """Text with more values than this, and than half the rows, is taken for names or sentences."""
+SOME_NUMBERS = 20
+"""Text with more different numbers than this, and few other values, is taken for numbers."""
 MOST_ENTRIES = 1 << 20
 """The most numbers that a vector has."""
 LANDMARKS = 101
@@ -407,6 +409,10 @@ def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
         if _has_decimal_commas(column):
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
             raise rows.error(f"{such}: write none between thousands and say that the decimal one is a comma")
+        if (odd := _odd_among_numbers(column)) is not None:
+            rows.refuse(
+                odd, f"'{name}' is '{{}}', and most are numbers: leave it empty, or name it categorical", column
+            )
         return "category"
     result = _kind_of(column.type)
     if result is None:
@@ -431,6 +437,15 @@ def _has_decimal_commas(column: Any) -> bool:
     compute, values = arrow().compute, column.drop_null()
     numbers = compute.match_substring_regex(values, r"^\s*-?[0-9]+(\.[0-9]{3})*(,[0-9]+)?\s*$")
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
+
+
+def _odd_among_numbers(column: Any) -> np.ndarray | None:
+    """bool ``(rows,)``: the few texts of a column that holds many different numbers; ``None`` if it is another one."""
+    compute = arrow().compute
+    number = compute.match_substring_regex(column, r"^\s*[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?\s*$")
+    odd = ~np.asarray(number.fill_null(True))
+    many = compute.count_distinct(column.filter(number)).as_py() > SOME_NUMBERS
+    return odd if many and 0 < odd.sum() <= (len(column) - column.null_count) / 5 else None
 
 
 def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
