@@ -116,6 +116,21 @@ def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
         found.write(tmp_path / "p.txt")
 
 
+def test_kept_columns_come_back_and_replace_none(tmp_path: Path) -> None:
+    names = [f"Jörg {i}" for i in range(30)]
+    kept = np.array([names, ["x"] * 30]).T
+    graph = a_graph(kept=kept, schema={"kept": ["name", "label"]})
+    found = predict(models(1), graph, choose_nodes(graph, "unlabelled"), NAMES)
+    columns = found.columns()
+    assert columns["name"].tolist() == names[20:]
+    assert columns["label"].tolist() == [""] * 10
+    assert columns["label (kept)"].tolist() == ["x"] * 10
+    assert found.take(np.array([3])).columns()["name"].tolist() == ["Jörg 23"]
+    assert found.table("nodes").head[:2] == ["Id", "name"]
+    table = pyarrow.parquet.read_table(found.write(tmp_path / "p.parquet"))
+    assert table["name"].to_pylist() == names[20:]
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [("sage", {}), ("gcn", {"output_projection": True}), ("gat", {}), ("sgformer", {}), ("graphland-sage", {})],

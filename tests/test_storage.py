@@ -30,7 +30,8 @@ def a_graph(**fields: object) -> Graph:
         "edge_attr": np.arange(12, dtype=np.float32).reshape(6, 2),
         "class_names": ("a", "b", "ç"),
         "ids": np.array(["Åse", "b", "", "long name", "d"]),
-        "schema": {"id": "name", "columns": [{"name": "age", "center": 1.5}]},
+        "schema": {"id": "name", "columns": [{"name": "age", "center": 1.5}], "kept": ["who", "where"]},
+        "kept": np.array([["Åse", "Å"], ["b", ""], ["", ""], ["c", "Zürich"], ["d", "e"]]),
         "name": "små graf",
     }
     return Graph.from_edge_index(EDGES, 5, **defaults | fields)  # type: ignore[arg-type]
@@ -42,7 +43,7 @@ def assert_same(a: Graph, b: Graph) -> None:
         assert (left is None) == (right is None), name
         if left is not None:
             assert left.dtype == right.dtype, name
-            assert np.array_equal(left, right) if name == "ids" else torch.equal(left, right), name
+            assert np.array_equal(left, right) if name in ("ids", "kept") else torch.equal(left, right), name
     for name in storage.FIELDS:
         assert getattr(a, name) == getattr(b, name), name
 

@@ -68,8 +68,9 @@ class Graph:
         metric: the metric that is reported and chooses the best epoch; empty for the first of ``METRICS_OF`` for the
             kind.
         class_names: the names of the classes (or labels).
-        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` if nodes have only numbers.
-        schema: the encoding of the tables, as ``handful.datasets.schema.Schema.to_json`` returns it.
+        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` where they are their numbers.
+        kept: text ``(N, K)``, columns of a table that are given back with predictions, named by ``schema["kept"]``.
+        schema: how a table became the features; the result of ``handful.datasets.schema.Schema.to_json``.
         name: of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. When ``None``, several columns of ``y`` are
             ``multilabel``, fractions are ``regression``, and whole numbers are classes.
@@ -101,6 +102,7 @@ class Graph:
     task: Task | None = None
     positive: int | str | None = None
     edge_attr: Tensor | None = None
+    kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
     """Set it only if the same arrays were just checked: a transfer, a subset of fields, a verified file."""
 
@@ -606,6 +608,11 @@ def validate(graph: Graph) -> dict[str, Any]:
         raise GraphError(f"{len(graph.class_names)} class names for {out['num_classes'] or 0} classes")
     if graph.ids is not None:
         out["ids"] = _check_ids(graph.ids, n)
+    if (kept := graph.kept) is not None:
+        names = graph.schema.get("kept") if isinstance(graph.schema, Mapping) else None
+        wanted = (n, len(names) if isinstance(names, list | tuple) else 0)
+        if not isinstance(kept, np.ndarray) or kept.dtype.kind != "U" or kept.shape != wanted:
+            raise GraphError(f"kept must hold texts of shape {wanted}: a column for each name in schema['kept']")
     reverse = csr.reverses(indptr.cpu().numpy(), indices.cpu().numpy(), with_order=graph.edge_weight is not None)
     if reverse is not None and (weight := out.get("edge_weight")) is not None:
         turned = weight[torch.from_numpy(reverse).to(weight.device)]

@@ -44,9 +44,10 @@ class Prediction:
         splits: text ``(n,)``: train, val, test, or nothing.
         agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
             where nodes have no one class.
-        spread: float32 ``(n,)``, the standard deviation over the models of the predicted probability or number; for
-            several labels, its mean over the labels; ``None`` for one model.
-        embeddings: float32 ``(n, width)``, if requested.
+        spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
+            number, or the mean of those of all labels; ``None`` for one model.
+        embeddings: float32 ``(n, width)``, where they were asked for.
+        kept, kept_names: text ``(n, K)``, columns of the user's table that are given back, and their names.
     """
 
     decision: Decision
@@ -58,6 +59,8 @@ class Prediction:
     agree: np.ndarray | None = None
     spread: np.ndarray | None = None
     embeddings: np.ndarray | None = None
+    kept: np.ndarray | None = None
+    kept_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -149,7 +152,11 @@ class Prediction:
             result["threshold"] = np.full(len(self), self.threshold, np.float32)
         result |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
         result |= {"label": self._label_column(), "split": self.splits}
-        return result | {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
+        result |= {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
+        return result | {f"{name} (kept)" if name in result else name: column for name, column in self._kept()}
+
+    def _kept(self) -> list[tuple[str, np.ndarray]]:
+        return [] if self.kept is None else list(zip(self.kept_names, self.kept.T, strict=True))
 
     def _label_column(self) -> np.ndarray:
         if self.kind == "regression":
@@ -162,6 +169,7 @@ class Prediction:
         """The first nodes, for people."""
         some = self.take(np.arange(min(most, len(self))))
         shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
+        shown |= {name: [_short(one) for one in column] for name, column in some._kept()}
         numbers = self.kind == "regression"
         shown["Predicted"] = [number(one) for one in some.predicted] if numbers else some.predicted
         if self.of_classes:
@@ -259,6 +267,11 @@ def predict(
         values=mean.astype(np.float32),
         labels=_labels(graph, nodes, names, decision.kind),
         splits=node_splits(graph, nodes),
+        positive=positive,
+        threshold=threshold,
+        class_weight=None if class_weight is None else tuple(class_weight),
+        kept=None if graph.kept is None else graph.kept[nodes],
+        kept_names=tuple((graph.schema or {}).get("kept", ())),
     )
     if len(found) < 2:
         return made

@@ -23,6 +23,8 @@ Evaluation = Literal["exact", "sampled"]
 Decayed = Literal["all", "weights"]
 FirstHop = Literal["sampled", "exact", "auto"]
 Threshold = Literal["half", "f1"]
+MOST_HASHED = 4096
+"""The most features that the words of a column are hashed into."""
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
 GraphOn = Literal["auto", "device", "host"]
@@ -299,9 +301,11 @@ class TableOptions:
         features: the columns that are features; all other columns by default. Those of ``categorical``, ``hashed`` and
             ``numbers`` are added to them.
         categorical: columns of numbers that are codes: they are one-hot encoded, as text is.
-        hashed: columns of text whose words are hashed into 64 features.
+        hashed: columns of text or lists whose words are hashed, by tf-idf: COLUMN=512 into 512 features, COLUMN into
+            64. In Python also a dictionary of columns and widths.
         numbers: columns of whole numbers to keep although they look like identifiers, since no value is there twice.
         ignore: columns to leave out.
+        keep: columns that are no features, and are given back with predictions, such as names.
         task: classification, regression (a label that is a number) or multilabel (columns of 0 and 1).
         impute: the value of a missing number: median; error refuses it.
         scale: the scale of numbers: standard, quantile (normal scores) or none.
@@ -327,6 +331,7 @@ class TableOptions:
     hashed: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
     task: Task = "classification"
     impute: Literal["median", "error"] = "median"
     scale: Literal["standard", "quantile", "none"] = "standard"
@@ -339,8 +344,26 @@ class TableOptions:
     strict: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.hashed, Mapping):
+            object.__setattr__(self, "hashed", tuple(f"{name}={width}" for name, width in self.hashed.items()))
         check_fields(self)
+        if wide := [name for name, width in self.widths.items() if not 1 <= width <= MOST_HASHED]:
+            raise DatasetError(f"hashed: '{wide[0]}' must have a width from 1 to {MOST_HASHED}")
         try:
             codecs.lookup(self.encoding)
         except LookupError:
             raise DatasetError(f"encoding '{self.encoding}' is unknown: give one such as latin-1 or cp1252") from None
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The hashed columns, and the number of features of each.
+
+        >>> TableOptions(hashed=("note", "tags=512")).widths
+        {'note': 64, 'tags': 512}
+        """
+        result = {}
+        for name in self.hashed:
+            column, _, width = name.rpartition("=")
+            sized = bool(column) and width.isdigit()
+            result[column if sized else name] = int(width) if sized else 64
+        return result

@@ -37,8 +37,8 @@ FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
-"""The number of attempts to read a graph that is being replaced, and the seconds between them."""
-ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", *MASKS)
+"""How often, and how long apart, a reader looks again for a graph that is being replaced."""
+ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", "kept", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
 
@@ -386,7 +386,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     stored = _stored(entry["dtype"])
     if str(array.dtype) != stored or list(array.shape) != entry["shape"]:
         raise DatasetError(f"{path} holds {array.dtype} {array.shape}, and its header says {stored} {entry['shape']}")
-    if path.stem == "ids":
+    if path.stem in ("ids", "kept"):
         return array
     try:
         tensor = torch.from_numpy(array)

@@ -26,7 +26,7 @@ PROMISED = {
     "diagnose": f"{OF_DATA} --samplers --option -s --batches --repeats --model --hidden --layers --norm --residual "
     "--no-residual --task --weights --step --momentum --seed --device --threads --out",
     "import": "--out --undirected --source --target --weight --id --label --split-column --features --categorical "
-    "--hashed --numbers --ignore --task --impute --scale --unknown --repeated --schema --split --seed --metric "
+    "--hashed --numbers --ignore --keep --task --impute --scale --unknown --repeated --schema --split --seed --metric "
     "--memory --decimal --encoding --dates --json",
     "info": f"{OF_DATA} --sources --sweeps --seed --threads",
     "parts": f"{OF_DATA} {OF_LABELS} --model --hidden --layers --dropout --lr --weight-decay --most --memory --seeds "

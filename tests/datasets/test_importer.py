@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from handful.datasets import schema, tables
 from handful.datasets.importer import import_tables
-from handful.errors import DatasetError, HandfulError
+from handful.datasets.schema import Schema
+from handful.errors import DatasetError, GraphError, HandfulError
 from handful.graph import MASKS, Graph
 from handful.settings import TableOptions
 from handful.storage import open_graph
@@ -54,6 +55,52 @@ def test_dictionaries_are_saved_like_the_same_files(tmp_path: Path) -> None:
         import_tables(edges, nodes, lable="x")
     with pytest.raises(DatasetError, match="the edge table, row 2: target 'z' is not in the node table"):
         import_tables({"source": ["b", "a"], "target": ["a", "z"]}, nodes)
+
+
+def test_a_split_by_time_is_said_and_gives_the_scales() -> None:
+    days = [f"{day:02d}.01.2024" for day in (9, 1, 2, 3, 3, 8, 5)]
+    nodes = {"id": list("abcdefgh"), "day": [*days, None], "size": range(8), "label": list("xyxyxyxy")}
+    edges, said = {"source": ["a"], "target": ["b"]}, list[str]()
+    graph = import_tables(edges, nodes, split="time:day", say=said.append)
+    assert [getattr(graph, mask).nonzero().squeeze(1).tolist() for mask in MASKS] == [[1, 2, 3, 4], [5, 6], [0]]
+    assert "train before 2024-01-05 (4), val before 2024-01-09 (2), then test (1)" in said[0]
+    assert "1 labelled rows without 'day'" in said[0]
+    assert graph.num_features == 1
+    assert graph.x[[1, 2, 3, 4]].mean().abs() < 1e-6
+    later = import_tables(edges, nodes, schema=Schema.from_json(graph.schema), say=said.append)
+    assert later.train_mask is None
+    assert len(said) == 1
+    for column, words in (("label", "no times"), ("none", "no column 'none'"), ("id", "no times to split by")):
+        with pytest.raises(DatasetError, match=words):
+            import_tables(edges, nodes, split=f"time:{column}")
+
+
+def test_a_column_that_tells_the_label_is_named() -> None:
+    rng = np.random.default_rng(0)
+    fraud = rng.random(200) < 0.3
+    ids = [f"n{i}" for i in range(200)]
+    nodes = {"id": ids, "closed": np.where(fraud, "yes", "no").tolist(), "age": rng.normal(size=200)}
+    said: list[str] = []
+    for _ in range(2):
+        import_tables({"source": ids, "target": ids[::-1]}, {**nodes, "label": fraud.tolist()}, say=said.append)
+    assert len(said) == 2
+    assert "by one column alone: 'closed';" in said[0]
+
+
+def test_kept_columns_are_saved_and_are_no_features(tmp_path: Path) -> None:
+    nodes = "id,name,age,number,label\na,Jörg,1,007,x\nb,,2,010,y\nc,Łucja,3,9,x\n"
+    edges = EDGES + "d,a\n"
+    made = import_tables(*pair(tmp_path, edges, nodes), keep=["name", "number"], unknown="add", out=tmp_path / "g")
+    for graph in (made, open_graph(tmp_path / "g", verify=True)):
+        assert graph.kept.tolist() == [["Jörg", "007"], ["", "010"], ["Łucja", "9"], ["", ""]]
+        assert graph.schema["kept"] == ["name", "number"]
+    assert made.num_features == 1
+    found, said = Schema.from_json(made.schema), list[str]()
+    later = pair(tmp_path, EDGES, "name,id,age\nZoë,a,1\nBo,b,2\nAl,c,3\n")
+    assert import_tables(*later, schema=found, say=said.append).kept[:, 0].tolist() == ["Zoë", "Bo", "Al"]
+    assert not said
+    with pytest.raises(GraphError, match="kept must hold texts"):
+        made.replace(kept=np.array(["a"]))
 
 
 def test_named_columns(tmp_path: Path) -> None:

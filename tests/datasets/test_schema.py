@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import QuantileTransformer
 
 from handful.datasets.schema import Column, Edges, Schema, fit_columns, fit_labels, normal_scores
@@ -126,7 +128,8 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
         (pa.array([b"x"]), "holds binary, neither numbers nor text"),
         (pa.array([1.0, float("inf"), float("inf")]), "row 2: 'c' is inf"),
         (pa.array([[1.0], [1.0, 2.0]]), "row 2: 'c' has 2 values, and others have 1"),
-        (pa.array([["x"]]), "cannot be read"),
+        (pa.array([*map(str, range(40)), "k.A.", None, "?"]), r"row 41: 'c' is 'k.A.', and most are numbers.*row 43"),
+        (pa.array([["x"]]), "holds lists of words: have them hashed"),
         (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, too many .* have its words hashed"),
     ],
 )
@@ -271,3 +274,31 @@ def test_six_thousand_columns(tmp_path: Path) -> None:
     schema = fitted(table)
     assert (schema.width, encoded(schema, table)[0].tolist()) == (6000, [[-1] * 6000, [1] * 6000])
     assert len(schema.table().rows) == 42
+
+
+def test_words_and_lists_are_hashed_by_tf_idf_as_scikit_learn_weighs_them() -> None:
+    tags = [["Rock", "jazz"], ["rock"], None, ["jazz", "jazz", "New York"], []]
+    notes = ["Rock, jazz!", "rock", None, "jazz jazz york", ""]
+    options = TableOptions(hashed={"tags": 512, "note": 128})
+    table = rows(tags=pa.array(tags), note=pa.array(notes))
+    schema = fitted(table, options)
+    assert [column.size for column in schema.columns] == [512, 128]
+    x, said = encoded(schema, table)
+    counts = np.zeros((5, 512))
+    for row, words in zip(counts, tags, strict=True):
+        for word in words or ():
+            mixed = zlib.crc32(word.lower().encode())
+            row[mixed % 512] += 1 if mixed >> 31 else -1
+    weigh = TfidfTransformer().fit((counts != 0).astype(float))
+    np.testing.assert_allclose(x[:, :512], weigh.transform(counts).toarray(), atol=1e-6)
+    assert not x[2].any()
+    again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
+    later, _ = encoded(again, rows(note=pa.array(["rock"]), tags=pa.array([["rock"]])))
+    assert np.array_equal(later[0], x[1])
+    assert not said
+
+
+def test_the_width_of_a_hashed_column_is_checked() -> None:
+    assert TableOptions(hashed=("a=b", "c=12")).widths == {"a=b": 64, "c": 12}
+    with pytest.raises(DatasetError, match="'c' must have a width from 1 to 4096"):
+        TableOptions(hashed="c=5000")

@@ -15,6 +15,7 @@ from handful.datasets.splits import (
     rank_split,
     sizes,
     stratified_split,
+    time_split,
 )
 from handful.errors import DatasetError
 from handful.graph import MASKS, Graph
@@ -145,3 +146,24 @@ def test_graphs_of_every_task_can_be_split() -> None:
         graph = Graph.from_edge_index([[0], [1]], y=y)
         for split in ("rh", "random:60/20/20", "stratified:60/20/20"):
             assert sum(int(mask.sum()) for mask in draw_split(graph, split, 0).values()) == 40
+
+
+@given(st.lists(st.integers(0, 12), min_size=3, max_size=60), st.integers(0, 5))
+def test_times_are_in_order_and_never_cross_a_boundary(times: list[int], unlabelled: int) -> None:
+    time = np.array(times, float)
+    among = np.arange(len(time)) >= min(unlabelled, len(time) - 3)
+    if len(np.unique(time[among])) < 3:
+        with pytest.raises(DatasetError, match="three different times"):
+            time_split(time, (0.5, 0.25, 0.25), among)
+        return
+    masks, first = time_split(time, (0.5, 0.25, 0.25), among)
+    train, val, test = (time[masks[name]] for name in MASKS)
+    assert train.max() < first[0] == val.min()
+    assert val.max() < first[1] == test.min()
+    assert np.array_equal(sum(masks.values()), among)
+
+
+def test_a_split_by_time_without_ties_has_the_shares() -> None:
+    time = np.random.default_rng(0).permutation(1000).astype(float)
+    masks, _ = time_split(time, (0.5, 0.25, 0.25), np.ones(1000, bool))
+    assert [int(mask.sum()) for mask in masks.values()] == [500, 250, 250]

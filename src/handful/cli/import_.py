@@ -47,7 +47,9 @@ def import_graph(
         Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels, features, split.")
     ] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the graph.")] = Path("graph"),
-    split: Annotated[str, typer.Option(help="Split to draw if the table has none: rh, rl, random:60/20/20 …")] = "rh",
+    split: Annotated[
+        str, typer.Option(help="Split to draw if the table has none: rh, rl, random:60/20/20 …; or time:COLUMN.")
+    ] = "rh",
     seed: p.Seed = 0,
 ) -> Answer:
     """Read an edge list and a node table, and save the graph as a folder for `handful train`."""

@@ -83,10 +83,11 @@ def _bins(column: Column, rows: Rows) -> np.ndarray:
     """int64 ``(rows,)``: the bin of each value."""
     last = _count(column) - 1
     if column.kind in ("category", "text"):
-        texts = rows.text(column.name)
-        there = places_among(texts, arrow().array(column.categories, arrow().string()))
-        places = np.where(there < 0, last - 1, there) if column.kind == "category" else np.zeros(len(rows), int)
-        return np.where(np.asarray(texts.is_null()), last, places)
+        places = np.zeros(len(rows), int)
+        if column.kind == "category":
+            there = places_among(rows.text(column.name), arrow().array(column.categories, arrow().string()))
+            places = np.where(there < 0, last - 1, there)
+        return np.where(np.asarray(rows.column(column.name).is_null()), last, places)
     (values, missing), marks = _means(column, rows), np.array(column.marks)
     return np.where(missing, last, np.searchsorted(marks, values, "left") + np.searchsorted(marks, values, "right"))
 

@@ -25,8 +25,9 @@ from handful.budget import room
 from handful.datasets.arrays import whole
 from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_sort import Blocks, write_edges
-from handful.datasets.schema import Edges, Say, Schema, alike, fit_columns, fit_labels
-from handful.datasets.splits import draw_split
+from handful.datasets.leakage import leaking_columns
+from handful.datasets.schema import Edges, Say, Schema, alike, date_format, fit_columns, fit_labels
+from handful.datasets.splits import RANDOM_HIGH, draw_split, time_split
 from handful.datasets.tables import (
     SUFFIXES,
     Faults,
@@ -56,6 +57,8 @@ USUAL = {
     "label": ("label", "y", "class", "target"),
     "split": ("split",),
 }
+TIME = "time:"
+"""A split by time begins so; the name of a column follows."""
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
@@ -103,7 +106,9 @@ def import_tables(
             ``out`` in the same bytes, and of the tables only that of the nodes is in memory as a whole. Edges must have
             no weights, and ids must be in the node table or have no large gaps.
         split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
-            ``None`` draws none.
+            ``None`` draws none. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on the
+            next quarter and tests on the last one, even if the table has a split; the column is then no feature,
+            unless ``features`` has it.
         schema: that of another graph, to encode these tables as its were; all ``options`` except ``unknown`` and
             ``strict`` are then those of the schema.
         progress: called with the number of edges of each block that was read.
@@ -125,8 +130,9 @@ def import_tables(
     if wrong := [name for name in fields if name not in Graph.__dataclass_fields__]:
         raise DatasetError(unknown("option", wrong[0], [*OPTIONS, *Graph.__dataclass_fields__]))
     how = TableOptions(**{name: value for name, value in options.items() if name in OPTIONS})
-    read = partial(_read, edges, nodes, how, schema, progress, say)
-    drawn = split if schema is None else None
+    time = split.removeprefix(TIME) if split is not None and split.startswith(TIME) else None
+    read = partial(_read, edges, nodes, how, time, schema, progress, say)
+    drawn = split if schema is None and time is None else None
     if memory is not None:
         if out is None:
             raise DatasetError("memory is the budget of a graph that is written to a folder: give out too")
@@ -218,6 +224,7 @@ def _read(
     edges: Source,
     nodes: Source | None,
     how: TableOptions,
+    time: str | None,
     schema: Schema | None,
     progress: Progress,
     say: Say,
@@ -240,8 +247,11 @@ def _read(
             raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
         return reader.read(None)
     described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
-    table, schema = _read_nodes(described, how, roles, schema, say)
-    ids, fields = _node_fields(table, schema, say)
+    given = schema
+    table, schema, masks = _read_nodes(described, how, time, roles, schema, say)
+    ids, fields = _node_fields(table, schema, masks, say)
+    if given is None:
+        _tell_leaks(table, schema, fields, say)
     tables = reader.read(ids)
     if tables.skipped:
         say(f"{listed.path}: {tables.skipped:,} edges have an end that is no node, and are left out")
@@ -280,19 +290,19 @@ def _edge_roles(table: TableFile, how: TableOptions) -> Edges:
 
 
 def _read_nodes(
-    source: TableFile, how: TableOptions, roles: Edges, schema: Schema | None, say: Say
-) -> tuple[Rows, Schema]:
-    """The node table, and its schema: the given one, or one that is fitted to it."""
+    source: TableFile, how: TableOptions, time: str | None, roles: Edges, schema: Schema | None, say: Say
+) -> tuple[Rows, Schema, dict[str, np.ndarray]]:
+    """The node table, its schema, which is the given one or is fitted to it, and its split by ``time``, if any."""
     if schema is not None:
         table = source.read(types=_texts(schema.as_text()))
         schema.check(table, say)
         _tell_drift(table, schema, how.strict, say)
-        return table, schema
+        return table, schema, {}
     problems = Problems()
     usual = _find(source, "label", None)
     labels = ((usual,) if usual else ()) if how.label is None else how.label
-    chosen = (*(how.features or ()), *how.categorical, *how.hashed, *how.numbers)
-    for name in (how.id, how.split_column, *labels, *chosen, *how.ignore):
+    chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
+    for name in (how.id, how.split_column, time, *labels, *chosen, *how.ignore, *how.keep):
         with problems.collected():
             if name is not None:
                 source.has(name)
@@ -304,37 +314,70 @@ def _read_nodes(
         looked = ", ".join(USUAL["label"])
         say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
     used = {id, split, *labels, *MASKS}
-    names = [name for name in source.named if name not in {*used, *how.ignore}]
+    left_out = {*how.ignore, *({time, *how.keep} - set(chosen))}
+    names = [name for name in source.named if name not in used | left_out]
     if how.features is not None:
         names = [name for name in source.names if name in chosen and name not in how.ignore]
-    texts = [id, split, *how.categorical, *how.hashed]
+    texts = [id, split, *how.categorical, *how.widths, *(set(how.keep) - set(chosen))]
     table = source.read(types=_texts(texts))
     if codes := [name for name in table.codes() if name in names and name not in how.numbers]:
         table = source.read(types=_texts([*texts, *codes]))
-    fitted = np.ones(len(table), bool)
+    classes: tuple[str, ...] = ()
+    fitted, masks = np.ones(len(table), bool), {}
     with problems.collected():
-        train = _split(table, split).get("train_mask")
+        classes = fit_labels(table, labels, how.task) if labels else ()
+        found = Schema(id, roles, (), labels, how.task, classes).label_fields(table, say)
+        masks = {} if time is None else _by_time(table, time, how.dates, found.get("y"), say)
+    with problems.collected():
+        train = (masks or _split(table, split)).get("train_mask")
         fitted = fitted if train is None or not train.any() else train
     identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
     if identifiers:
         listed = ", ".join(identifiers)
         say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
     columns = fit_columns(table, [n for n in names if n not in identifiers], how, fitted, problems)
-    classes: tuple[str, ...] = ()
-    with problems.collected():
-        classes = fit_labels(table, labels, how.task) if labels else ()
     with problems.collected():
         _check_ids(table, id)
     problems.tell()
     for name, values in {**{c.name: c.categories for c in columns}, "the label": classes}.items():
         if pair := alike(values):
             say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
-    used |= {column.name for column in columns}
+    used |= {*how.keep, *(column.name for column in columns)}
     ignored = tuple(name for name in source.names if name not in used)
     rows, training = int(fitted.sum()), not bool(fitted.all())
-    told = (ignored, rows, training, identifiers, how.decimal, how.encoding)
+    told = (ignored, rows, training, identifiers, how.decimal, how.encoding, how.keep)
     made = Schema(id, roles, columns, labels, how.task, classes, split, *told)
-    return table, with_profile(made, table, fitted)
+    return table, with_profile(made, table, fitted), masks
+
+
+def _by_time(table: Rows, name: str, dates: str, y: np.ndarray | None, say: Say) -> dict[str, np.ndarray]:
+    """The masks of a split by the times in the column ``name``; the boundaries are said."""
+    if y is None:
+        raise table.error(f"a split by '{name}' needs labels, and the table has none")
+    types, column = arrow().types, table.column(name)
+    format = date_format(table, name, dates) if types.is_string(column.type) else ""
+    if types.is_string(column.type) and not format:
+        raise table.error(f"'{name}' holds text such as '{column.drop_null()[0]}', and no times to split by")
+    times = table.numbers(name, missing=True, format=format)
+    masks, first = time_split(times, RANDOM_HIGH, _has_label(y) & ~np.isnan(times))
+    days = bool(format) or types.is_date(column.type) or types.is_timestamp(column.type)
+    shown = [str(np.datetime64(round(86400 * t), "s")).removesuffix("T00:00:00") if days else f"{t:g}" for t in first]
+    sizes = [f"{int(mask.sum()):,}" for mask in masks.values()]
+    absent = int((_has_label(y) & np.isnan(times)).sum())
+    lost = f"; {absent:,} labelled rows without '{name}' are in no part" if absent else ""
+    parts = f"train before {shown[0]} ({sizes[0]}), val before {shown[1]} ({sizes[1]}), then test ({sizes[2]})"
+    say(f"{table.source.path}: split by '{name}': {parts}{lost}")
+    return masks
+
+
+def _tell_leaks(table: Rows, schema: Schema, fields: dict[str, Any], say: Say) -> None:
+    """Say which columns alone predict the label (nearly) perfectly."""
+    y = fields.get("y")
+    leaks = leaking_columns(schema, fields["x"], y) if "x" in fields and y is not None and y.ndim == 1 else {}
+    if leaks:
+        names = ", ".join(f"'{name}'" for name in list(leaks)[:MOST_MOVED])
+        told = f"'{schema.labels[0]}' is predicted almost without mistakes by one column alone: {names}"
+        say(f"{table.source.path}: {told}; ignore what is not yet known when you predict")
 
 
 def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
@@ -353,7 +396,7 @@ def _texts(names: Sequence[str | None]) -> dict[str, Any]:
     return {name: arrow().string() for name in names if name is not None}
 
 
-def _node_fields(table: Rows, schema: Schema, say: Say) -> tuple[Any, dict[str, Any]]:
+def _node_fields(table: Rows, schema: Schema, masks: dict[str, np.ndarray], say: Say) -> tuple[Any, dict[str, Any]]:
     """The ids of a node table, and the fields of ``Graph`` that come from it."""
     problems = Problems()
     result: dict[str, Any] = {"schema": schema.to_json()}
@@ -363,11 +406,11 @@ def _node_fields(table: Rows, schema: Schema, say: Say) -> tuple[Any, dict[str, 
     with problems.collected():
         result |= schema.label_fields(table, say)
     with problems.collected():
-        result |= _masks(table, schema, result.get("y"))
+        result |= masks or _masks(table, schema, result.get("y"))
     x = schema.encode(table, problems, say)
     problems.tell()
-    if schema.columns:
-        result["x"] = x
+    result |= {"x": x} if schema.columns else {}
+    result |= {"kept": schema.kept_texts(table)} if schema.kept else {}
     if schema.task == "classification" and not schema.classes:
         result = {name: value for name, value in result.items() if name not in ("y", "num_classes", "class_names")}
     return ids, result
@@ -377,10 +420,13 @@ def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:
     masks = _split(table, schema.split)
     if y is None or not masks:
         return masks if masks and masks["train_mask"].any() else {}
-    known = y >= 0 if y.dtype.kind == "i" else ~np.isnan(y).all(axis=tuple(range(1, y.ndim)))
-    unlabelled = np.logical_or.reduce(list(masks.values())) & ~known
+    unlabelled = np.logical_or.reduce(list(masks.values())) & ~_has_label(y)
     table.refuse(unlabelled, f"the node is in a split but has no '{schema.labels[0]}': leave its split empty")
     return masks
+
+
+def _has_label(y: np.ndarray) -> np.ndarray:
+    return np.asarray(y >= 0 if y.dtype.kind == "i" else ~np.isnan(y).all(axis=tuple(range(1, y.ndim))))
 
 
 def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
@@ -396,9 +442,9 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
 
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
-    """The fields of the nodes, with missing values for the ``added`` nodes that are only in the edge list."""
-    missing = {"i": -1, "f": np.nan, "b": False}
-    for name in ("x", "y", *MASKS) if added else ():
+    """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
+    missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
+    for name in ("x", "y", "kept", *MASKS) if added else ():
         if (values := fields.get(name)) is not None:
             value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
             fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])

@@ -26,16 +26,16 @@ from handful.datasets.tables import Problems, Rows, TableFile, arrow, places_amo
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
-from handful.settings import Repeated, TableOptions, Task
+from handful.settings import MOST_HASHED, Repeated, TableOptions, Task
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
 Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""Text with more distinct values than this, and than half the rows, is not a category but names or sentences."""
-HASHED = 64
-"""The number of columns for the hashed words of a text."""
+"""Text with more values than this, and than half the rows, is taken for names or sentences."""
+SOME_NUMBERS = 20
+"""Text with more different numbers than this, and few other values, is taken for numbers."""
 MOST_ENTRIES = 1 << 20
 """The maximum length of a vector."""
 LANDMARKS = 101
@@ -66,8 +66,9 @@ class Column:
         categories: the categories, in the order of their features.
         format: the ``strptime`` format of text dates.
         size: the entries of a vector, or the features that a text is hashed into.
-        missing: the number of rows without a value when the schema was fitted.
-        marks, shares: the distribution of the column at that time; see ``handful.datasets.drift``.
+        idf: of a text, the weight of each of these features: ln((1 + rows) / (1 + rows that have it)) + 1.
+        missing: how many rows had no value when the schema was fitted.
+        marks, shares: what the column was like then; see ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -86,11 +87,12 @@ class Column:
     missing: int = 0
     marks: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    idf: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= 64 * HASHED)
+        sized = self.size == 1 or self.kind == "vector" or (self.kind == "text" and self.size <= MOST_HASHED)
         sound = self.spread != 0 and self.missing >= 0 and 0 < self.size <= MOST_ENTRIES and sized
-        filled = len(self.fill) in (0, self.size) and len(set(self.categories)) == len(self.categories)
+        filled = {len(self.fill), len(self.idf)} <= {0, self.size} and len(set(self.categories)) == len(self.categories)
         ordered = len(self.quantiles) != 1 and all(list(q) == sorted(q) for q in (self.quantiles, self.marks))
         if not (sound and filled and ordered):
             raise ValueError(f"column {self.name!r} has a value that it cannot have")
@@ -106,7 +108,7 @@ class Column:
         if self.kind == "category":
             return f"one-hot: {len(self.categories)} value{'s' * (len(self.categories) != 1)} and other"
         if self.kind == "text":
-            return f"words hashed into {self.size} columns"
+            return f"words hashed into {self.size} columns" + ", by tf-idf" * bool(self.idf)
         steps = [f"{self.size} numbers as they are"] if self.kind == "vector" else []
         if self.missing and self.fill:
             by = f"{self.fill[0]:.4g}" if self.size == 1 else "its middle"
@@ -123,7 +125,8 @@ class Column:
             self._mark_categories(rows.text(self.name), out, say)
             return
         if self.kind == "text":
-            _hash_words(rows.text(self.name), out)
+            weighed = _hash_words(rows, self.name, self.size) * np.array(self.idf or 1, np.float32)
+            out[:] = weighed / np.maximum(np.linalg.norm(weighed, axis=1, keepdims=True), 1e-12)
             return
         values, missing = numbers_in(rows, self.name, self.kind, self.size, self.format)
         if not self.fill:
@@ -188,9 +191,10 @@ class Schema:
         split: the column with train, val or test.
         ignored: columns that are left out.
         decimal, encoding: of CSV files.
-        identifiers: the ignored columns that only identify rows.
-        rows: the number of rows for medians and scales.
-        training: whether those were only the training rows.
+        identifiers: those of them that were left out because they tell rows apart and nothing else.
+        kept: columns that are no features, and are given back with predictions.
+        rows: how many rows medians and scales were taken from.
+        training: whether those were the training rows alone.
 
     >>> schema = Schema("id", Edges("source", "target"), (Column("age", "number", fill=(40.0,), spread=10.0),))
     >>> Schema.from_json(schema.to_json()) == schema
@@ -210,6 +214,7 @@ class Schema:
     identifiers: tuple[str, ...] = ()
     decimal: str = "."
     encoding: str = "utf-8"
+    kept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -225,6 +230,7 @@ class Schema:
         """The columns of a CSV file that are read as text, without guessing a type."""
         own = [column.name for column in self.columns if column.kind in ("category", "text")]
         own += [column.name for column in self.columns if column.format]
+        own += [name for name in self.kept if name not in [column.name for column in self.columns]]
         return [self.id, *own, *([] if self.split is None else [self.split])]
 
     # -- applying -----------------------------------------------------------------------------------------------------
@@ -237,7 +243,7 @@ class Schema:
                 f"{rows.source.path} has no column {_list_names(lacking)}, which the schema needs: its columns are "
                 f"{_list_names(has)}"
             )
-        known = {*needed, self.split, *self.labels, *self.ignored}
+        known = {*needed, self.split, *self.labels, *self.ignored, *self.kept}
         if extra := [name for name in has if name not in known]:
             say(f"{rows.source.path}: not in the schema, and not used: {_list_names(extra)}")
 
@@ -275,6 +281,12 @@ class Schema:
         names = None if numbered else self.classes
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
+    def kept_texts(self, rows: Rows) -> np.ndarray:
+        """Text ``(rows, kept)``: the columns that are given back with predictions; nothing where they are missing."""
+        there = [rows.text(name).to_pylist() if name in rows.source.names else [] for name in self.kept]
+        texts = [[text or "" for text in column] or [""] * len(rows) for column in there]
+        return np.array(texts, np.str_).reshape(len(self.kept), len(rows)).T
+
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: Schema) -> list[str]:
@@ -290,8 +302,9 @@ class Schema:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """The encoding of every column, as a table."""
-        rows = [(self.id, "id", "kept, and given back with predictions", "")]
+        """What is done with every column, for people."""
+        back = "kept, and given back with predictions"
+        rows = [(self.id, "id", back, ""), *((name, "", back, "") for name in self.kept)]
         what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
         rows += [(name, "label", what, "") for name in self.labels]
         rows += [] if self.split is None else [(self.split, "split", "train, val, test", "")]
@@ -359,7 +372,9 @@ def _fit_column(rows: Rows, name: str, how: TableOptions, fitted: np.ndarray) ->
     if kind == "category":
         return Column(name, kind, categories=_fit_categories(rows, name, name in how.categorical), missing=missing)
     if kind == "text":
-        return Column(name, kind, size=HASHED, missing=missing)
+        has = _hash_words(rows, name, how.widths[name])[fitted] != 0
+        idf = np.log((1 + len(has)) / (1 + has.sum(axis=0))) + 1
+        return Column(name, kind, size=len(idf), missing=missing, idf=tuple(map(float, idf)))
     values, absent = numbers_in(rows, name, kind, None, format)
     if absent.all():
         return None
@@ -386,7 +401,7 @@ def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
     types, column = arrow().types, rows.column(name)
     if column.null_count == len(column):
         return None
-    if name in how.hashed:
+    if name in how.widths:
         return "text"
     if name in how.categorical:
         return "category"
@@ -394,6 +409,10 @@ def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
         if _has_decimal_commas(column):
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
             raise rows.error(f"{such}: write none between thousands and say that the decimal one is a comma")
+        if (odd := _odd_among_numbers(column)) is not None:
+            rows.refuse(
+                odd, f"'{name}' is '{{}}', and most are numbers: leave it empty, or name it categorical", column
+            )
         return "category"
     result = _kind_of(column.type)
     if result is None:
@@ -418,6 +437,15 @@ def _has_decimal_commas(column: Any) -> bool:
     compute, values = arrow().compute, column.drop_null()
     numbers = compute.match_substring_regex(values, r"^\s*-?[0-9]+(\.[0-9]{3})*(,[0-9]+)?\s*$")
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
+
+
+def _odd_among_numbers(column: Any) -> np.ndarray | None:
+    """bool ``(rows,)``: the few texts of a column that holds many different numbers; ``None`` if it is another one."""
+    compute = arrow().compute
+    number = compute.match_substring_regex(column, r"^\s*[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?\s*$")
+    odd = ~np.asarray(number.fill_null(True))
+    many = compute.count_distinct(column.filter(number)).as_py() > SOME_NUMBERS
+    return odd if many and 0 < odd.sum() <= (len(column) - column.null_count) / 5 else None
 
 
 def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
@@ -553,11 +581,14 @@ def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.n
     missing = np.asarray(column.is_null())
     if missing.all():
         return np.zeros((len(rows), size or 1)), missing
+    if pa.types.is_string(column.flatten().type) or pa.types.is_large_string(column.flatten().type):
+        raise rows.error(f"column '{name}' holds lists of words: have them hashed, or ignore it")
     with reading(rows.source.path):
         flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     size = size or int(lengths[~missing][0])
-    rows.refuse(~missing & (lengths != max(size, 1)), f"'{name}' has {{}} values, and others have {size}", lengths)
+    words = f"'{name}' has {{}} values, and others have {size}: give all as many, or have them hashed"
+    rows.refuse(~missing & (lengths != max(size, 1)), words, lengths)
     values = np.zeros((len(rows), size))
     values[~missing] = flat.reshape(-1, size)
     rows.refuse(~np.isfinite(values).all(axis=1), f"'{name}' holds a value that is missing or not finite")
@@ -571,16 +602,18 @@ def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
-def _hash_words(texts: Any, out: np.ndarray) -> None:
-    """The hashed words of every text: a word adds 1 or −1 at the index of its checksum. Rows have unit length."""
-    encoded = texts.dictionary_encode()
-    vectors = np.zeros((len(encoded.dictionary) + 1, out.shape[1]), np.float32)
-    for i, text in enumerate(encoded.dictionary.to_pylist()):
-        for word in WORD.findall(text.lower()):
-            mixed = zlib.crc32(word.encode())
-            vectors[i, mixed % out.shape[1]] += 1 if mixed >> 31 else -1
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    out[:] = vectors[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
+def _hash_words(rows: Rows, name: str, size: int) -> np.ndarray:
+    """float32 ``(rows, size)``: the words of every text, each counted with a sign in a place that its checksum gives.
+
+    An entry of a list is one word. A checksum is the same on every machine and in every version of Python.
+    """
+    result = np.zeros((len(rows), size), np.float32)
+    for counts, cell in zip(result, rows.column(name).to_pylist(), strict=True):
+        entries = cell if isinstance(cell, list) else WORD.findall("" if cell is None else str(cell))
+        for word in entries:
+            mixed = zlib.crc32(str(word).lower().encode())
+            counts[mixed % size] += 1 if mixed >> 31 else -1
+    return result
 
 
 def alike(values: Sequence[str]) -> list[str]:

@@ -80,6 +80,32 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
     return _by_order(np.argsort(rank.cpu().numpy(), kind="stable"), len(rank), shares)
 
 
+def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dict[str, np.ndarray], list[float]]:
+    """The earliest nodes train, the next validate, the last test; and the first times of validation and test.
+
+    Nodes of one time stay together: a boundary is the change of time that is nearest to the shares.
+
+    Args:
+        time: ``(N,)``, any numbers.
+        shares: of training, validation and test.
+        among: boolean ``(N,)``, the nodes to split; they have a time.
+
+    >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
+    >>> masks["train_mask"].tolist(), first
+    ([False, True, True, True, False, False], [5.0, 9.0])
+    """
+    ordered = np.sort(time[among])
+    starts = np.flatnonzero(np.diff(ordered) > 0) + 1
+    if len(starts) < 2:
+        raise DatasetError(f"a split by time needs three different times of labelled nodes, got {len(starts) + 1}")
+    cuts = np.cumsum(sizes(len(ordered), shares))
+    train = starts[np.abs(starts[:-1] - cuts[0]).argmin()]
+    later = starts[starts > train]
+    first = [float(ordered[place]) for place in (train, later[np.abs(later - cuts[1]).argmin()])]
+    part = np.searchsorted(first, time, "right")
+    return {name: among & (part == i) for i, name in enumerate(MASKS)}, first
+
+
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
     """Random masks with the share of every class, up to one node in training and two in the others.
 
@@ -134,7 +160,8 @@ def draw_split(graph: Graph, split: str, seed: int) -> Masks:
         raise DatasetError(f"split '{split}' needs labels, and graph '{graph.name}' has none")
     shares = shares_of(split)
     if shares is None:
-        raise DatasetError(f"split '{split[:60]}' is unknown: write rh, rl, random:60/20/20 or stratified:60/20/20")
+        known = "rh, rl, random:60/20/20, stratified:60/20/20, or time:COLUMN when tables are imported"
+        raise DatasetError(f"split '{split[:60]}' is unknown: write {known}")
     if split.startswith("random:"):
         return random_split(graph.num_nodes, shares, seed, graph.labelled)
     return stratified_split(graph.y, shares, seed)

@@ -1,0 +1,82 @@
+"""Columns that alone predict the label (nearly) perfectly: often they are only known once the label is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from handful.datasets.schema import Column, Schema
+from handful.random import generator
+
+MOST_ROWS = 20_000
+"""So many labelled rows are looked at, drawn at random."""
+BINS = 64
+"""So many quantiles of a number are looked at; for classes, those of every one of the most frequent."""
+CLASSES = 8
+"""The most classes whose quantiles are taken."""
+NEARLY = 0.05
+"""A column leaks if its mistakes are at most this share of the mistakes of the majority class, or of the mean."""
+LEAST_MISTAKES = 10
+"""The majority class must have so many mistakes to compare with."""
+
+
+def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """The columns that alone predict the label, and the share of the variance or of the mistakes that is left.
+
+    One half of the rows gives every bin of a column its most frequent class, or its mean; the other half is predicted.
+
+    Args:
+        schema: of the table.
+        x: float32 ``(rows, width)``, its features.
+        y: classes, -1 if unknown, or numbers, NaN if unknown; ``(rows,)``.
+
+    >>> schema = Schema("id", None, (Column("age", "number"), Column("paid", "number")))
+    >>> y = np.arange(100) % 2
+    >>> leaking_columns(schema, np.stack([np.arange(100) // 2 % 7, 3 * y], axis=1), y)
+    {'paid': 0.0}
+    """
+    rng, numbers = generator(0), y.dtype.kind == "f"
+    rows = rng.permutation(np.flatnonzero(~np.isnan(y) if numbers else y >= 0))[:MOST_ROWS]
+    fitted, judged = np.array_split(rows, 2)
+    if not len(judged):
+        return {}
+    usual = float(y[fitted].mean() if numbers else np.bincount(y[fitted]).argmax())
+    worst = _mistakes(y[judged], np.full(len(judged), usual), numbers)
+    result, at = {}, 0
+    for column in schema.columns:
+        if column.kind not in ("text", "vector") and (numbers or worst >= LEAST_MISTAKES):
+            bins = _bins(column, x[rows, at : at + column.width], y[fitted])
+            guess = _guesses(bins[: len(fitted)], y[fitted], usual, int(bins.max()) + 1, numbers)
+            left = _mistakes(y[judged], guess[bins[len(fitted) :]], numbers) / max(worst, 1e-12)
+            if left <= NEARLY:
+                result[column.name] = left
+        at += column.width
+    return result
+
+
+def _mistakes(y: np.ndarray, guess: np.ndarray, numbers: bool) -> float:
+    return float(((y - guess) ** 2).sum() if numbers else (y != guess).sum())
+
+
+def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """int64 ``(rows,)``: the category; or the place of a number among quantiles, and whether it is missing.
+
+    The quantiles are those of the rows with the labels ``y``, by class: so a rare class has bins of its own.
+    """
+    if column.kind == "category":
+        return np.asarray(values.argmax(axis=1))
+    first = values[: len(y), 0]
+    groups = [first] if y.dtype.kind == "f" else [first[y == c] for c in np.bincount(y).argsort()[-CLASSES:]]
+    shares = np.linspace(0, 1, BINS // len(groups) + 1)
+    marks = np.unique(np.concatenate([np.quantile(group, shares) for group in groups if len(group)]))
+    marks = (marks[1:] + marks[:-1]) / 2
+    return np.asarray(2 * np.searchsorted(marks, values[:, 0]) + (values[:, 1] > 0 if column.indicator else 0))
+
+
+def _guesses(bins: np.ndarray, y: np.ndarray, usual: float, count: int, numbers: bool) -> np.ndarray:
+    """The mean or the most frequent class of every bin; ``usual`` for an empty one."""
+    if numbers:
+        sizes = np.bincount(bins, minlength=count)
+        return np.where(sizes > 0, np.bincount(bins, y, count) / np.maximum(sizes, 1), usual)
+    classes = int(y.max()) + 1
+    table = np.bincount(bins * classes + y, minlength=count * classes).reshape(count, classes)
+    return np.where(table.any(axis=1), table.argmax(axis=1), usual)
