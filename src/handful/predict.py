@@ -267,9 +267,6 @@ def predict(
         values=mean.astype(np.float32),
         labels=_labels(graph, nodes, names, decision.kind),
         splits=node_splits(graph, nodes),
-        positive=positive,
-        threshold=threshold,
-        class_weight=None if class_weight is None else tuple(class_weight),
         kept=None if graph.kept is None else graph.kept[nodes],
         kept_names=tuple((graph.schema or {}).get("kept", ())),
     )
