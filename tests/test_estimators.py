@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -161,6 +162,13 @@ def test_a_score_never_counts_what_was_learned(graph: hf.Graph) -> None:
     assert two.score(bare) == two.score(bare, y) == (two.predict(bare) == y)[150:].mean()
     with pytest.raises(hf.HandfulError, match="cross_val_score"):
         two.score(bare, half)
+    with pytest.raises(hf.HandfulError, match="y must have shape"):
+        two.score(bare, half[:9])
+    broken = clone(two)
+    with pytest.raises(hf.HandfulError, match="y must have shape"):
+        broken.fit(bare, half[:9])
+    with pytest.raises(NotFittedError):
+        broken.predict(bare)
     other = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8&signal=1&seed=5")
     other = other.replace(train_mask=None, val_mask=None, test_mask=None)
     assert two.score(other) == (two.predict(other) == other.y.numpy()).mean()  # type: ignore[union-attr]
@@ -174,3 +182,15 @@ def test_a_label_that_is_nan_is_unknown_also_beside_rows(kind: Any) -> None:
     some, all_ = kind(**SMALL).fit(x[:90], y[:90]), kind(**SMALL).fit(x, y)
     assert np.array_equal(some.predict(x), all_.predict(x))
     assert some.score(x, y) == pytest.approx(some.score(x[:90], y[:90]))
+
+
+def test_several_numbers_are_learned(graph: hf.Graph) -> None:
+    assert graph.x is not None
+    y = graph.x[:, :2].numpy() * [3, 100] + 10
+    y[:30, 1] = np.nan
+    bare = graph.replace(train_mask=None, val_mask=None, test_mask=None)
+    known = np.where(np.arange(300)[:, None] < 200, y, np.nan)
+    found = hf.NodeRegressor(**SMALL | {"epochs": 150}).fit(bare, known)  # type: ignore[arg-type]
+    assert found.predict(bare).shape == (300, 2)
+    assert found.score(bare, y) == pytest.approx(r2_score(y[200:], found.predict(bare)[200:])) != 0
+    assert found.score(bare, y) > 0.5

@@ -184,6 +184,9 @@ def test_what_labels_are_is_found_out_or_said() -> None:
     assert repr(numbers).endswith("a number to predict)")
     several = make(y=[[0, 1, 1], [1, 0, 0], [1, np.nan, 0], [0, 0, 0]])
     assert (several.task, several.metric, several.num_outputs) == ("multilabel", "roc_auc", 3)
+    numbers = make(y=[[0.5, 2], [np.nan, 3], [1, np.nan], [2, 2]])
+    assert (numbers.task, numbers.metric, numbers.num_outputs) == ("regression", "r2", 2)
+    assert bool(numbers.labelled.all())
     assert several.y.dtype == torch.float32
     assert make(y=[0.0, 1.0, 2.0, 1.0]).task == "classification"  # whole numbers are classes, unless said otherwise
     ages = make(y=[30.0, 41.0, 22.0, 61.0], task="regression")
@@ -237,7 +240,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": np.array([[0], [0], [0], [-np.inf]])}, r"x\[3, 0\] is -inf"),
     ({"x": np.array([[0], [1e39], [0], [0]])}, r"x\[1, 0\] is inf"),
     ({"y": np.zeros(3, int)}, r"y must have shape \(4,\) for classification, one row per node, got \(3,\)"),
-    ({"y": np.zeros((4, 2), int), "task": "regression"}, r"y must have shape \(4,\) for regression"),
+    ({"y": np.zeros((4, 2), int), "task": "classification"}, r"y must have shape \(4,\) for classification"),
+    ({"y": np.full((4, 2), 7)}, r"y\[0, 0\] is 7: y holds 0, 1, or NaN where unknown; give task='regression'"),
     ({"y": np.zeros((3, 2), int)}, r"y must have shape \(4, labels\) for multilabel"),
     ({"y": [0, 1, 2, 1.5], "task": "classification"}, "y must hold whole numbers"),
     ({"y": [0, 1, np.nan, 1]}, r"node 2 is in val_mask but has no label \(y is -1\)"),

@@ -180,6 +180,15 @@ def test_numbers_and_many_labels(tmp_path: Path) -> None:
         _ = found.probabilities
     with pytest.raises(hf.HandfulError, match="is told of classes"):
         found.changed()
+    pair = a_graph(y=np.stack([truth, 2 * truth], 1), class_names=None, task="regression")
+    torch.manual_seed(0)
+    model = hf.SAGE(5, 2, hidden=8, layers=2).eval()
+    found = predict([model], pair, choose_nodes(pair, "all"), Decision("regression"))
+    assert np.allclose(found.predicted, hf.infer(model, pair).numpy())
+    assert list(found.columns()) == ["id", "predicted(0)", "predicted(1)", "label(0)", "label(1)", "split"]
+    error = np.abs(found.predicted - pair.y.numpy())[15:20].mean()  # type: ignore[union-attr]
+    assert found.judged()["test"]["error"] == pytest.approx(error, rel=1e-4)
+    assert "," in found.table("numbers").rows[0][1].text
     graph = a_graph(y=(rng.random((30, 3)) < 0.5).astype(np.float32), task="multilabel")
     model = models(1)[0]
     likely = hf.infer(model, graph).sigmoid().numpy()

@@ -81,16 +81,16 @@ class _NodeEstimator:
 
     def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, np.ndarray, Any]:
         """The graph that ``X`` is, its nodes that ``y`` is of, and ``y``; rows of an array are nodes without edges."""
-        self.fitted_: Any = None
+        self._identity: Any = None
         if self.graph is None and (graph := as_graph(X)) is not None:
-            self.fitted_ = identity(graph)
+            self._identity = identity(graph)
             return graph, np.arange(graph.num_nodes), y
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if self.graph is not None:
             graph = self._bound().replace(**dict.fromkeys(MASKS))
             return graph, choose_nodes(graph, np.ravel(X)), y
-        if np.ndim(y) == 1 and not (known := is_known(y)).all():
+        if not (known := is_known(y)).all():
             X, y = _safe_indexing(X, np.flatnonzero(known)), np.asarray(y)[known]
         array, y = validate_data(self, X, y, dtype=np.float32, **checks)
         if is_classifier(self):
@@ -137,15 +137,15 @@ class _NodeEstimator:
         of an array, and nodes of the parameter ``graph``, all count.
         """
         graph, nodes = self._to_predict(X)
-        judged = graph.labelled.numpy()[nodes] if y is None else is_known(y)
+        labels = self._labels(graph)[nodes] if y is None else _one_each(y, len(nodes), (1, 2))
+        judged = graph.labelled.numpy()[nodes] if y is None else is_known(labels)
         if self.graph is None and y is None and graph.test_mask is not None and bool(graph.test_mask.any()):
             judged &= graph.test_mask.numpy()
-        if self.fitted_ is not None and identity(graph) == self.fitted_:
+        if self._identity is not None and identity(graph) == self._identity:
             judged &= ~self.seen_
         if not judged.any():
             bound = f"cross_val_score({type(self).__name__}(graph=graph), nodes, y)"
             raise HandfulError(f"graph '{graph.name}' has no labels but those of fit: add test nodes, or use {bound}")
-        labels = self._labels(graph)[nodes] if y is None else np.asarray(y)
         measure = accuracy_score if is_classifier(self) else r2_score
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
         found = self._predicted(self._mean(graph, nodes))
@@ -273,19 +273,19 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` has their numbers, instead of those of ``X``.
 
-        A number that is NaN is unknown.
+        With a graph, ``y`` may have the shape ``(N, numbers)``. A number that is NaN is unknown.
         """
         graph, nodes, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
-            numbers = np.full(graph.num_nodes, np.nan, np.float32)
-            numbers[nodes] = _one_each(y, len(nodes))
+            numbers = np.full((graph.num_nodes, *np.shape(y)[1:]), np.nan, np.float32)
+            numbers[nodes] = _one_each(y, len(nodes), (1, 2))
             graph = relabel(graph, y=numbers, task="regression")
         else:
             self._labels(graph)
         return self._train(graph)
 
     def predict(self, X: Any) -> np.ndarray:
-        """float32 ``(N,)``: the mean over the seeds of the number of every node."""
+        """float32 ``(N,)``: the mean over the seeds of the number of every node; ``(N, numbers)`` for several."""
         return self._predicted(self._mean(*self._to_predict(X)))
 
     def _predicted(self, found: Prediction) -> np.ndarray:
@@ -303,17 +303,19 @@ def class_names(graph: Graph) -> np.ndarray:
 
 
 def is_known(y: Any) -> np.ndarray:
-    """bool ``(n,)``: the labels that are neither ``None`` nor NaN.
+    """bool ``(n,)``: the labels that are neither ``None`` nor NaN; of several numbers, where none is.
 
     >>> is_known(["a", None, float("nan")])
     array([ True, False, False])
     """
-    return np.array([one is not None and one == one for one in np.asarray(y, object).tolist()], bool)
+    labels = np.asarray(y, object)
+    known = np.array([one is not None and one == one for one in labels.ravel().tolist()], bool)
+    return np.asarray(known.reshape(len(labels), -1).all(1))
 
 
-def _one_each(y: Any, count: int) -> np.ndarray:
+def _one_each(y: Any, count: int, dimensions: tuple[int, ...] = (1,)) -> np.ndarray:
     labels = np.asarray(y)
-    if labels.shape != (count,):
+    if labels.ndim not in dimensions or len(labels) != count:
         raise HandfulError(f"y must have shape ({count},), one label per node, got {labels.shape}")
     return labels
 

@@ -59,7 +59,8 @@ class Graph:
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
         y: the labels, or ``None`` for topology alone. Classes are int64 ``(N,)``, -1 where unknown. Numbers to predict
-            are float32 ``(N,)``, NaN where unknown. Several labels a node are float32 ``(N, K)`` of 0, 1 and NaN.
+            are float32 ``(N,)``, or ``(N, K)`` for several, NaN where unknown. Several labels a node are float32
+            ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
         edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
@@ -72,8 +73,8 @@ class Graph:
         kept: text ``(N, K)``, columns of a table that are given back with predictions, named by ``schema["kept"]``.
         schema: how a table became the features; the result of ``handful.datasets.schema.Schema.to_json``.
         name: of the graph, for messages and reports.
-        task: ``classification``, ``regression`` or ``multilabel``. When ``None``, several columns of ``y`` are
-            ``multilabel``, fractions are ``regression``, and whole numbers are classes.
+        task: ``classification``, ``regression`` or ``multilabel``. When ``None``, fractions are ``regression``, several
+            columns of whole numbers are ``multilabel``, and one column of whole numbers is classes.
         positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by number or name; the
             rarer one when ``None``.
 
@@ -148,12 +149,14 @@ class Graph:
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs a model needs: one for two classes (binary cross-entropy) or a number, else one per class.
+        """How many outputs a model needs: one for two classes (binary cross-entropy), else one per class or number.
 
         >>> [Graph.from_edge_index([[0], [1]], y=[0, 1], num_classes=classes).num_outputs for classes in (2, 3)]
         [1, 3]
         """
-        return 1 if self.kind in ("binary", "regression") else int(self.num_classes or 0)
+        if self.kind == "regression":
+            return 1 if self.y is None or self.y.ndim == 1 else self.y.shape[1]
+        return 1 if self.kind == "binary" else int(self.num_classes or 0)
 
     @property
     def kind(self) -> Kind:
@@ -298,7 +301,7 @@ class Graph:
 
     def _labels(self) -> str:
         if self.kind == "regression":
-            return "a number to predict"
+            return "a number to predict" if self.num_outputs == 1 else f"{self.num_outputs} numbers to predict"
         return f"{self.num_classes or 0} {'labels' if self.kind == 'multilabel' else 'classes'}"
 
     def _repr_html_(self) -> str:
@@ -736,14 +739,19 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y.squeeze(1)
     fractions = y.is_floating_point() and not bool((y.isnan() | (y == y.round())).all())
-    task = graph.task or ("multilabel" if y.ndim == 2 else "regression" if fractions else "classification")
-    if len(y) != n or y.ndim != (2 if task == "multilabel" else 1):
+    task = graph.task or ("regression" if fractions else "multilabel" if y.ndim == 2 else "classification")
+    if len(y) != n or y.ndim not in {"multilabel": (2,), "regression": (1, 2)}.get(task, (1,)):
         shape = f"({n}, labels)" if task == "multilabel" else f"({n},)"
         raise GraphError(f"y must have shape {shape} for {task}, one row per node, got {tuple(y.shape)}")
     if task != "classification":
         y, several = y.to(torch.float32).contiguous(), task == "multilabel"
         wrong = (y != 0) & (y != 1) & ~y.isnan() if several else y.isinf()
-        _refuse(wrong, "y", y, f"y holds {'0, 1, or NaN' if several else 'numbers, NaN'} where unknown")
+        what = (
+            "0, 1, or NaN where unknown; give task='regression' for numbers"
+            if several
+            else "numbers, NaN where unknown"
+        )
+        _refuse(wrong, "y", y, f"y holds {what}")
         return {"y": y, "num_classes": y.shape[1] if several else None, "task": task}
     if fractions:
         raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")

@@ -36,7 +36,7 @@ from handful.shuffle.epoch import NEAR, part_bytes
 from handful.shuffle.scratch import SLACK
 from handful.training.cost import LiveBytes, StepCost, graph_bytes, resting_ram, small_batch, step_cost, units
 from handful.training.execution import gather, trimmer, widened
-from handful.training.first_hop import structure
+from handful.training.first_hop import Known, know, structure
 from handful.training.loop import Loop, evaluate
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
@@ -286,22 +286,22 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
-    def batches(graph: Graph) -> list[Batch]:
+    def batches(graph: Graph, known: Known | None) -> list[Batch]:
         samples = loop.sampler.sample(graph, seed=0, epoch=0)
-        own = known if graph is loop.graph else None  # rows of the smaller graph have no aggregates beside them
-        return list(gather(graph, samples, loop.model, loop.settings.trim, own))
+        return list(gather(graph, samples, loop.model, loop.settings.trim, known))
 
-    def making(graph: Graph) -> float:
+    def making(graph: Graph, known: Known | None) -> float:
         cutting = cut_seconds(graph.num_nodes, untimed.m) * graph.num_edges if passes else 0.0
-        return max(0.0, fastest(lambda: batches(graph)) - cutting)
+        return max(0.0, fastest(lambda: batches(graph, known)) - cutting)
 
     passes = untimed.m > 1 or untimed.memory is not None
     rate = cut_seconds(shape.nodes, untimed.m) if passes else 0.0
-    made, smaller = making(graph), small_graph(shape, SMALLER)
+    made, smaller = making(graph, known), small_graph(shape, SMALLER)
     if graph.num_nodes > smaller.num_nodes:  # what a batch takes whatever its size does not grow
-        each = max(0.0, made - making(smaller)) / (graph.num_nodes - smaller.num_nodes)
+        its_own = None if known is None else know(smaller, loop.model, loop.settings)
+        each = max(0.0, made - making(smaller, its_own)) / (graph.num_nodes - smaller.num_nodes)
         made += each * (shape.nodes - graph.num_nodes)
-    all_batches = batches(graph)
+    all_batches = batches(graph, known)
     typical = next((one for one in all_batches if len(one.targets)), all_batches[0])
     grown = min(scale, max(1.0, MOST_UNITS / units(typical)))
     batch = small_batch(graph, typical, grown, typical.x.shape[1])

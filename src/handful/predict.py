@@ -36,11 +36,12 @@ class Prediction:
     Args:
         decision: how probabilities become a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
-        classes: the names of the classes, or of the labels of a multi-label task; none for a regression.
-        values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, 1)``, the number, for a
+        classes: the names of the classes, or of the labels of a multi-label task; for a regression the places of
+            several numbers, and none for one number.
+        values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, numbers)`` for a
             regression.
         labels: what a node has: int64 ``(n,)`` classes, -1 where unknown; else float32, NaN where unknown, ``(n,)`` for
-            a regression and ``(n, classes)`` for many labels.
+            one number and ``(n, classes)`` for several numbers or labels.
         splits: text ``(n,)``: train, val, test, or nothing.
         agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
             where nodes have no one class.
@@ -94,9 +95,12 @@ class Prediction:
 
     @property
     def predicted(self) -> np.ndarray:
-        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the number."""
+        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the number.
+
+        Several numbers have the shape ``(n, numbers)``.
+        """
         if self.kind == "regression":
-            return np.asarray(self.values[:, 0])
+            return self.values if self.classes else np.asarray(self.values[:, 0])
         if self.kind == "multilabel":
             return _joined(self.values >= self.threshold, self.classes)
         return np.asarray(np.array(self.classes)[self.best])
@@ -129,7 +133,7 @@ class Prediction:
         """
         measure = "error" if self.kind == "regression" else "accuracy"
         if self.kind == "regression":
-            scores = np.abs(self.values[:, 0] - self.labels)
+            scores = np.abs(self.predicted - self.labels)
         elif self.kind == "multilabel":
             scores = np.where(np.isnan(self.labels), np.nan, (self.values >= self.threshold) == self.labels)
         else:
@@ -145,18 +149,24 @@ class Prediction:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Every column of a file, by name; embeddings are not among them."""
-        result = {"id": self.ids, "predicted": self.predicted}
+        result = {"id": self.ids, **self._named("predicted", self.predicted)}
         if self.of_classes:
             result["probability"] = self.confidence
         if self.kind == "binary":
             result["threshold"] = np.full(len(self), self.threshold, np.float32)
         result |= {name: one for name in ("agree", "spread") if (one := getattr(self, name)) is not None}
-        result |= {"label": self._label_column(), "split": self.splits}
-        result |= {f"p({name})": self.values[:, i] for i, name in enumerate(self.classes)}
+        result |= {**self._named("label", self._label_column()), "split": self.splits}
+        result |= {} if self.kind == "regression" else self._named("p", self.values)
         return result | {f"{name} (kept)" if name in result else name: column for name, column in self._kept()}
 
     def _kept(self) -> list[tuple[str, np.ndarray]]:
         return [] if self.kept is None else list(zip(self.kept_names, self.kept.T, strict=True))
+
+    def _named(self, name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+        """One column, or one for each class or number."""
+        if values.ndim == 1:
+            return {name: values}
+        return {f"{name}({one})": column for one, column in zip(self.classes, values.T, strict=True)}
 
     def _label_column(self) -> np.ndarray:
         if self.kind == "regression":
@@ -171,14 +181,14 @@ class Prediction:
         shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
         shown |= {name: [_short(one) for one in column] for name, column in some._kept()}
         numbers = self.kind == "regression"
-        shown["Predicted"] = [number(one) for one in some.predicted] if numbers else some.predicted
+        shown["Predicted"] = map(_numbers, some.predicted) if numbers else some.predicted
         if self.of_classes:
             shown["Probability"] = [f"{p:.1%}" for p in some.confidence]
         if some.spread is not None:
             shown["±"] = [number(s) if numbers else f"{s:.1%}" for s in some.spread]
         if some.known.any():
             labels = some._label_column()
-            shown["Label"] = ["" if one != one else number(one) for one in labels] if numbers else labels
+            shown["Label"] = map(_numbers, labels) if numbers else labels
         if (some.splits != "").any():
             shown["Split"] = some.splits
         return text_table(title, list(shown), (map(str, row) for row in zip(*shown.values(), strict=True)))
@@ -258,7 +268,8 @@ def predict(
     outputs = (infer(model.to(device), placed, **how)[chosen].cpu() for model in models)
     found = np.stack([decision.values(one).numpy() for one in outputs]).astype(np.float64)
     mean = np.asarray(found.mean(0))
-    numbered = () if decision.kind == "regression" else tuple(str(i) for i in range(mean.shape[1]))
+    one = decision.kind == "regression" and mean.shape[1] == 1
+    numbered = () if one else tuple(str(i) for i in range(mean.shape[1]))
     names = tuple(class_names) if class_names is not None else numbered
     made = Prediction(
         decision,
@@ -286,6 +297,10 @@ def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:
     return np.array([";".join(np.array(names)[row]) for row in there], np.str_)
 
 
+def _numbers(row: Any) -> str:
+    return ", ".join("" if one != one else number(one) for one in np.atleast_1d(row))
+
+
 def _short(text: str) -> str:
     return text if len(text) <= SHOWN_ID else f"{text[: SHOWN_ID - 1]}…"
 
@@ -304,7 +319,8 @@ def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kin
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
-        return y if y is not None and graph.kind == kind else np.full(len(nodes), np.nan, np.float32)
+        shape = (len(nodes), len(classes)) if classes else (len(nodes),)
+        return y if y is not None and y.shape == shape and graph.kind == kind else np.full(shape, np.nan, np.float32)
     if kind == "multilabel":
         out = np.full((len(nodes), len(classes)), np.nan, np.float32)
         for i, name in enumerate(classes):

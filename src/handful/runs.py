@@ -115,7 +115,7 @@ class OpenedRun:
         result = read_encoding(self.folders[0])
         kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
         classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
-        wrong = (kind == "regression" and (outputs > 1 or names)) or (kind == "binary" and outputs > 2)
+        wrong = (kind == "regression" and names) or (kind == "binary" and outputs > 2)
         if wrong or (kind != "regression" and names is not None and len(names) != classes):
             raise RunError(f"{self.folders[0].encoding} is not of this run: its classes are not those of the model")
         return result

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, r2_score
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import ExponentialLR, StepLR
@@ -498,3 +498,23 @@ class Seen(hf.Callback):
     def on_gradient(self, loop: Loop, batch: hf.Batch, loss: float, seed: int) -> None:
         self.nodes.append(batch.nodes)
         self.losses.append(loss)
+
+
+def test_several_numbers_are_learned_in_one_run(tmp_path: Path) -> None:
+    graph = hf.load("synthetic?nodes=300&degree=6&features=8&classes=3")
+    assert graph.x is not None
+    y = torch.stack([3 * graph.x[:, 0] + 10, 1000 * graph.x[:, 1] - 5], 1)
+    y[:20, 0] = torch.nan
+    graph = graph.replace(y=y, num_classes=None)
+    assert (graph.kind, graph.num_outputs) == ("regression", 2)
+    options = {"hidden": 32, "layers": 2, "dropout": 0.0}
+    run = hf.fit("sage", graph, hf.FullGraph(), options=options, epochs=100, lr=0.02, out=tmp_path)
+    assert run.model is not None
+    assert graph.test_mask is not None
+    found, test = hf.infer(run.model, graph), graph.test_mask & ~y[:, 0].isnan()
+    each = [r2_score(y[test, k], found[test, k]) for k in (0, 1)]
+    assert min(each) > 0.8
+    assert hf.open_run(tmp_path).predict(graph) == pytest.approx(found.numpy(), rel=1e-4)
+    judged = hf.assess(run.model, graph)
+    assert judged.metrics["r2"]["test"] == pytest.approx(run.test)
+    assert {one["number"] for one in judged.mistakes} == {0, 1}

@@ -14,7 +14,7 @@ from torch.optim import SGD
 
 import handful as hf
 from graphs import make_graph
-from handful.training.loss import balanced_weights, node_loss, node_losses
+from handful.training.loss import balanced_weights, losses_of, node_loss, node_losses
 from small import Last, assert_close_weights, small_sage, train_by_hand
 
 
@@ -109,3 +109,15 @@ def test_a_loss_must_give_a_value_for_every_node() -> None:
     for wrong in (F.cross_entropy, lambda logits, y: logits):
         with pytest.raises(hf.HandfulError, match=r"loss must give one value per node, shape \(5,\), got"):
             node_loss(logits, y, losses=wrong)
+
+
+def test_several_numbers_count_alike_in_their_own_units() -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.normal(size=(40, 2)) * [1, 1000] + [5, -3]).astype(np.float32)
+    y[3, 0] = np.nan
+    graph = hf.Graph.from_edge_index([[0], [1]], 40, x=np.zeros((40, 1), np.float32), y=y, train_mask=range(30))
+    outputs = torch.from_numpy(rng.normal(size=(30, 2)).astype(np.float32))
+    some = y[:30].astype(float)
+    standard = (some - np.nanmean(some, 0)) / np.nanstd(some, 0)
+    expected = np.nanmean((outputs.numpy() - standard) ** 2, 1)
+    assert losses_of(graph)(outputs, torch.from_numpy(y[:30])).numpy() == pytest.approx(expected, rel=1e-4)

@@ -154,3 +154,16 @@ def test_a_metric_is_written_as_people_read_it() -> None:
         "val MAE",
     )
     assert metric_of_record("mine", higher_is_better=False).better(1, than=2)
+
+
+def test_several_numbers_are_averaged_as_scikit_learn_does() -> None:
+    rng = np.random.default_rng(5)
+    y, guess = rng.normal(size=(50, 3)) * [1, 10, 100], rng.normal(size=(50, 3)) * [1, 10, 100]
+    expected = {"r2": r2_score, "mae": mean_absolute_error, "rmse": root_mean_squared_error}
+    for name, function in expected.items():
+        found = METRICS[name](torch.from_numpy(guess), torch.from_numpy(y))
+        assert found == pytest.approx(function(y, guess, multioutput="uniform_average"))
+    y[:20, 1] = np.nan  # a number is judged by the nodes where it is known
+    for name, function in expected.items():
+        parts = [function(y[~np.isnan(y[:, k]), k], guess[~np.isnan(y[:, k]), k]) for k in range(3)]
+        assert METRICS[name](torch.from_numpy(guess), torch.from_numpy(y)) == pytest.approx(np.mean(parts))

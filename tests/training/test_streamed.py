@@ -95,7 +95,7 @@ def test_products_by_blocks_are_those_of_the_adjacency(weighted: bool) -> None:
 def test_within_memory_and_in_the_unit_of_the_labels() -> None:
     graph = make_graph(200)
     model = hf.make_model("sage", graph.num_features, graph.num_outputs, hidden=8, layers=2)
-    model.units = (3.0, 2.0)
+    model.units = ([3.0], [2.0])
     found = hf.infer(model.train(), graph, memory="8GiB")
     torch.testing.assert_close(found, hf.infer(model, graph), rtol=1e-4, atol=1e-5)
     assert model.training

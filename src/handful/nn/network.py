@@ -52,8 +52,8 @@ class Network(nn.Module, ABC):
     checkpoint_activations = False
     """Whether training keeps only the input of a layer, and runs the layer again in the backward pass."""
 
-    units: tuple[float, float] | None = None
-    """For regression: mean and standard deviation of the training labels. The output is in this unit."""
+    units: tuple[list[float], list[float]] | None = None
+    """For regression: means and standard deviations of the training labels. The output is in this unit."""
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()

@@ -242,7 +242,7 @@ def assessment_tables(judged: Assessment, where: str) -> list[Table]:
 def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) -> Table:
     """Records as a table, with fractions in percent."""
     names = [name for name in rows[0] if name != key]
-    plain = ("train", "val", "test", "true", "predicted", "error")
+    plain = ("train", "val", "test", "number", "true", "predicted", "error")
     head = list(map(spaced, names))
     texts = ([_text(row[name]) if name in plain else shown(row[name], "{:.1%}") for name in names] for row in rows)
     return text_table(heading, [corner, *head], ([str(row[key]), *own] for row, own in zip(rows, texts, strict=True)))

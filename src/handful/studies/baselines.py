@@ -113,7 +113,7 @@ def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[s
             return
         yield f"{name}, {which}", near, partial(_best, linear, made, metric, near)
         work = made.table(near).shape[1] * len(made.fitted) * graph.num_outputs
-        if work <= BOOSTED and graph.kind != "multilabel":
+        if work <= BOOSTED and made.y.ndim == 1:
             yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, near)
 
 

@@ -128,7 +128,8 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     first = values(graph)
     of = int(first.argmax())
     names = graph.class_names or tuple(map(str, range(len(first))))
-    told = f"the probability of {names[of]} (%)" if is_class else "the number"
+    number_of = "the number" if len(first) == 1 else f"number {of}"
+    told = f"the probability of {names[of]} (%)" if is_class else number_of
 
     def change(other: Graph) -> float:
         return float(first[of] - values(other)[of])

@@ -17,7 +17,7 @@ from handful.random import generator
 from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.training.inference import infer
-from handful.training.metrics import METRICS, Metric, by_label, class_scores, confusion, curve, probabilities, turned
+from handful.training.metrics import METRICS, Metric, by_column, class_scores, confusion, curve, probabilities, turned
 
 BINS = 10
 DRAWS = 100
@@ -84,11 +84,11 @@ class Decision:
         return logs[1:2] - logs[:1] if width == 1 else logs
 
     def values(self, outputs: Tensor) -> Tensor:
-        """``(n, classes)``, the probability of each class or label; ``(n, 1)``, the number, for a regression."""
+        """``(n, classes)``, the probability of each class or label; the outputs, for a regression."""
+        if self.kind == "regression":
+            return outputs
         result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
-        if self.kind == "binary":
-            return torch.stack([1 - result, result], 1)
-        return result[:, None] if self.kind == "regression" else result
+        return torch.stack([1 - result, result], 1) if self.kind == "binary" else result
 
     def pick(self, values: np.ndarray) -> np.ndarray:
         """int64 ``(n,)``: the predicted class, from the probability of each class."""
@@ -358,7 +358,7 @@ def _of_labels(outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: T
     assert graph.y is not None
     chosen, y = turned(outputs[nodes], graph.y[nodes], graph)
     counts = {split: (graph.y[mask] == 1).sum(0) for split, mask in masks.items()}
-    scores = {name: by_label(METRICS[name].function, chosen, y) for name in ("f1", "average_precision", "roc_auc")}
+    scores = {name: by_column(METRICS[name].function, chosen, y) for name in ("f1", "average_precision", "roc_auc")}
     return _rows(_names(graph), counts, scores)
 
 
@@ -367,15 +367,19 @@ def _of_labels(outputs: Tensor, graph: Graph, masks: dict[str, Tensor], nodes: T
 
 def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
     assert graph.y is not None
-    y, guess = graph.y[nodes].double(), probabilities(outputs[nodes].double(), "regression")
+    guess = outputs[nodes].double()
+    y = graph.y[nodes].double().reshape(guess.shape)
     error = guess - y
-    worst = error.abs().argsort(descending=True, stable=True)[:MISTAKES]
-    mistakes = [
-        {"node": _id(graph, int(nodes[i])), "true": float(y[i]), "predicted": float(guess[i]), "error": float(error[i])}
-        for i in worst.tolist()
-    ]
-    every = max(1, -(-len(nodes) // POINTS))
-    return {"mistakes": mistakes, "points": torch.stack([y, guess], 1)[::every].tolist()}
+    size = error.abs() / error.square().nanmean(0).sqrt().clamp_min(1e-300)  # numbers may have different units
+    worst = size.nan_to_num(-1.0).view(-1).argsort(descending=True, stable=True)[:MISTAKES]
+    mistakes = []
+    for i, k in (divmod(place, guess.shape[1]) for place in worst.tolist()):
+        which = {"number": k} if guess.shape[1] > 1 else {}
+        values = {"true": float(y[i, k]), "predicted": float(guess[i, k]), "error": float(error[i, k])}
+        mistakes.append({"node": _id(graph, int(nodes[i])), **which, **values})
+    both = torch.stack([y.view(-1), guess.view(-1)], 1)
+    both = both[~both.isnan().any(1)]
+    return {"mistakes": mistakes, "points": both[:: max(1, -(-len(both) // POINTS))].tolist()}
 
 
 def _id(graph: Graph, node: int) -> int | str:

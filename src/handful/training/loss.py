@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -43,29 +44,32 @@ def label_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
-    """(f(w, X, E)[v] − y_v)² for every node.
+    """(f(w, X, E)[v] − y_v)² for every node; of several numbers, the mean over those that are known (not NaN).
 
     >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
     [0.0, 4.0]
     """
     outputs = outputs.float() if outputs.itemsize < 4 else outputs
-    return (outputs.squeeze(1) - y.to(outputs.dtype)).square()
+    y = y.to(outputs.dtype).reshape(outputs.shape)
+    known = ~y.isnan()
+    return ((outputs - y.nan_to_num(0.0)).square() * known).sum(1) / known.sum(1).clamp_min(1)
 
 
-def units_of(graph: Graph) -> tuple[float, float] | None:
-    """Mean and standard deviation of the training labels of a regression: the unit of the model's output. ``None`` for
-    other tasks.
+def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
+    """Mean and standard deviation of each number to predict, over the training nodes: the unit of the model's output.
+    ``None`` for other tasks.
 
     >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
     >>> units_of(graph)
-    (3.0, 1.5)
+    ([3.0], [1.5])
     """
     if graph.kind != "regression":
         return None
     assert graph.y is not None
-    y = graph.y[graph.train_nodes].double()
-    spread = float(y.std(correction=0))
-    return float(y.mean()), spread if spread > 0 else 1.0
+    y = graph.y[graph.train_nodes].double().reshape(-1, graph.num_outputs)
+    mean = y.nanmean(0)
+    spread = (y - mean).square().nanmean(0).sqrt()
+    return mean.nan_to_num(0.0).tolist(), torch.where(spread > 0, spread, 1.0).tolist()
 
 
 def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
@@ -74,7 +78,8 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
     It checks the number of outputs: too few would give a wrong loss or an unclear error.
     """
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
-    units, needed, kind = units_of(graph), graph.num_outputs, graph.kind
+    units, needed, kind = units_of(graph) or ([0.0], [1.0]), graph.num_outputs, graph.kind
+    units_on = cache(partial(torch.tensor, units))  # the host sends them to a device once
 
     def losses(outputs: Tensor, y: Tensor) -> Tensor:
         width = outputs.shape[1] if outputs.ndim == 2 else 0
@@ -83,7 +88,9 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
                 f"the model gives outputs of shape {tuple(outputs.shape)}, and the labels need (nodes, {needed}): "
                 "make it with graph.num_outputs outputs"
             )
-        y = y if units is None else (y - units[0]) / units[1]
+        if kind == "regression":
+            mean, spread = units_on(device=y.device)
+            y = (y - mean) / spread
         if own is None:
             return usual(outputs, y)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from torch import Tensor
 from handful.errors import HandfulError, first_line, require_kind
 from handful.graph import Graph, Kind
 from handful.vocabulary import number, spaced
+
+Value = Callable[[Tensor, Tensor], float]
+"""A function of outputs ``(n, outputs)`` and labels."""
 
 
 def predict_classes(logits: Tensor) -> Tensor:
@@ -26,18 +30,39 @@ def predict_classes(logits: Tensor) -> Tensor:
 
 def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
     """Probabilities from the outputs of a model: of the second of two classes, ``(n,)``; of each class,
-    ``(n, classes)``; of each of several labels, ``(n, labels)``. For a regression, the numbers, ``(n,)``.
+    ``(n, classes)``; of each of several labels, ``(n, labels)``. For a regression, the numbers, ``(n,)`` or
+    ``(n, numbers)``.
 
     >>> probabilities(torch.zeros(1, 1), "binary"), probabilities(torch.zeros(1, 2), "multiclass")
     (tensor([0.5000]), tensor([[0.5000, 0.5000]]))
     """
     if kind == "regression":
-        return outputs[:, 0]
+        return outputs.squeeze(1)
     if kind == "multilabel":
         return outputs.sigmoid()
     if kind == "binary":
         return (outputs[:, 0] if outputs.shape[1] == 1 else outputs[:, 1] - outputs[:, 0]).sigmoid()
     return outputs.softmax(1)
+
+
+def by_column(function: Value, outputs: Tensor, y: Tensor) -> list[float]:
+    """``function`` of each of several labels or numbers, over the nodes where it is known."""
+    known = [~column.isnan() for column in y.T]
+    columns = enumerate(zip(known, y.T, strict=True))
+    return [function(outputs[here, k : k + 1], one[here]) if bool(here.any()) else np.nan for k, (here, one) in columns]
+
+
+def over_columns(function: Value) -> Value:
+    """``function``; of several labels or numbers, the mean of its values that are finite."""
+
+    @wraps(function)
+    def mean(outputs: Tensor, y: Tensor) -> float:
+        if y.ndim == 1:
+            return function(outputs, y)
+        values = np.array(by_column(function, outputs, y))
+        return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+    return mean
 
 
 # -- classes ----------------------------------------------------------------------------------------------------------
@@ -73,7 +98,7 @@ def class_scores(table: Tensor) -> dict[str, Tensor]:
 
 
 def _scored(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
-    guess = predict_classes(logits)
+    guess, y = predict_classes(logits), y.long()
     return class_scores(confusion(guess, y, 1 + int(max(int(guess.max()), int(y.max())))))
 
 
@@ -94,9 +119,7 @@ def f1(logits: Tensor, y: Tensor) -> float:
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
     """The mean F1 of the classes that are present or predicted; for several labels, the mean F1 of all labels."""
-    if not y.is_floating_point():
-        return float(_scored(outputs, y)["f1"].nanmean())
-    return _over_labels(f1, outputs, y)
+    return float(_scored(outputs, y)["f1"].nanmean()) if y.ndim == 1 else over_columns(f1)(outputs, y)
 
 
 def curve(score: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -116,49 +139,34 @@ def _curve(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
     return curve(score.double().cpu().numpy(), y.cpu().numpy() == 1)[1:]
 
 
+@over_columns
 def average_precision(logits: Tensor, y: Tensor) -> float:
     """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives.
 
     For several labels, the mean over the labels of at least one node.
     """
-    if y.is_floating_point():
-        return _over_labels(average_precision, logits, y)
     hits, taken = _curve(logits, y)
     return float(np.sum(np.diff(hits, prepend=0) * hits / taken) / hits[-1]) if hits[-1:].any() else float("nan")
 
 
+@over_columns
 def roc_auc(logits: Tensor, y: Tensor) -> float:
     """The chance that a positive node scores above a negative one, ties counting half; NaN if one kind is missing.
 
     For several labels, the mean over the labels with positive and negative nodes.
     """
-    if y.is_floating_point():
-        return _over_labels(roc_auc, logits, y)
     hits, taken = _curve(logits, y)
     rise, run = np.diff(hits, prepend=0), np.diff(taken - hits, prepend=0)
     pairs = int(rise.sum()) * int(run.sum())
     return float(np.sum(run * (hits - rise / 2))) / pairs if pairs else float("nan")
 
 
-def by_label(function: Callable[[Tensor, Tensor], float], logits: Tensor, y: Tensor) -> list[float]:
-    """``function`` of each of several labels, over the nodes where it is known."""
-    out = []
-    for k in range(y.shape[1]):
-        known = ~y[:, k].isnan()
-        out.append(function(logits[known, k : k + 1], y[known, k].to(torch.int64)) if bool(known.any()) else np.nan)
-    return out
-
-
-def _over_labels(function: Callable[[Tensor, Tensor], float], logits: Tensor, y: Tensor) -> float:
-    values = np.array(by_label(function, logits, y))
-    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
-
-
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
+@over_columns
 def r2(outputs: Tensor, y: Tensor) -> float:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of these nodes; NaN where all have one value.
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of these nodes; NaN where all have one value. Of several numbers, the mean.
 
     >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
     1.0
@@ -167,13 +175,15 @@ def r2(outputs: Tensor, y: Tensor) -> float:
     return 1 - float(_errors(outputs, y).square().sum()) / total if total > 0 else float("nan")
 
 
+@over_columns
 def mae(outputs: Tensor, y: Tensor) -> float:
-    """The mean absolute error, in the unit of ``y``."""
+    """The mean absolute error, in the unit of ``y``; of several numbers, the mean over them."""
     return float(_errors(outputs, y).abs().mean())
 
 
+@over_columns
 def rmse(outputs: Tensor, y: Tensor) -> float:
-    """The root of the mean squared error, in the unit of ``y``."""
+    """The root of the mean squared error, in the unit of ``y``; of several numbers, the mean over them."""
     return float(_errors(outputs, y).square().mean().sqrt())
 
 
@@ -200,7 +210,7 @@ class Metric:
     (True, False)
     """
 
-    function: Callable[[Tensor, Tensor], float]
+    function: Value
     higher_is_better: bool = True
     name: str = ""
     percent: bool = True
@@ -326,8 +336,8 @@ def own_metric(given: Any) -> Metric:
         raise HandfulError(f"metric {name} does not say whether more is better: set its higher_is_better")
 
     def value(prediction: Tensor, y: Tensor) -> float:
-        if y.ndim == 2 and not bool(y.isnan().any()):
-            y = y.to(torch.int64)
+        if y.ndim == 2 and bool(((y == 0) | (y == 1)).all()):
+            y = y.to(torch.int64)  # of several labels that are all known
         if hasattr(given, "reset"):  # torchmetrics adds up what it has seen
             given.reset()
         try:

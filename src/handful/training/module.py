@@ -208,5 +208,7 @@ def seed_step(model: nn.Module, seed: int) -> None:
 
 def in_units(model: nn.Module, outputs: Tensor) -> Tensor:
     """The outputs of a model in the unit of the labels: one that was trained on numbers knows their mean and spread."""
-    units = getattr(model, "units", None)
-    return outputs if units is None else outputs * units[1] + units[0]
+    if (units := getattr(model, "units", None)) is None:
+        return outputs
+    mean, spread = (torch.tensor(one).to(outputs) for one in units)
+    return outputs * spread + mean
