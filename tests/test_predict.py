@@ -120,7 +120,7 @@ def test_kept_columns_come_back_and_replace_none(tmp_path: Path) -> None:
     names = [f"Jörg {i}" for i in range(30)]
     kept = np.array([names, ["x"] * 30]).T
     graph = a_graph(kept=kept, schema={"kept": ["name", "label"]})
-    found = predict(models(1), graph, choose_nodes(graph, "unlabelled"), NAMES)
+    found = predict(models(1), graph, choose_nodes(graph, "unlabelled"), CLASSES, NAMES)
     columns = found.columns()
     assert columns["name"].tolist() == names[20:]
     assert columns["label"].tolist() == [""] * 10
