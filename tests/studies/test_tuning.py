@@ -284,7 +284,7 @@ tuning.search(asked, {storage!r}, {trials}, report=together)
 
 @pytest.mark.slow
 def test_two_processes_share_one_study(asked: Experiment, tmp_path: Path) -> None:
-    trials = 10
+    trials = 4
     code = SHARES.format(graph=asked.graph, storage=url(tmp_path), folder=str(tmp_path), trials=trials)
     processes = [
         subprocess.Popen([sys.executable, "-c", code, str(i)], stderr=subprocess.PIPE, env=os.environ) for i in (0, 1)

@@ -183,7 +183,7 @@ def search(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     try:
-        while (done := len(_finished(study))) < trials:
+        while (done := min(len(_finished(study)), trials)) < trials or running:
             if report:
                 report(study.study_name, done, trials)
             while len(running) < min(executor.workers, trials - done):
