@@ -190,6 +190,7 @@ def test_how_often_an_edge_is_seen_by_enumeration(n: int, m: int) -> None:
         total += 1
         seen += order.index(0) // size == order.index(1) // size
     assert edge_share(n, m) == pytest.approx(seen / total)
+    assert edge_share(1, 1) == 0  # there is no edge between two nodes
 
 
 def test_links_are_inside_the_part_and_negatives_are_no_edges() -> None:

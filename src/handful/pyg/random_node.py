@@ -208,7 +208,7 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
             raise GraphError("LinkRandomNodeLoader takes a Data: a HeteroData does not tell which links to predict")
         edges = out.edge_index.to(torch.int64)
         with self._stream(nodes):
-            pairs = torch.randint(n, edges.shape, device=edges.device)
+            pairs = torch.randint(n, edges.shape).to(edges.device)
         taken = torch.isin(pairs[0] * n + pairs[1], edges[0] * n + edges[1]) | (pairs[0] == pairs[1])
         out.edge_label_index = torch.cat([edges, pairs[:, ~taken]], 1)
         out.edge_label = (torch.arange(out.edge_label_index.shape[1], device=edges.device) < edges.shape[1]).float()
@@ -223,7 +223,7 @@ def edge_share(num_nodes: int, num_parts: int) -> float:
     """
     size = math.ceil(num_nodes / num_parts)
     sizes = [min(size, num_nodes - start) for start in range(0, num_nodes, size)]
-    return sum(s * (s - 1) for s in sizes) / (num_nodes * (num_nodes - 1))
+    return sum(s * (s - 1) for s in sizes) / max(1, num_nodes * (num_nodes - 1))
 
 
 _ONLY = (None, None, None)
