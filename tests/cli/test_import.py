@@ -98,3 +98,11 @@ def test_ages_that_were_imported_as_classes_are_predicted_as_ages(tables: tuple[
     for graph in ((), (edges, nodes)):
         found = handful("predict", tmp_path / "run", *graph, "--nodes", "all", "--json").json
         assert [row["label"] for row in found["preview"]] == [ages[row["id"]] for row in found["preview"]]
+
+
+def test_an_option_of_tables_is_refused_for_a_graph(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", edge_index=[[0, 1], [1, 0]], x=[[1.0], [2.0]], y=[3, 4])
+    failed = handful("import", tmp_path / "mine.npz", "--out", tmp_path / "g", "--task", "regression")
+    assert failed.code == 2
+    assert "task" in failed.stderr
+    assert not (tmp_path / "g").exists()

@@ -13,6 +13,7 @@ import typer
 import handful as hf
 from handful.cli import params as p
 from handful.cli.app import Answer, console, note
+from handful.errors import HandfulError
 from handful.settings import TableOptions
 
 
@@ -75,7 +76,13 @@ def import_graph(
             status.update(f"reading: {rows:,} edges")
 
         tabled: dict[str, Any] = {"schema": found, "progress": progress, "say": note, "name": to.name, **named}
-        if not is_name(edges) and is_tables(Path(edges)):
+        of_tables = not is_name(edges) and is_tables(Path(edges))
+        used = set() if memory is not None else {"undirected"} if is_name(edges) else {"undirected", "metric"}
+        if not of_tables and (unused := [name for name in named if name not in used]):
+            raise HandfulError(
+                f"{edges} is no table: leave {', '.join(unused)} out here, and name it in `handful train`"
+            )
+        if of_tables:
             graph = import_tables(edges, nodes, out=to, memory=memory, split=split, seed=seed, **tabled)
         elif memory is not None:
             write(edges, to, memory)
