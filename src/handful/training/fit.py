@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -44,16 +44,7 @@ from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
 from handful.training.optim import MakeOptimizer, MakeScheduler, make_optimizer, make_scheduler, name_of
-from handful.training.record import (
-    Counts,
-    Run,
-    RunFolder,
-    describe,
-    differences,
-    load_weights,
-    save_model,
-    write_encoding,
-)
+from handful.training.record import Run, RunFolder, describe, differences, load_weights, save_model, write_encoding
 from handful.vocabulary import title
 
 if TYPE_CHECKING:
@@ -401,7 +392,7 @@ def _finish(loop: Loop, folder: RunFolder | None) -> Run:
     """The result of the run, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
     peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(
-        **{one.name: getattr(loop, one.name) for one in fields(Counts)},
+        **loop.counts(),
         seed=loop.seed,
         model=loop.model,
         metric=loop.metric.name,

@@ -60,6 +60,10 @@ class Counts:
     """The epoch in which weights or loss were no longer finite; the best epoch is one before it."""
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
+    def counts(self) -> dict[str, Any]:
+        """All of them by name."""
+        return {one.name: getattr(self, one.name) for one in fields(Counts)}
+
 
 @dataclass
 class Run(Counts):
