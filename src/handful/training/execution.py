@@ -183,11 +183,18 @@ def within(memory: int | str, sampler: Sampler, devices: set[torch.device], know
 
 
 def stays_on_host(
-    graph_on: GraphOn, graph: Graph, model: nn.Module, sampler: Sampler, device: torch.device, loss: Loss
+    graph_on: GraphOn,
+    graph: Graph,
+    model: nn.Module,
+    sampler: Sampler,
+    device: torch.device,
+    loss: Loss,
+    aggregates: int = 0,
 ) -> bool:
     """Whether the graph is on the host while ``model`` trains on ``device``; ``auto`` says so if it decides for that.
 
     Beside a graph on the host, the CPU makes batches and sends them one by one, and evaluates a copy of the model.
+    ``aggregates`` are the bytes of the known hops beside the features.
 
     Raises:
         HandfulError: ``graph_on`` is no such place.
@@ -199,9 +206,9 @@ def stays_on_host(
     free = None if graph.device == device else free_gpu(device)
     if free is None:
         return False
-    needed = graph_bytes(graph)
+    needed = graph_bytes(graph) + aggregates
     if needed <= free:  # else a trial of a step would tell nothing new
-        needed = needed_bytes(graph, model, sampler, loss)
+        needed = needed_bytes(graph, model, sampler, loss) + aggregates
     if needed <= free:
         return False
     why = f"training with the graph on {device} takes at least {show_size(needed)}, and {show_size(free)} are free"

@@ -39,7 +39,7 @@ from handful.training.card import write_card
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
-from handful.training.first_hop import know, resolve_first_hop
+from handful.training.first_hop import hops_of, know, resolve_first_hop
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
@@ -300,7 +300,9 @@ def place(
             raise HandfulError("memory is for a graph in one place, and this one is in shards: leave it out")
         graph.to(devices[0])  # a shard stays on the CPU, and refuses other devices
         return graph, OverShards(graph, aggregate(graph) if exact else None)
-    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss)
+    assert graph.x is not None
+    aggregates = hops_of(settings) * graph.x.nbytes if exact else 0
+    stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss, aggregates)
     graph = graph.to("cpu" if stays else devices[0])
     execution = InMemory(devices[0] if stays else None)
     if memory is not None:
