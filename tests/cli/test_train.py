@@ -312,7 +312,7 @@ def test_a_graph_without_a_split_gets_one_and_it_is_recorded(tmp_path: Path) -> 
     graph = without_split(tmp_path / "my.npz")
     result = handful("train", graph, *SMALL, "--seeds", "1,2", "--out", tmp_path / "run", "--json")
     assert result.code == 0, result.stderr
-    assert "has no split: drawing stratified:60/20/20 by each seed" in " ".join(result.stderr.split())
+    assert "has no split: each seed draws stratified:60/20/20" in " ".join(result.stderr.split())
     opened = open_run(tmp_path / "run")
     assert opened.experiment.split == "stratified:60/20/20"
     drawn = opened.experiment.load(1)

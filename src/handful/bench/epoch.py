@@ -185,7 +185,7 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) ->
 
 def profile(epoch: Callable[[], Any]) -> dict[str, float]:
     """The share of an epoch's time that each of ``PIECES`` takes in the main thread; the rest is ``other``."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler writes to stderr
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler writes to stderr
     from torch import profiler
 
     with profiler.profile(activities=[profiler.ProfilerActivity.CPU]) as record:

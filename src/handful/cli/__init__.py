@@ -32,7 +32,7 @@ def main() -> None:
     SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is one line, a
     file with the details, and exit code 70.
     """
-    gc.set_threshold(100_000)  # the objects of torch and numba stay: a scan of them takes a third of a second
+    gc.set_threshold(100_000)  # a scan of the objects of torch and numba takes a third of a second
     # With several ranks, only the first one prints notes.
     warnings.showwarning = lambda message, *_, **__: None if console.quiet else _say("note:", str(message), "bold")
     with suppress(ValueError):  # not on the main thread
@@ -61,7 +61,7 @@ def main() -> None:
             _stopped(int(end.code))
         raise
     except Exception as error:
-        torch_says = ("not enough memory", "can't allocate memory")  # it has no class for it
+        torch_says = ("not enough memory", "can't allocate memory")  # torch has no class for this error
         if isinstance(error, MemoryError) or any(words in str(error) for words in torch_says):
             _fail(f"there is not enough memory ({error}): use a smaller graph or model, or more parts")
         _confess(error)
@@ -74,7 +74,7 @@ def _fail(words: str) -> NoReturn:
 
 def _stopped(code: int) -> NoReturn:
     """Print the command that continues the run, and exit."""
-    if console.quiet:  # one of several ranks, of which the first says it
+    if console.quiet:  # another rank prints it
         sys.exit(code)
     again = "; the same command continues" if sys.argv[1:2] in (["study"], ["parts"], ["tune"]) else ""
     if records:

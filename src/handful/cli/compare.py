@@ -30,7 +30,7 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
     depth = asked.options["layers"]
-    choose_methods(list(options), options, depth)  # a mistake in them shows before anything is loaded
+    choose_methods(list(options), options, depth)  # raise errors about options before the graph is loaded
     asked = p.with_split(asked)
     methods = choose_methods(list(options), options, depth, asked.load(asked.seeds[0]))
     chosen, left_out = trainable(asked, methods)
@@ -52,7 +52,7 @@ def demo(given: p.Given) -> Answer:
     note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
     answer = compare(given=options, graph="debian", samplers=DEMO)
     assert answer is not None
-    return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model, judged in detail"])
+    return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model in detail"])
 
 
 @p.command(*p.OF_EXPERIMENT, "memory", "out")
@@ -96,7 +96,7 @@ def diagnose(
 
     shape = [name for name in p.OF_MODEL if name in given]
     if weights is not None and shape:
-        raise HandfulError(f"--weights brings its own model: leave out --{', --'.join(shape)}")
+        raise HandfulError(f"--weights has its own model: leave out --{', --'.join(shape)}")
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["diagnose"], seeds=(seed,))
     asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]

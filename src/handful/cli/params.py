@@ -122,13 +122,13 @@ def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
 
 
 def _size(text: str) -> str:
-    if as_bytes(text) < 2**20:  # less than any process holds
-        raise HandfulError(f"--memory {text} is less than a process can hold: give a size with its unit, such as 8GiB")
+    if as_bytes(text) < 2**20:  # less than any process needs
+        raise HandfulError(f"--memory {text} is less than any process needs: give a size with its unit, such as 8GiB")
     return text
 
 
 def _use_threads(threads: int) -> int:
-    most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process where the system gives it no more
+    most = 8 * (os.cpu_count() or 1)  # OpenMP ends the process if the system gives it no more threads
     if threads > most:
         raise HandfulError(f"--threads {threads} is too many for this machine: give at most {most}")
     hf.set_threads(threads)
@@ -308,7 +308,7 @@ def with_split(asked: hf.Experiment) -> hf.Experiment:
     """``asked``, with a random split and a note if its graph is a file without a split."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
-        note(f"{asked.graph} has no split: drawing {drawn.split} by each seed; --split names another")
+        note(f"{asked.graph} has no split: each seed draws {drawn.split}; --split chooses another")
     return drawn
 
 
@@ -329,7 +329,7 @@ def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
         made = {**environment(), "command": shlex.join(["handful", *sys.argv[1:]])}
         lines = (*lines, f"report: {write_finding(replace(finding, environment=made), folder)}")
     if finding.failed:
-        note(f"failed: {', '.join(finding.failed)}; see the stderr.txt beside their records")
+        note(f"failed: {', '.join(finding.failed)}; see stderr.txt in their folders")
     return Answer(finding.payload, finding.tables, [finding.words, *lines], int(bool(finding.failed)))
 
 

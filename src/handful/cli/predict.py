@@ -23,7 +23,7 @@ def check_costs(text: str) -> float:
     """
     costs = p.parse_options(text.split(","))
     if set(costs) != {"fn", "fp"} or not all(isinstance(one, int | float) and one > 0 for one in costs.values()):
-        raise HandfulError(f"--cost takes what a missed positive and a false alarm cost, as fn=10,fp=1; got '{text}'")
+        raise HandfulError(f"--cost takes the costs of misses and false alarms, such as fn=10,fp=1; got '{text}'")
     return float(costs["fp"] / (costs["fp"] + costs["fn"]))
 
 
@@ -85,7 +85,7 @@ def predict(
     if scratch is not None:
         forget(scratch)
     if opened.deployed != opened.folders:
-        note("the models have seen all labels of the run's graph: there, what they get right says nothing of new nodes")
+        note("the models were trained on all labels: their accuracy on this graph does not hold for new nodes")
     if graph is None and opened.own_splits:
         note(f"each seed has its own split; this is that of seed {opened.seed}, and others trained on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}
@@ -118,7 +118,7 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     alone = " (the same class for all)" if len(top) == 1 and result["nodes"] > 1 else ""
     lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}{alone}"] if top else []
     if result["threshold"] not in (None, 0.5):
-        lines.append(f"the positive class is predicted from probability {result['threshold']:.3g} on")
+        lines.append(f"the decision threshold of the positive class is {result['threshold']:.3g}")
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"
@@ -165,7 +165,7 @@ def report(
     unreadable |= {str(place.relative_to(folder)): why for place, why in broken.items()}
     if not (findings or loose):
         why = "; ".join(f"{place}: {reason}" for place, reason in unreadable.items())
-        raise HandfulError(f"{folder} holds no record that can be read{f' ({why})' if why else ''}: {ask}")
+        raise HandfulError(f"{folder} has no readable record{f' ({why})' if why else ''}: {ask}")
     shown = [*findings, *loose]
     page = file or folder / "report.html"
     write_text(page, render(shown, f"{folder.resolve().name}: {len(shown)} findings", unreadable))

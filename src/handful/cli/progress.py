@@ -73,7 +73,7 @@ class EpochProgress(Bar, Callback):
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")
         self.epochs, self.seeds = epochs, seeds
-        self.done = 0  # the epochs of earlier seeds, also of those that an earlier process has ended
+        self.done = 0  # the epochs of earlier seeds, also in earlier processes
         self.said = False
 
     def on_start(self, loop: Loop) -> None:

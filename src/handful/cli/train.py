@@ -44,19 +44,19 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     out, resume, processes = given.get("out"), given.get("resume", False), given.get("processes", 1)
     choose = given.get("parts") == "auto"
     if resume and out is None:
-        raise HandfulError("--resume needs --out, the folder of the runs to go on with")
+        raise HandfulError("--resume needs --out, the folder of the runs to continue")
     if choose:
         given = {name: value for name, value in given.items() if name != "parts"}
-    # A run is used from other folders too: a path in its record is a whole one.
+    # The record has the absolute path: a run may be opened from another folder.
     asked = p.make_experiment(
         graph if is_name(graph) else str(Path(graph).expanduser().resolve()), given, p.train_defaults(given)
     )
     if choose and (ranks.launched() > 1 or processes > 1):
-        raise HandfulError("--parts auto tries some m, each in a process of its own: run `handful parts` first")
+        raise HandfulError("--parts auto runs in one process: run `handful parts` first")
     if "refit" in given and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--refit trains in one process: leave out --processes and torchrun, or --refit")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0" and out is None:
-        raise HandfulError("torchrun --max-restarts needs --out: a restart goes on with the runs there")
+        raise HandfulError("torchrun --max-restarts needs --out: a restart continues the runs there")
     with ranks.join(asked.device, given.get("threads")):
         leading, resume = ranks.rank() == 0, resume or ranks.restarted()
         console.quiet = not leading
@@ -67,7 +67,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
                 refuse_run(folder)
             trackers = [make_tracker(name, folder / name) for name in given.get("tracker", []) if leading]
         if processes > ranks.size():
-            console.quiet = True  # from here on the ranks say what there is to say
+            console.quiet = True  # from here on, the ranks print
             ranks.start(processes, ["-m", "handful", *sys.argv[1:], "--processes", "1", "--out", str(folder)])
             return None
         if choose:
@@ -121,13 +121,13 @@ def run(
     batches = [f"batches of seed {seed}: {text}" for seed, text in sums.found.items()]
     shown = p.make_answer(result, folder, *batches, f"records: {folder}")
     tables = [markdown(table) for table in result.tables if table.title.startswith(("Metrics", "By class"))]
-    write_card(folder, result.words, tables)  # without the mistakes, which name nodes
+    write_card(folder, result.words, tables)  # without the table of mistakes, which has ids of nodes
     again = f"handful compare {quote(asked.graph)}" + (f" --split {quote(given['split'])}" if "split" in given else "")
     then = [
         "next:",
-        f"  handful predict {quote(str(folder))} --out predictions.csv   what it says of the nodes",
-        f"  {again}   the same by every other sampler",
-        f"  handful report {quote(str(folder.parent))}   one page for all runs beside this one",
+        f"  handful predict {quote(str(folder))} --out predictions.csv   predictions for the nodes",
+        f"  {again}   compare all samplers",
+        f"  handful report {quote(str(folder.parent))}   make one page for all runs in a folder",
     ]
     short = [table for table in (*result.tables, *result.below) if len(table.rows) <= 10]
     return shown._replace(tables=short, lines=[*shown.lines, *then])

@@ -43,7 +43,7 @@ def write_finding(finding: Finding, folder: Path) -> Path:
     write_charts(finding, folder)
     page = folder / "report.html"
     write_text(page, render([finding]))
-    write_json(folder / FINDING, seal(finding.to_json()))  # last: where it stands, the others do too
+    write_json(folder / FINDING, seal(finding.to_json()))  # last: if it exists, the other files do too
     return page
 
 
@@ -130,6 +130,6 @@ def _vega() -> Markup:
         made = kept.read_text(encoding="utf-8")
     except OSError:
         made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-        with suppress(OSError):  # a place that cannot be written to costs the seconds again, and nothing else
+        with suppress(OSError):  # without a writable folder, the bundle is made again
             write_text(kept, made)
     return Markup(made.replace("</script", "<\\/script"))

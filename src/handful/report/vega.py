@@ -83,7 +83,7 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
     alike = [one for one in panels if one.y == view.y and view.y.label] or [view]
     x, y = _axis(view, "x", width), _axis(replace(view, series=[s for one in alike for s in one.series]), "y", width)
     if not y["axis"]["title"] and any(one.y.label or one.y.log for one in panels):
-        y["axis"]["title"] = [" "]  # so that the titles of a row of panels stand in line
+        y["axis"]["title"] = [" "]  # so that the titles of a row of panels are aligned
     legend = _legend(view, width) if legend_of(view) else None
     layers = []
     for mark in dict.fromkeys(series.mark or view.mark for series in view.series):
@@ -170,7 +170,7 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
     main = {"stroke": stroke, "fill": fill, "tooltip": _tooltip(view)}
     spread = any(one.low or one.high for one in series)
     color = {"value": LIGHT["ink"]} if mark == "bar" else {"field": "hue", "type": "nominal", "scale": None}
-    # An end that is not known is at the point itself, and has no cap.
+    # An unknown end is at the point itself, without a cap.
     whiskers = [_layer("range", stroke=color), _layer("from", fill=color), _layer("to", fill=color)] if spread else []
     if mark == "line":
         dots = "few" if all(len(one.x) <= FEW for one in series) else "many"
