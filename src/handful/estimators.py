@@ -120,7 +120,9 @@ class _NodeEstimator:
         return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
     def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
-        """The mean over the seeds of probabilities, without the class weights of the loss, or of numbers."""
+        """The mean over the seeds of the predicted numbers, or of the probabilities without the class weights of the
+        loss.
+        """
         return predict(self.models_, graph, nodes, self.decision_, sampler=self.sampler_)
 
     def _predicted(self, found: Prediction) -> np.ndarray:
@@ -152,7 +154,7 @@ class _NodeEstimator:
         return float(measure(labels[judged], found[judged], sample_weight=weight))
 
     def embed(self, X: Any) -> np.ndarray:
-        """float32 ``(N, width)``: what the last layer of the first seed's model gets of every node."""
+        """float32 ``(N, width)``: the input of the last layer of the first seed's model, for every node."""
         graph, nodes = self._to_predict(X)
         return np.asarray(embed(self.models_[0], graph, sampler=self.sampler_)[nodes])
 
@@ -248,7 +250,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         return self._mean(*self._to_predict(X)).values[:, : len(self.classes_)]
 
     def predict(self, X: Any) -> np.ndarray:
-        """``(N,)``: the most probable class of every node, by the class weights of the loss where it has some."""
+        """``(N,)``: the most probable class of every node, with the class weights of the loss, if any."""
         return self._predicted(self._mean(*self._to_predict(X)))
 
     def _predicted(self, found: Prediction) -> np.ndarray:
@@ -273,7 +275,7 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` has their numbers, instead of those of ``X``.
 
-        With a graph, ``y`` may have the shape ``(N, numbers)``. A number that is NaN is unknown.
+        With a graph, ``y`` may have the shape ``(N, numbers)``. NaN is an unknown number.
         """
         graph, nodes, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
@@ -321,7 +323,7 @@ def _one_each(y: Any, count: int, dimensions: tuple[int, ...] = (1,)) -> np.ndar
 
 
 def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in order, and the place of each among them, -1 where it is unknown."""
+    """The distinct labels in order, and the index of each label among them; -1 for an unknown label."""
     labels = _one_each(y, count)
     known = is_known(labels)
     classes, places = np.unique(labels[known], return_inverse=True)

@@ -59,9 +59,9 @@ class Graph:
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
         y: the labels, or ``None`` for topology alone. Classes are int64 ``(N,)``, -1 where unknown. Numbers to predict
-            are float32 ``(N,)``, or ``(N, K)`` for several, NaN where unknown. Several labels a node are float32
+            are float32 ``(N,)``, or ``(N, K)`` for several, NaN where unknown. Several labels per node are float32
             ``(N, K)`` of 0, 1 and NaN.
-        train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` where there is no split yet.
+        train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` for a graph without a split.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
         edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
         undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
@@ -69,10 +69,10 @@ class Graph:
         metric: the metric that is reported and chooses the best epoch; empty for the first of ``METRICS_OF`` for the
             kind.
         class_names: the names of the classes (or labels).
-        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` where they are their numbers.
+        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` if nodes have only numbers.
         kept: text ``(N, K)``, columns of a table that are given back with predictions, named by ``schema["kept"]``.
-        schema: how a table became the features; the result of ``handful.datasets.schema.Schema.to_json``.
-        name: of the graph, for messages and reports.
+        schema: the encoding of the tables, as ``handful.datasets.schema.Schema.to_json`` returns it.
+        name: the name of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. When ``None``, fractions are ``regression``, several
             columns of whole numbers are ``multilabel``, and one column of whole numbers is classes.
         positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by number or name; the

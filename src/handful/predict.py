@@ -43,11 +43,11 @@ class Prediction:
         labels: what a node has: int64 ``(n,)`` classes, -1 where unknown; else float32, NaN where unknown, ``(n,)`` for
             one number and ``(n, classes)`` for several numbers or labels.
         splits: text ``(n,)``: train, val, test, or nothing.
-        agree: float32 ``(n,)``, the share of the models that alone predict the same class; ``None`` for one model, or
-            where nodes have no one class.
-        spread: float32 ``(n,)``, the standard deviation over the models of the predicted class's probability, of the
-            number, or the mean of those of all labels; ``None`` for one model.
-        embeddings: float32 ``(n, width)``, where they were asked for.
+        agree: float32 ``(n,)``, the share of the models that predict the same class as their mean; ``None`` for one
+            model, or for tasks without classes.
+        spread: float32 ``(n,)``, the standard deviation over the models of the predicted probability or number; for
+            several labels, its mean over the labels; ``None`` for one model.
+        embeddings: float32 ``(n, width)``, if requested.
         kept, kept_names: text ``(n, K)``, columns of the user's table that are given back, and their names.
     """
 
@@ -148,7 +148,7 @@ class Prediction:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Every column of a file, by name; embeddings are not among them."""
+        """The columns of a file by name, without embeddings."""
         result = {"id": self.ids, **self._named("predicted", self.predicted)}
         if self.of_classes:
             result["probability"] = self.confidence
@@ -248,10 +248,10 @@ def predict(
 
     Args:
         models: one model, or one per seed; their probabilities or numbers are averaged.
-        graph: with the features that the models were trained on.
+        graph: a graph with the features that the models were trained on.
         nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
         decision: how the outputs of the models become probabilities and a class.
-        class_names: of the models' classes or labels; their numbers when ``None``.
+        class_names: the names of the models' classes or labels; ``None`` for their numbers.
         device: where to compute.
         how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; the result is held beside ``memory``.
 

@@ -94,7 +94,7 @@ class OpenedRun:
     def decision(self) -> Decision:
         """How the average of the seeds decides.
 
-        It is what the training found for the average, where it was assessed; else the mean threshold of the seeds, and
+        It comes from the assessment of the training, if there is one; else it is the mean threshold of the seeds, and
         the weights of their loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
@@ -143,8 +143,7 @@ class OpenedRun:
         Args:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
             nodes: the node table, if ``graph`` is an edge list.
-            say: called with what should be known, such as categories that the run does not know, and columns that are
-                not as they were in training.
+            say: called with warnings, such as unknown categories, and columns that differ from those in training.
             options: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
         """
         asked = self.experiment

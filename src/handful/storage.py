@@ -37,7 +37,7 @@ FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
-"""How often, and how long apart, a reader looks again for a graph that is being replaced."""
+"""The number of attempts to read a graph that is being replaced, and the seconds between them."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", "kept", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 

@@ -29,9 +29,9 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
             ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with the same
             in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
             and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or one of shards, with all ranks.
-        fold: which column to take where masks are matrices with one column per split.
-        nodes: the node table, where ``path`` is an edge list.
-        fields: as for ``Graph``; they replace what the file says. For tables also ``schema``, ``progress``,
+        fold: the column of the masks, if they are matrices with one column per split.
+        nodes: the node table, if ``path`` is an edge list.
+        fields: as for ``Graph``; they replace those of the file. For tables also ``schema``, ``progress``,
             ``say`` and the options of ``import_tables``, which mean nothing to other formats.
 
     Raises:

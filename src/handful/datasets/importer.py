@@ -65,7 +65,7 @@ LEAST = 32 << 20
 READ = 1 << 22
 """The number of edges in a block."""
 MOST_MOVED = 8
-"""Of the columns that have moved, so many are named."""
+"""The maximum number of drifted columns in a message."""
 OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
 Progress = Callable[[int], None]
 
@@ -100,7 +100,7 @@ def import_tables(
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
             or a folder with the files ``edges`` and ``nodes``.
-        nodes: the node table, likewise.
+        nodes: the node table, in the same formats.
         out: the folder to save the graph in; none by default.
         memory: the anonymous memory that this process may hold, such as ``"4GiB"``. The graph is then written to
             ``out`` in the same bytes, and of the tables only that of the nodes is in memory as a whole. Edges must have
@@ -112,14 +112,13 @@ def import_tables(
         schema: that of another graph, to encode these tables as its were; all ``options`` except ``unknown`` and
             ``strict`` are then those of the schema.
         progress: called with the number of edges of each block that was read.
-        say: called with what should be known and is no mistake, such as columns that are not used; a warning by
-            default.
+        say: called with notes that are not errors, such as unused columns; a warning by default.
         options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and those of ``Graph``,
             which replace what the tables say.
 
     Raises:
-        DatasetError: the tables cannot be used; all mistakes of a table are told at once.
-        HandfulError: it is too little memory.
+        DatasetError: the tables are not valid; the message has all errors of a table.
+        HandfulError: the memory is not enough.
 
     >>> edges = {"payer": ["ann", "bob"], "payee": ["bob", "cid"]}
     >>> nodes = {"id": ["ann", "bob", "cid"], "age": [31, None, 45], "status": ["ok", "fraud", "ok"]}
@@ -205,11 +204,11 @@ class _Tables:
 
     Args:
         roles: the roles of the edge columns.
-        where: the table that mistakes are told of.
+        where: the table that error messages name.
         blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        skipped: how many edges were left out.
+        skipped: the number of edges that were left out.
     """
 
     roles: Edges
@@ -442,7 +441,7 @@ def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
 
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
-    """The fields of the nodes with those of ``added`` nodes that only the edge list has, whose values are missing."""
+    """The fields of the nodes, with missing values for the ``added`` nodes that are only in the edge list."""
     missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
     for name in ("x", "y", "kept", *MASKS) if added else ():
         if (values := fields.get(name)) is not None:

@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""Text with more values than this, and than half the rows, is taken for names or sentences."""
+"""Text with more distinct values than this, and than half the rows, is not a category but names or sentences."""
 SOME_NUMBERS = 20
 """Text with more different numbers than this, and few other values, is taken for numbers."""
 MOST_ENTRIES = 1 << 20
@@ -67,8 +67,8 @@ class Column:
         format: the ``strptime`` format of text dates.
         size: the entries of a vector, or the features that a text is hashed into.
         idf: of a text, the weight of each of these features: ln((1 + rows) / (1 + rows that have it)) + 1.
-        missing: how many rows had no value when the schema was fitted.
-        marks, shares: what the column was like then; see ``handful.datasets.drift``.
+        missing: the number of rows without a value when the schema was fitted.
+        marks, shares: the distribution of the column at that time; see ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -191,10 +191,10 @@ class Schema:
         split: the column with train, val or test.
         ignored: columns that are left out.
         decimal, encoding: of CSV files.
-        identifiers: those of them that were left out because they tell rows apart and nothing else.
+        identifiers: the ignored columns that only identify rows.
         kept: columns that are no features, and are given back with predictions.
-        rows: how many rows medians and scales were taken from.
-        training: whether those were the training rows alone.
+        rows: the number of rows for medians and scales.
+        training: whether those were only the training rows.
 
     >>> schema = Schema("id", Edges("source", "target"), (Column("age", "number", fill=(40.0,), spread=10.0),))
     >>> Schema.from_json(schema.to_json()) == schema
@@ -302,7 +302,7 @@ class Schema:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """What is done with every column, for people."""
+        """The encoding of every column, as a table."""
         back = "kept, and given back with predictions"
         rows = [(self.id, "id", back, ""), *((name, "", back, "") for name in self.kept)]
         what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
@@ -350,9 +350,9 @@ def fit_columns(
 
     Args:
         rows: the table.
-        names: the columns that are features.
+        names: the columns of features.
         how: which of those are categorical or hashed, and what is done with missing numbers and scales.
-        fitted: boolean ``(rows,)``, the rows that medians and scales are taken from; categories are those of all.
+        fitted: boolean ``(rows,)``, the rows for medians and scales; categories come from all rows.
         problems: collects the errors.
     """
     result: list[Column | None] = []
@@ -397,7 +397,7 @@ def _fit_column(rows: Rows, name: str, how: TableOptions, fitted: np.ndarray) ->
 
 
 def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
-    """The kind of a column that is to be fitted; ``None`` if it is empty."""
+    """The kind of a column; ``None`` if it is empty."""
     types, column = arrow().types, rows.column(name)
     if column.null_count == len(column):
         return None

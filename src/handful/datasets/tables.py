@@ -98,8 +98,9 @@ class TableFile:
 
     @classmethod
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
-        """Look at the first lines. A CSV file without a header is one whose first row is all numbers. Lines at the top
-        that begin with ``#`` are skipped. Its numbers have the ``decimal`` point, and its text has the ``encoding``.
+        """Read the first lines. A CSV file has no header if its first row has only numbers. Lines at the top
+        that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` that of its
+        text.
         Errors of a table in memory call it ``name``."""
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
@@ -245,7 +246,7 @@ class Rows:
         return DatasetError(f"{self.source.path}: {words}")
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
-        """Refuse the table if ``wrong``, boolean ``(rows,)``, is true of a row; see ``Faults.add``."""
+        """Raise an error if ``wrong``, boolean ``(rows,)``, is true for a row; see ``Faults.add``."""
         if (faults := Faults().add(wrong, self.source.first_row, words, values)).count:
             raise DatasetError(f"{self.source.path}, {faults}")
 
@@ -307,7 +308,7 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """``words`` are told of each place where ``wrong`` is true, with its value for ``{}``.
+        """Add ``words`` for each row where ``wrong`` is true, with its value for ``{}``.
 
         ``row`` is the number of the first row.
         """

@@ -37,8 +37,8 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
         adj: the edges, targets × sources.
         x: ``(sources, heads, channels)``.
         a_src: ``(sources, heads)``, the term of each source in the scores of its edges.
-        a_dst: ``(targets, heads)``, what each target adds to the score of its edges.
-        first: which source the first target is; ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
+        a_dst: ``(targets, heads)``, the term of each target in the scores of its edges.
+        first: the source number of the first target; ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
 
     Returns:
         ``(targets, heads, channels)`` in the type of ``x``.

@@ -137,7 +137,7 @@ def pulled(v, valid, row, source, a_dst, grad, found, inner, head, heads, channe
 @triton.jit
 def pull(indices, row, source, a_dst, grad, found, inner, own, start, stop, head, heads, channels, targets,
          EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """The sums of what comes back over the edges ``start`` to ``stop``, but for self-loops."""
+    """The sums of the gradients over the edges ``start`` to ``stop``, without self-loops."""
     acc = tl.zeros([CHANNELS], WIDE)
     score = source * 0
     for at in range(start, stop, EDGES):
@@ -231,5 +231,5 @@ def _wide(x: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
 
 
 def _tile(x: Tensor) -> dict[str, Any]:
-    """What the kernels are compiled for."""
+    """The constants that the kernels are compiled for."""
     return {"CHANNELS": triton.next_power_of_2(x.shape[2]), "WIDE": triton_type(wide_dtype(x))}

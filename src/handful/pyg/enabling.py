@@ -123,7 +123,9 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _loading(init: Any) -> Any:
-    """An ``__init__`` of a sampler that also loads its kernels. What cannot be sampled is told when it is asked for."""
+    """An ``__init__`` of a sampler that also loads its kernels. The error about a graph that cannot be sampled is
+    raised when it is sampled.
+    """
 
     @wraps(init)
     def made(self: Any, *args: Any, **options: Any) -> None:

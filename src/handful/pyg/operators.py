@@ -89,7 +89,7 @@ def _key() -> int:
 
 
 def _run(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call the kernels; what they find wrong with an array is the caller's mistake."""
+    """Call the kernels; their errors about arrays become errors of the caller's arguments."""
     try:
         return operator(*args, **options, threads=kernel_threads())
     except (IndexError, ValueError) as error:

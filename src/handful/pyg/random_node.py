@@ -133,7 +133,7 @@ class RandomNodeLoader(DataLoader[Any]):
         return nodes[(nodes >= start) & (nodes < end)] - start
 
     def _edges(self) -> list[tuple[Any, Tensor]]:
-        """The edges of every type, on the CPU, as ``data`` has them now; what has not changed is not checked again.
+        """The current edges of every type of ``data``, on the CPU; unchanged edges are not checked again.
 
         Arrays of them are not kept: ``share_memory_`` frees their memory.
         """
@@ -195,7 +195,7 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
     """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label``, all inside its part.
 
     Positives (1) are the edges of the part. Negatives (0) are as many random pairs of different nodes of the part; of
-    these, pairs that are edges are left out. ``edge_share`` says how often an edge is seen.
+    these, pairs that are edges are left out. ``edge_share`` is the probability that an epoch sees an edge.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()

@@ -26,7 +26,7 @@ class Relation:
     rowptr: np.ndarray
     col: np.ndarray
     fanout: Sequence[int] = ()
-    """For each hop how many edges a new node takes; -1 for all."""
+    """The number of edges of a new node in each hop; -1 for all."""
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
@@ -88,7 +88,7 @@ def sample(
         kinds: the types of nodes.
         relations: by name; they are sampled in this order.
         seeds: ids of every type; the trees are numbered in this order.
-        key: what everything is drawn from.
+        key: the key of all random numbers.
         disjoint: keep what is sampled around each seed apart; relations with times need it.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])

@@ -55,11 +55,11 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
         return self._value
 
     def rowcount(self) -> Tensor:
-        """How many entries each row has."""
+        """The number of entries in each row."""
         return self._rowptr.diff()
 
     def colcount(self) -> Tensor:
-        """How many entries each column has."""
+        """The number of entries in each column."""
         return torch.bincount(self._col, minlength=self._columns)
 
     def coo(self) -> tuple[Tensor, Tensor, Tensor]:

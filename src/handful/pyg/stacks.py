@@ -22,7 +22,7 @@ OPTIONS: dict[type, dict[str, Any]] = {
     GCNConv: {"aggr": "add", "improved": False, "add_self_loops": True, "normalize": True},
     GATConv: {"add_self_loops": True, "negative_slope": 0.2, "dropout": 0.0, "edge_dim": None, "residual": False},
 }
-"""What a convolution must be, to be the same as a layer of handful."""
+"""The options that a convolution must have to equal a layer of handful."""
 KINDS: dict[type, str] = {nn.ReLU: "r", nn.Linear: "l", Linear: "l", nn.Identity: "", **dict.fromkeys(BACKBONES, "c")}
 KINDS |= dict.fromkeys((BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "n")
 """The letter of a module in ``STACK``; none for one that does nothing."""
@@ -96,7 +96,7 @@ def _converted(model: nn.Module) -> Backbone:
 
 
 def _steps(model: nn.Module) -> list[Step]:
-    """What ``model`` does with its features, in order; steps that do nothing are left out."""
+    """The steps of ``model`` on its features, in order; steps without effect are left out."""
     whole = _Whole(model).train()
     try:
         x, edge_index, *nodes = _Tracer().trace(whole).nodes

@@ -104,7 +104,7 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
 
     Args:
         outputs: of the validation nodes alone, ``(n, outputs)``, without class weights.
-        graph: with two classes.
+        graph: a graph with two classes.
 
     >>> graph = Graph.from_edge_index(
     ...     [[0], [1]], x=torch.zeros(5, 1), y=[0, 0, 1, 0, 1], train_mask=[0], val_mask=[1, 2, 3, 4], positive=1
@@ -213,7 +213,7 @@ def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
 def assess_average(
     outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Tensor | None = None
 ) -> tuple[Assessment, Decision]:
-    """Judge the average of several models, of which ``outputs`` are, as ``handful predict`` makes it.
+    """Assess the average of several models, as ``handful predict`` computes it.
 
     Args:
         outputs: of every model, ``(N, outputs)``.
@@ -250,7 +250,7 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
 
 
 def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
-    """The same from the outputs ``(N, outputs)`` of a model, numbers in their unit."""
+    """The assessment of the outputs ``(N, outputs)`` of a model; predicted numbers are in the unit of the labels."""
     if not 0 <= decision.threshold <= 1:
         raise HandfulError(f"threshold is a probability, got {decision.threshold}")
     graph.require_training()

@@ -166,7 +166,8 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
 
 @over_columns
 def r2(outputs: Tensor, y: Tensor) -> float:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of these nodes; NaN where all have one value. Of several numbers, the mean.
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of these nodes; NaN if all values are equal. Of several numbers,
+    the mean.
 
     >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
     1.0

@@ -162,8 +162,8 @@ def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str
     """The features and the weights of the edges, by the names of the arguments of ``model``.
 
     Features are ``edge_attr``, or ``edge_type`` if they are one whole number. Weights are ``edge_weight``, else
-    ``edge_attr``. Weights that are the aggregation itself (of normalised GraphSAINT, of LADIES) are no features of an
-    edge: only ``edge_weight`` takes them. A module that needs weights gets ones on a graph without weights.
+    ``edge_attr``. Weights of normalised GraphSAINT and LADIES define the aggregation and are not edge features: only
+    ``edge_weight`` accepts them. A module that needs weights gets ones on a graph without weights.
 
     Raises:
         HandfulError: there are features or weights, and the module takes none.
@@ -207,7 +207,7 @@ def seed_step(model: nn.Module, seed: int) -> None:
 
 
 def in_units(model: nn.Module, outputs: Tensor) -> Tensor:
-    """The outputs of a model in the unit of the labels: one that was trained on numbers knows their mean and spread."""
+    """The outputs of a model in the unit of the labels: a model for numbers has their mean and spread."""
     if (units := getattr(model, "units", None)) is None:
         return outputs
     mean, spread = (torch.tensor(one).to(outputs) for one in units)

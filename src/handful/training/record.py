@@ -45,8 +45,8 @@ FORMAT = 2
 class Counts:
     """What is counted while a run trains, and kept in its result.
 
-    ``seconds`` counts from the first epoch on. What a sampler does once before (METIS) is in ``prepare_seconds``: the
-    time that it took when it was done, also where it is kept from an earlier run. ``skipped`` counts batches that made
+    ``seconds`` counts from the first epoch on. ``prepare_seconds`` is the time of the sampler's preparation (METIS),
+    even if an earlier run has done and kept it. ``skipped`` counts batches that made
     no step: those without a training node, and those with too few nodes for BatchNorm.
     """
 
@@ -57,7 +57,7 @@ class Counts:
     train_seconds: float = 0.0
     prepare_seconds: float = 0.0
     diverged: int | None = None
-    """The epoch in which weights or loss were no longer finite; the best epoch is one before it."""
+    """The epoch in which weights or loss stopped being finite; the best epoch is an earlier one."""
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     def counts(self) -> dict[str, Any]:
@@ -67,8 +67,8 @@ class Counts:
 
 @dataclass
 class Run(Counts):
-    """The result of a training run. ``test`` is that of the epoch with the best ``val``; both are fractions, but for
-    errors, which are in the unit of the labels.
+    """The result of a training run. ``test`` belongs to the epoch with the best ``val``. Both are fractions; errors of
+    a regression are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -83,7 +83,7 @@ class Run(Counts):
     seed: int = 0
     higher_is_better: bool = True
     threshold: float | None = None
-    """From which probability on a node is taken for the positive one of two classes; ``None`` for other labels."""
+    """The decision threshold of the positive class of two; ``None`` for other labels."""
     dir: str | None = None
     model: nn.Module | None = field(repr=False, compare=False, default=None)
     """The model with its best weights; ``None`` for a run that was read from its folder (see ``handful.open_run``)."""
