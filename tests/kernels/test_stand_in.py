@@ -70,5 +70,5 @@ def test_rows_have_their_hop_and_those_with_edges_the_sum_over_them(
 
 def test_a_row_that_is_not_there_is_refused() -> None:
     edges = torch.tensor([0, 0]), torch.empty(0, dtype=torch.int64), torch.empty(0)
-    with pytest.raises(IndexError, match="among the 2"):
+    with pytest.raises(IndexError):
         gather_hops(torch.zeros(2, 3), torch.tensor([2]), torch.tensor([0]), 1, edges)

@@ -12,8 +12,10 @@ from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.bfloat16 import array
 from handful.kernels.dispatch import backend
 from handful.kernels.gather import gather
-from handful.kernels.memory import empty
-from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
+from handful.kernels.threads import kernel, over_rows, prefetch
+
+AHEAD, LINE = 8, 16
+"""How many edges ahead a source's row is prefetched, and how many float32 a cache line holds."""
 
 
 @kernel
@@ -71,21 +73,20 @@ def add_stand_ins(
 
 
 @kernel
-def _gather(lo: int, hi: int, x: Any, rows: Any, level: Any, features: int, edges: Any, out: Any) -> None:
-    indptr, indices, weight = edges
+def _shrink(lo: int, hi: int, indptr: Any, indices: Any, weight: Any, level: Any, features: int, x: Any) -> None:
+    last = indices.shape[0] - 1
     for i in range(lo, hi):
-        own, first = x[rows[i]], level[i] * features
-        shrunk = i < len(indptr) - 1 and level[i] == 0
-        for j in range(features if shrunk else 2 * features):
-            out[i, j] = own[first + j]
-        if shrunk:
-            around = out[i, features:]
-            around[:] = 0
-            for e in range(indptr[i], indptr[i + 1]):
-                u, c = indices[e], weight[e]
-                other, begin = x[rows[u]], level[u] * features
-                for j in range(features):
-                    around[j] += c * other[begin + j]
+        if level[i] == 1:
+            continue
+        around = x[i, features:]
+        around[:] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            ahead = indices[min(e + AHEAD, last)]
+            for j in range(0, features, LINE):
+                prefetch(x, ahead, j)
+            u, c = indices[e], weight[e]
+            for j in range(features):
+                around[j] += c * x[u, j]
 
 
 def gather_hops(
@@ -101,19 +102,16 @@ def gather_hops(
     tensor([[10., 11.],
             [11., 12.]])
     """
-    if edges is not None and backend(x.device) == "numba" and x.dtype in (torch.float32, torch.float64):
-        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(x):
-            raise IndexError(f"a row to gather is not among the {len(x)} there are")
-        out = empty((len(rows), 2 * features), x)
-        arrays = tuple(map(array, edges))
-        given = array(x), array(rows), array(level), features, arrays, array(out)
-        run(_gather, even_ranges(len(rows), get_threads()), *given)
-        return out
     hops = x.shape[1] // features
     pairs = x.as_strided((max(0, len(x) * hops - 1), 2 * features), (features, 1))
     out = gather(pairs, rows * hops + level)
-    if edges is not None:
-        count = len(edges[0]) - 1
-        around, shrunk = out[:count, features:], spmm(Scaled(*edges), out[:, :features]).to(x.dtype)
-        around.copy_(torch.where(level[:count, None] == 0, shrunk, around))
+    if edges is None:
+        return out
+    if backend(x.device) == "numba" and x.dtype in (torch.float32, torch.float64):
+        indptr, indices, weight = map(array, edges)
+        over_rows(_shrink, indptr, indices, weight, array(level), features, array(out))
+        return out
+    count = len(edges[0]) - 1
+    around, shrunk = out[:count, features:], spmm(Scaled(*edges), out[:, :features]).to(x.dtype)
+    around.copy_(torch.where(level[:count, None] == 0, shrunk, around))
     return out
