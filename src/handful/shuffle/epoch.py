@@ -30,7 +30,6 @@ from handful.errors import HandfulError
 from handful.graph import Graph
 from handful.kernels import memory
 from handful.kernels.csr import index_dtype
-from handful.kernels.gather import put_rows
 from handful.kernels.subgraph import BLOCK, cut, members, part_csr, row_blocks
 from handful.samplers.ahead import run_ahead
 from handful.samplers.base import Deal
@@ -259,10 +258,10 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
         replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
         for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
     )
-    places = np.argsort(nodes.numpy(), kind="stable")
+    places = torch.argsort(nodes, stable=True)
     x, at = memory.empty((len(nodes), graph.num_features), graph.x), 0
     for piece in scratch.take("x", p):
-        put_rows(piece, places[at : at + len(piece)], _bits(x))
+        x.index_copy_(0, places[at : at + len(piece)], torch.from_numpy(piece).view(x.dtype))
         at += len(piece)
     if at != len(nodes):
         raise AssertionError(f"part {p} has {at} rows of features for {len(nodes)} nodes")
