@@ -249,28 +249,20 @@ def joined(
 
 
 @kernel
-def _count_inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, count: Any) -> None:
+def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, at: Any, out: Any, edges: Any) -> None:
+    """Count the edges of nodes lo to hi that stay inside; or, with ``out``, write them from ``at`` on."""
     for i in range(lo, hi):
-        inside = 0
-        for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
-            inside += local[indices[e]] >= 0
-        count[i] = inside
-
-
-@kernel
-def _fill_inside(
-    lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, out_ptr: Any, out: Any, edges: Any
-) -> None:
-    as_edges = edges.shape[0] > 0
-    for i in range(lo, hi):
-        at = out_ptr[i]
+        end = 0 if out is None else at[i]
         for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
             u = local[indices[e]]
             if u >= 0:
-                out[at] = u
-                if as_edges:
-                    edges[at] = e
-                at += 1
+                if out is not None:  # known when this is compiled
+                    out[end] = u
+                if edges is not None:
+                    edges[end] = e
+                end += 1
+        if out is None:
+            at[i] = end
 
 
 def induced(
@@ -284,11 +276,11 @@ def induced(
     local[nodes] = np.arange(len(nodes), dtype=np.int32)
     ranges = even_ranges(len(nodes), get_threads() if len(nodes) > 5_000 else 1)
     count = np.zeros(len(nodes), np.int64)
-    run(_count_inside, ranges, nodes, indptr, indices, local, count)
+    run(_inside, ranges, nodes, indptr, indices, local, count, None, None)
     out_ptr = starts(count)
     out = np.empty(int(out_ptr[-1]), np.int32)
     edges = np.empty(len(out) if with_edges else 0, np.int64)
-    run(_fill_inside, ranges, nodes, indptr, indices, local, out_ptr, out, edges)
+    run(_inside, ranges, nodes, indptr, indices, local, out_ptr, out, edges if with_edges else None)
     return out_ptr, out, edges
 
 
