@@ -13,10 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from handful.kernels.csr import starts, starts_torch
+from handful.kernels.csr import starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run
 
 BLOCK = 1 << 22
@@ -284,21 +282,6 @@ def induced(
     return out_ptr, out, edges
 
 
-def induced_torch(indptr: Tensor, indices: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``induced`` in plain torch, for any device; always with the edges."""
-    local = torch.full((len(indptr) - 1,), -1, dtype=torch.int32, device=indptr.device)
-    local[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=indptr.device)
-    degree = indptr.diff()[nodes]
-    first = degree.cumsum(0) - degree
-    total = int(degree.sum())
-    row = torch.repeat_interleave(torch.arange(len(nodes), device=indptr.device), degree, output_size=total)
-    edges = torch.arange(total, device=indptr.device) - first[row] + indptr[nodes][row]
-    sources = local[indices[edges].to(torch.int64)]
-    inside = sources >= 0
-    out_ptr = starts_torch(torch.bincount(row[inside], minlength=len(nodes)))
-    return out_ptr, sources[inside], edges[inside]
-
-
 @kernel
 def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
     """Add to ``out`` how often each number below its length is in ``part[lo:hi]``."""
@@ -338,12 +321,10 @@ def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
     >>> of_rank(np.array([1, 0, 1, 1], np.uint8), [np.array([0]), np.array([2, 1])])
     [array([1]), array([3, 2])]
     """
-    order = [np.argsort(of_part) for of_part in ranks]
-    first = starts(np.array([len(of_part) for of_part in ranks], np.int64))
-    ascending = np.concatenate([of_part[by] for of_part, by in zip(ranks, order, strict=True)]).astype(np.int64)
-    result = np.empty(len(ascending), np.int64)
-    _of_rank(part, ascending, first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), result)
-    out = np.empty_like(result)
-    for begin, by in zip(first, order, strict=False):
-        out[begin + by] = result[begin : begin + len(by)]
+    size = np.array([len(of_part) for of_part in ranks], np.int64)
+    first, every = starts(size), np.concatenate(ranks)
+    order = np.lexsort((every, np.repeat(np.arange(len(ranks)), size)))
+    found, out = np.empty((2, len(every)), np.int64)
+    _of_rank(part, every[order], first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), found)
+    out[order] = found
     return np.split(out, first[1:-1])
