@@ -494,10 +494,11 @@ class Graph:
         if self.edge_attr is not None:
             raise GraphError("the reverse of an edge has no edge_attr: make the edges undirected before they have one")
         weight = None if self.edge_weight is None else self.edge_weight.cpu()
-        t_indptr, t_indices, t_order = csr.transpose(*self.topology, self.num_nodes, weight is not None)
-        indptr, indices, order = csr.merge(*self.topology, t_indptr, t_indices, weight is not None)
+        ends = csr.row_of_edge(self.topology[0]).astype(self.topology[1].dtype), self.topology[1]
+        both = np.concatenate(ends), np.concatenate(ends[::-1])
+        indptr, indices, order = csr.coo_to_csr(*both, self.num_nodes, self.num_nodes, weight is not None)
         if weight is not None:
-            weight = torch.cat([weight, weight[torch.from_numpy(t_order)]])[torch.from_numpy(order)]
+            weight = torch.cat([weight, weight])[torch.from_numpy(order)]
         merged = self._with_edges(indptr, indices, True, edge_weight=weight).coalesce("mean")
         if merged.edge_weight is None:
             return merged

@@ -182,13 +182,11 @@ def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
 
 def add_up(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
+    return total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    if size() == 1:
-        return list(values)
     return total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 

@@ -46,21 +46,6 @@ def test_coo_to_csr_and_transpose(case: tuple[int, int, np.ndarray, np.ndarray],
     assert np.array_equal(csr.row_of_edge(indptr), np.sort(i))
 
 
-@settings(max_examples=50)
-@given(rectangles())
-def test_merge(case: tuple[int, int, np.ndarray, np.ndarray]) -> None:
-    rows, cols, i, j = case
-    half = len(i) // 2
-    one = csr.coo_to_csr(i[:half], j[:half], rows, cols)[:2]
-    two = csr.coo_to_csr(i[half:], j[half:], rows, cols)[:2]
-    expected = csr.coo_to_csr(i, j, rows, cols)
-    indptr, indices, order = csr.merge(*one, *two, with_order=True)
-    assert np.array_equal(indptr, expected[0])
-    assert np.array_equal(indices, expected[1])
-    assert np.array_equal(np.append(one[1], two[1])[order], indices)
-    assert np.array_equal(np.sort(order), np.arange(len(i)))
-
-
 @settings(max_examples=100)
 @given(rectangles(), st.booleans(), st.booleans())
 def test_simplify(case: tuple[int, int, np.ndarray, np.ndarray], drop_loops: bool, merge: bool) -> None:

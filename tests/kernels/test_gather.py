@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
-from handful.kernels.gather import gather, put_rows
+from handful.kernels.gather import gather
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -19,14 +18,3 @@ def test_the_rows_in_their_order(dtype: torch.dtype) -> None:
 def test_a_row_that_is_not_there(row: int) -> None:
     with pytest.raises((IndexError, RuntimeError), match="out of range"):
         gather(torch.zeros(6, 3), torch.tensor([row]))
-
-
-@pytest.mark.parametrize(("count", "width", "dtype"), [(0, 3, np.int16), (5, 1, np.int32), (3000, 40, np.int16)])
-def test_rows_go_to_their_places(count: int, width: int, dtype: type) -> None:
-    rng = np.random.default_rng(0)
-    rows = rng.integers(-100, 100, (count, width)).astype(dtype)
-    places = rng.permutation(count + 4)[:count]
-    out, expected = np.zeros((count + 4, width), dtype), np.zeros((count + 4, width), dtype)
-    expected[places] = rows
-    put_rows(rows, places, out)
-    np.testing.assert_array_equal(out, expected)

@@ -1,10 +1,9 @@
 import numpy as np
-import pytest
 import torch
 
 from handful import Graph
-from handful.kernels.dispatch import Backend, use
-from handful.kernels.layerwise import layer_numba, layer_torch, transition
+from handful.kernels.layerwise import layer, transition
+from handful.samplers.induced import weighted_csr
 
 
 def hub(leaves: int, seed: int = 0) -> tuple[Graph, np.ndarray]:
@@ -24,7 +23,7 @@ def test_nodes_are_drawn_one_after_another_without_replacement() -> None:
     draws = 20_000
     seen = np.zeros(5)
     for key in range(draws):
-        drawn = layer_numba((graph.indptr, graph.indices, graph.edge_weight), torch.tensor([0]), 1, 2, key)
+        drawn = layer(weighted_csr(graph), np.array([0]), 1, 2, key)
         seen[drawn.nodes] += 1
     sigma = np.sqrt(expected * (1 - expected) / draws)
     assert seen[0] == draws  # the target itself is always kept
@@ -38,7 +37,7 @@ def test_the_estimate_approaches_the_full_aggregation() -> None:
     exact = x[0] = float(row[1:] @ x[1:] / row[1:].sum())  # the target is always kept: here it changes nothing
     estimates, plain = [], []
     for key in range(200):
-        drawn = layer_numba((graph.indptr, graph.indices, graph.edge_weight), torch.tensor([0]), 1, 200, key)
+        drawn = layer(weighted_csr(graph), np.array([0]), 1, 200, key)
         values = torch.from_numpy(x)[drawn.nodes[drawn.indices.long()]]
         estimates.append(float(drawn.weight.double() @ values))
         plain.append(float(values.mean()))
@@ -52,7 +51,7 @@ def test_with_equal_importance_and_budget_for_all_it_is_the_full_aggregation() -
     ring = np.arange(12)
     edges = np.concatenate([np.stack([(ring + k) % 12, ring]) for k in (1, 2, 11, 10)], axis=1)
     graph = Graph.from_edge_index(edges)
-    drawn = layer_numba((graph.indptr, graph.indices, None), torch.arange(12), 12, 12, 0)
+    drawn = layer(weighted_csr(graph), np.arange(12), 12, 12, 0)
     assert drawn.nodes.tolist() == list(range(12))
     assert torch.allclose(drawn.weight, torch.tensor(0.2))
     assert drawn.indptr.diff().tolist() == [5] * 12
@@ -63,22 +62,19 @@ def test_a_node_above_that_is_not_drawn_is_no_source_and_may_have_an_empty_row()
     graph = Graph.from_edge_index([[2], [1]], 3)
     kinds = set()
     for key in range(200):
-        for draw in (layer_numba, layer_torch):
-            drawn = draw((graph.indptr, graph.indices, None), torch.tensor([0, 1]), 1, 1, key)
-            kinds.add(tuple(drawn.nodes.tolist()))
-            place = {v: i for i, v in enumerate(drawn.nodes.tolist())}
-            assert drawn.own.tolist() == [0, place.get(1, -1)]
-            assert drawn.indices[:1].tolist() == [0]  # the batch's own column
-            assert drawn.indptr.diff().tolist() == [1, int(1 in place) + int(2 in place)]
-            assert torch.allclose(drawn.weight, torch.tensor(1.0))
+        drawn = layer(weighted_csr(graph), np.array([0, 1]), 1, 1, key)
+        kinds.add(tuple(drawn.nodes.tolist()))
+        place = {v: i for i, v in enumerate(drawn.nodes.tolist())}
+        assert drawn.own.tolist() == [0, place.get(1, -1)]
+        assert drawn.indices[:1].tolist() == [0]  # the batch's own column
+        assert drawn.indptr.diff().tolist() == [1, int(1 in place) + int(2 in place)]
+        assert torch.allclose(drawn.weight, torch.tensor(1.0))
     assert kinds == {(0,), (0, 1), (0, 2)}
 
 
-@pytest.mark.parametrize("way", ["numba", "torch"])
-def test_the_transition_is_the_row_normalised_adjacency_with_loops(way: Backend) -> None:
+def test_the_transition_is_the_row_normalised_adjacency_with_loops() -> None:
     graph = Graph.from_edge_index([[1, 1, 0, 2, 2], [0, 0, 1, 2, 1]], 4, edge_weight=[1.0, 2.0, 0.5, 3.0, 0.25])
-    with use(way):
-        indptr, indices, weight = transition((graph.indptr, graph.indices, graph.edge_weight))
+    indptr, indices, weight = transition(weighted_csr(graph))
     a = torch.eye(4)
     a.index_put_((graph.edge_index[1], graph.edge_index[0]), graph.edge_weight, accumulate=True)
     dense = torch.zeros(4, 4)

@@ -56,18 +56,6 @@ def test_induced_equals_pyg(graph: tuple[int, Edges], data: st.DataObject) -> No
     assert len(without[2]) == 0
 
 
-@settings(deadline=None)  # the first example compiles
-@given(graphs(), st.data())
-def test_torch_agrees_with_numba(graph: tuple[int, Edges], data: st.DataObject) -> None:
-    n, edges = graph
-    nodes = np.array(data.draw(st.lists(st.integers(0, n - 1), unique=True)), np.int64)
-    indptr, indices, _ = compressed(n, edges)
-    ours = subgraph.induced(indptr, indices, nodes, with_edges=True)
-    twin = subgraph.induced_torch(*map(torch.from_numpy, (indptr, indices, nodes)))
-    for a, b in zip(ours, twin, strict=True):
-        np.testing.assert_array_equal(a, b.numpy())
-
-
 def places_of(indices: np.ndarray) -> np.ndarray:
     """The place of every edge, in the type of weights: for another type other kernels would be compiled."""
     return np.arange(len(indices), dtype=np.float32)

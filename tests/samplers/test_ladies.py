@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful import Batch, Experiment, Graph, SamplerError, Settings
-from handful.kernels.layerwise import Layer, layer_numba, layer_torch, transition_rows
+from handful.kernels import layerwise
+from handful.kernels.hashing import uniform
+from handful.kernels.layerwise import Layer, transition_rows
 from handful.kernels.threads import get_threads, set_threads
 from handful.nn import make_model
+from handful.samplers.induced import weighted_csr
 from handful.samplers.ladies import Ladies
 from handful.training.fit import begin
 from handful.training.inference import infer
@@ -52,24 +55,18 @@ def test_a_layer_is_what_the_definition_says(
     p = (u**2).sum(0)
     p /= p.sum()
 
-    weight = None if graph.edge_weight is None else graph.edge_weight.numpy()
-    found = transition_rows(*graph.topology, weight, previous.numpy())[3]
+    found = transition_rows(*weighted_csr(graph), previous.numpy())[3]
     assert np.allclose(found / found.sum(), p, rtol=0, atol=4 * graph.num_edges * UNIT[torch.float64])
 
-    arguments = (graph.indptr, graph.indices, graph.edge_weight), previous, batch, budget, key
-    drawn, again = layer_numba(*arguments), layer_torch(*arguments)
-    assert torch.equal(drawn.nodes, again.nodes)
-    assert torch.equal(drawn.indptr, again.indptr)
-    assert torch.equal(drawn.own, again.own)
-    # Shares of a row: stored twice in float32, divided once.
-    assert np.allclose(dense(drawn), dense(again), rtol=0, atol=4 * UNIT[torch.float32])
-
+    drawn = layerwise.layer(weighted_csr(graph), previous.numpy(), batch, budget, key)
     nodes = drawn.nodes.numpy()
     assert nodes[:batch].tolist() == previous[:batch].tolist()
     assert nodes[batch:].tolist() == sorted(set(nodes[batch:]) - set(previous[:batch].tolist()))
     assert (p[nodes] > 0).all()
-    take = min(budget, int((p > 0).sum()))
-    assert take - batch <= len(nodes) - batch <= take
+    # Every node arrives after an exponential time with rate p, and the first ones are drawn.
+    arrivals = {v: -np.log1p(-uniform(key, v)) / p[v] for v in np.flatnonzero(p).tolist()}
+    first = sorted(arrivals, key=arrivals.__getitem__)[:budget]
+    assert set(nodes[batch:]) == set(first) - set(previous[:batch].tolist())
     assert drawn.own.tolist() == [nodes.tolist().index(v) if v in nodes else -1 for v in previous.tolist()]
     expected = u[:, nodes] / p[nodes]
     total = expected.sum(1, keepdims=True)
@@ -115,7 +112,7 @@ def test_layers_draw_their_own_nodes_and_keep_the_batch_alone(medium: Graph) -> 
     """The original's union: a layer's sources are its budget and the batch, however many layers are above."""
     sampler = Ladies((20, 20, 20), 16)
     chosen = medium.train_nodes[:16]
-    drawn = sampler.draw(medium, chosen, 1, 2, 3)
+    drawn = sampler.draw(weighted_csr(medium), chosen.numpy(), 1, 2, 3)
     for layer in drawn:
         assert torch.equal(layer.nodes[:16], chosen)
         assert len(layer.nodes) <= 20 + 16

@@ -51,32 +51,12 @@ def passed(out, grad, rows, cols, n, width, SCALE: tl.constexpr, WIDE: tl.conste
 
 
 @triton.jit
-def _block_moments(x, sums, n, width, blocks,
-                   BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """Sums of x and of its square in each block, after the block's first row is subtracted.
-
-    Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
-    """
-    b = tl.program_id(0).to(tl.int64)
-    cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    shift = tl.load(x + b * BLOCK * width + cols, mask=cols < width, other=0.0).to(WIDE)[None, :]
-    total, square = tl.zeros([COLUMNS], WIDE), tl.zeros([COLUMNS], WIDE)
-    for at in range(0, BLOCK, ROWS):
-        rows = b * BLOCK + at + tl.arange(0, ROWS)
-        value = tl.where((rows < n)[:, None], tile(x, rows, cols, n, width, WIDE) - shift, 0.0)
-        total += tl.sum(value, 0)
-        square += tl.sum(value * value, 0)
-    tl.store(sums + b * width + cols, total, mask=cols < width)
-    tl.store(sums + (blocks + b) * width + cols, square, mask=cols < width)
-
-
-@triton.jit
-def _columns_forward(x, columns, seed, out, n, width, NORM: tl.constexpr, RELU: tl.constexpr, LEAST: tl.constexpr,
-                     SCALE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+def _columns_forward(x, columns, seed, out, n, width, RELU: tl.constexpr, LEAST: tl.constexpr, SCALE: tl.constexpr,
+                     ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     z = tile(x, rows, cols, n, width, WIDE)
-    if NORM:
+    if columns is not None:
         z = (z - column(columns, 0, cols, width)) * column(columns, 1, cols, width) + column(columns, 2, cols, width)
     result = z * factor(seed, rows, cols, LEAST, SCALE, WIDE)
     if RELU:
@@ -101,12 +81,12 @@ def _columns_sums(x, out, grad, columns, sums, n, width, blocks, SCALE: tl.const
 
 
 @triton.jit
-def _columns_backward(x, out, grad, columns, grad_x, n, width, NORM: tl.constexpr, SCALE: tl.constexpr,
-                      ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
+def _columns_backward(x, out, grad, columns, grad_x, n, width,
+                      SCALE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     result = passed(out, grad, rows, cols, n, width, SCALE, WIDE)
-    if NORM:
+    if columns is not None:
         centred = tile(x, rows, cols, n, width, WIDE) - column(columns, 0, cols, width)
         result = column(columns, 1, cols, width) * result + column(columns, 2, cols, width) * centred
         result += column(columns, 3, cols, width)
@@ -154,15 +134,8 @@ def _rows_backward(x, out, grad, weight, moments, grad_x, sums, n, width, blocks
 
 def moments(x: Tensor) -> Tensor:
     """float64 ``(2, F)``: mean and biased variance of every column."""
-    x, n = x.contiguous(), len(x)
-    total, square = _block_sums(_block_moments, x, x)
-    count = torch.full((len(total), 1), BLOCK, dtype=torch.float64, device=x.device)
-    count[-1] = n - (len(total) - 1) * BLOCK
-    # Of each block, then the spread within and the spread between them (Chan et al.).
-    means = x[::BLOCK].double() + total / count
-    mean = (count * means).sum(0) / n
-    spread = (square - total.square() / count).clamp_min(0) + count * (means - mean).square()
-    return torch.stack([mean, spread.sum(0) / n])
+    var, mean = torch.var_mean(x.to(wide_dtype(x)), 0, correction=0)
+    return torch.stack([mean, var]).double()
 
 
 def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
@@ -170,8 +143,7 @@ def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, see
 
     ``columns`` ``(3, F)`` are mean, slope and bias; z is x without them.
     """
-    options = {"NORM": columns is not None, "RELU": relu, **_drop(p)}
-    return _map(_columns_forward, x, x, columns, seed_of(seed, x), **options)
+    return _map(_columns_forward, x, x, columns, seed_of(seed, x), RELU=relu, **_drop(p))
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
@@ -184,7 +156,7 @@ def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tenso
 
     ``columns`` ``(4, F)`` are mean, slope, pull and constant. Without them the result is g, and ``x`` is not read.
     """
-    return _map(_columns_backward, out, x, out, grad, columns, NORM=columns is not None, SCALE=hashing.scale(p))
+    return _map(_columns_backward, out, x, out, grad, columns, SCALE=hashing.scale(p))
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:

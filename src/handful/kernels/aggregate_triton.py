@@ -28,27 +28,6 @@ COLUMNS = 128
 
 
 @triton.jit
-def edge_sum(
-    indices, weight, right, x, stride, start, stop, cols, width,
-    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    """Σ weight[e] · right[u] · x[u, cols] over the edges ``start`` to ``stop``."""
-    acc = tl.zeros([COLUMNS], WIDE)
-    for at in range(start, stop, EDGES):
-        e = at + tl.arange(0, EDGES)
-        valid = e < stop
-        u = tl.load(indices + e, mask=valid, other=0).to(tl.int64)
-        inside = valid[:, None] & (cols < width)[None, :]
-        tile = tl.load(x + u[:, None] * stride + cols[None, :], mask=inside, other=0.0).to(WIDE)
-        if WEIGHTED:
-            tile *= tl.load(weight + e, mask=valid, other=0.0)[:, None]
-        if SCALED:
-            tile *= tl.load(right + u, mask=valid, other=0.0)[:, None]
-        acc += tl.sum(tile, 0)
-    return acc
-
-
-@triton.jit
 def row_of_tail(tails, tail, rows):
     """The row to which ``tail`` belongs: the last one whose tails begin at or before it, by bisection."""
     lo = rows * 0
@@ -77,7 +56,6 @@ def row_edges(indptr, tails, at, rows, TAIL: tl.constexpr, SPLIT: tl.constexpr, 
 @triton.jit
 def _spmm_rows(
     indptr, indices, weight, left, right, bias, x, stride, base, base_stride, tails, sums, out, rows, width,
-    WEIGHTED: tl.constexpr, SCALED: tl.constexpr, LEFT: tl.constexpr, BIAS: tl.constexpr, BASE: tl.constexpr,
     TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -85,18 +63,29 @@ def _spmm_rows(
     cols = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = cols < width
     v, start, stop = row_edges(indptr, tails, at, rows, TAIL, SPLIT, CHUNK)
-    acc = edge_sum(indices, weight, right, x, stride, start, stop, cols, width, WEIGHTED, SCALED, EDGES, COLUMNS, WIDE)
+    acc = tl.zeros([COLUMNS], WIDE)
+    for lo in range(start, stop, EDGES):
+        e = lo + tl.arange(0, EDGES)
+        valid = e < stop
+        u = tl.load(indices + e, mask=valid, other=0).to(tl.int64)
+        places = x + u[:, None] * stride + cols[None, :]
+        tile = tl.load(places, mask=valid[:, None] & inside[None, :], other=0.0).to(WIDE)
+        if weight is not None:
+            tile *= tl.load(weight + e, mask=valid, other=0.0)[:, None]
+        if right is not None:
+            tile *= tl.load(right + u, mask=valid, other=0.0)[:, None]
+        acc += tl.sum(tile, 0)
     if TAIL:
         tl.store(sums + at * width + cols, acc, mask=inside)
     else:
         if SPLIT:
             for tail in range(tl.load(tails + v), tl.load(tails + v + 1)):
                 acc += tl.load(sums + tail * width + cols, mask=inside, other=0.0)
-        if LEFT:
+        if left is not None:
             acc *= tl.load(left + v)
-        if BIAS:
+        if bias is not None:
             acc += tl.load(bias + cols, mask=inside, other=0.0)
-        if BASE:
+        if base is not None:
             acc += tl.load(base + v * base_stride + cols, mask=inside, other=0.0).to(WIDE)
         tl.store(out + v * width + cols, acc.to(out.dtype.element_ty), mask=inside)
 
@@ -111,8 +100,6 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
         weight, left, right, bias = (None if t is None else t.to(wide) for t in (*scales, bias))
         x, base = by_row(x), None if base is None else by_row(base)
         tile = {"EDGES": EDGES, "COLUMNS": min(COLUMNS, triton.next_power_of_2(width)), "WIDE": triton_type(wide)}
-        tile |= {"WEIGHTED": weight is not None, "SCALED": right is not None}
-        tile |= {"LEFT": left is not None, "BIAS": bias is not None, "BASE": base is not None}
         tails, most = long_rows(indptr, len(indices))
         given = indptr, indices, weight, left, right, bias, x, x.stride(0), base, 0 if base is None else base.stride(0)
         sums = x.new_empty(most, width, dtype=wide)

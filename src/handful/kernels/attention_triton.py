@@ -30,33 +30,12 @@ def leaky(raw):
 
 
 @triton.jit
-def attend(indices, x, a_src, target, own, start, stop, head, heads, channels,
-           EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """Over the edges ``start`` to ``stop``, without self-loops: the largest score (at least that of the target's own
-    loop); the sums of the shares, of all and of the positive scores; and both sums of shares times rows.
-    """
-    cols = tl.arange(0, CHANNELS)
-    peak = leaky(tl.load(a_src + own * heads + head) + target)
-    total, above = peak * 0, peak * 0
-    acc, positive = tl.zeros([CHANNELS], WIDE), tl.zeros([CHANNELS], WIDE)
-    for at in range(start, stop, EDGES):
-        e = at + tl.arange(0, EDGES)
-        u = tl.load(indices + e, mask=e < stop, other=0).to(tl.int64)
-        valid = (e < stop) & (u != own)
-        raw = tl.load(a_src + u * heads + head, mask=valid, other=0.0) + target
-        score = tl.where(valid, leaky(raw), float("-inf"))
-        higher = tl.maximum(peak, tl.max(score, 0))
-        down, share = tl.exp(peak - higher), tl.exp(score - higher)
-        share_above = tl.where(raw > 0, share, share * 0)
-        inside = valid[:, None] & (cols < channels)[None, :]
-        rows = x + (u * heads + head)[:, None] * channels + cols[None, :]
-        tile = tl.load(rows, mask=inside, other=0.0).to(WIDE)
-        acc = acc * down + tl.sum(share[:, None] * tile, 0)
-        positive = positive * down + tl.sum(share_above[:, None] * tile, 0)
-        total = total * down + tl.sum(share, 0)
-        above = above * down + tl.sum(share_above, 0)
-        peak = higher
-    return peak, total, above, acc, positive
+def other_ends(indices, e, start, stop, own):
+    """The nodes at the other end of the edges ``e``, and which of these count: all from ``start`` to ``stop`` but
+    self-loops. Edge ``start - 1`` is the node's own loop, which every row has once."""
+    u = tl.load(indices + e, mask=(e >= start) & (e < stop), other=0).to(tl.int64)
+    valid = (e < stop) & ((u != own) | (e < start))
+    return tl.where(e < start, own, u), valid
 
 
 @triton.jit
@@ -68,9 +47,25 @@ def _forward_rows(indptr, indices, x, a_src, a_dst, tails, stats, sums, out, kep
     own, at, cols = v + first, program * heads + head, tl.arange(0, CHANNELS)
     inside = cols < channels
     target = tl.load(a_dst + v * heads + head)
-    peak, total, above, acc, positive = attend(
-        indices, x, a_src, target, own, start, stop, head, heads, channels, EDGES, CHANNELS, WIDE
-    )
+    peak = leaky(tl.load(a_src + own * heads + head) + target)
+    # The sums of the shares, of all and of the positive scores; and both sums of shares times rows.
+    total, above = peak * 0, peak * 0
+    acc, positive = tl.zeros([CHANNELS], WIDE), tl.zeros([CHANNELS], WIDE)
+    for lo in range(start if TAIL else start - 1, stop, EDGES):
+        e = lo + tl.arange(0, EDGES)
+        u, valid = other_ends(indices, e, start, stop, own)
+        raw = tl.load(a_src + u * heads + head, mask=valid, other=0.0) + target
+        score = tl.where(valid, leaky(raw), float("-inf"))
+        higher = tl.maximum(peak, tl.max(score, 0))
+        down, share = tl.exp(peak - higher), tl.exp(score - higher)
+        share_above = tl.where(raw > 0, share, share * 0)
+        places = x + (u * heads + head)[:, None] * channels + cols[None, :]
+        tile = tl.load(places, mask=valid[:, None] & inside[None, :], other=0.0).to(WIDE)
+        acc = acc * down + tl.sum(share[:, None] * tile, 0)
+        positive = positive * down + tl.sum(share_above[:, None] * tile, 0)
+        total = total * down + tl.sum(share, 0)
+        above = above * down + tl.sum(share_above, 0)
+        peak = higher
     if TAIL:
         tl.store(stats + at * 3, peak)
         tl.store(stats + at * 3 + 1, total)
@@ -91,65 +86,13 @@ def _forward_rows(indptr, indices, x, a_src, a_dst, tails, stats, sums, out, kep
                 total = total * down + tl.load(stats + there * 3 + 1) * up
                 above = above * down + tl.load(stats + there * 3 + 2) * up
                 peak = higher
-        raw = tl.load(a_src + own * heads + head) + target
-        share = tl.exp(leaky(raw) - peak)
-        mine = share * tl.load(x + (own * heads + head) * channels + cols, mask=inside, other=0.0).to(WIDE)
-        scale = 1.0 / (total + share)
-        tl.store(out + at * channels + cols, ((acc + mine) * scale).to(out.dtype.element_ty), mask=inside)
-        positive = tl.where(raw > 0, positive + mine, positive)
-        above = tl.where(raw > 0, above + share, above)
+        scale = 1.0 / total
+        tl.store(out + at * channels + cols, (acc * scale).to(out.dtype.element_ty), mask=inside)
         if KEEP:
             tl.store(kept + at * channels + cols, (positive * scale).to(kept.dtype.element_ty), mask=inside)
         tl.store(found + at, peak)
         tl.store(found + rows * heads + at, scale)
         tl.store(found + 2 * rows * heads + at, above * scale)
-
-
-@triton.jit
-def _target_terms(grad, out, positive, found, inner, grad_dst, rows, heads, channels,
-                  CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    at = tl.program_id(0).to(tl.int64) * heads + tl.program_id(1)
-    cols = tl.arange(0, CHANNELS)
-    inside, here = cols < channels, at * channels + cols
-    g = tl.load(grad + here, mask=inside, other=0.0).to(WIDE)
-    whole = tl.sum(g * tl.load(out + here, mask=inside, other=0.0).to(WIDE), 0)
-    part = tl.sum(g * tl.load(positive + here, mask=inside, other=0.0).to(WIDE), 0)
-    tl.store(inner + at, whole)
-    tl.store(grad_dst + at, (part - tl.load(found + 2 * rows * heads + at) * whole) * (1 - _SLOPE))
-
-
-@triton.jit
-def pulled(v, valid, row, source, a_dst, grad, found, inner, head, heads, channels, targets,
-           CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """The gradients from the targets ``v`` for a source: for its row and for its score."""
-    cols = tl.arange(0, CHANNELS)
-    at = v * heads + head
-    raw = source + tl.load(a_dst + at, mask=valid, other=0.0)
-    peak = tl.load(found + at, mask=valid, other=0.0)
-    alpha = tl.exp(tl.where(valid, leaky(raw) - peak, float("-inf")))
-    alpha *= tl.load(found + targets * heads + at, mask=valid, other=0.0)
-    inside = valid[:, None] & (cols < channels)[None, :]
-    g = tl.load(grad + at[:, None] * channels + cols[None, :], mask=inside, other=0.0).to(WIDE)
-    dot = tl.sum(g * row[None, :], 1) - tl.load(inner + at, mask=valid, other=0.0)
-    return tl.sum(alpha[:, None] * g, 0), tl.sum(alpha * tl.where(raw > 0, dot, dot * _SLOPE), 0)
-
-
-@triton.jit
-def pull(indices, row, source, a_dst, grad, found, inner, own, start, stop, head, heads, channels, targets,
-         EDGES: tl.constexpr, CHANNELS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """The sums of the gradients over the edges ``start`` to ``stop``, without self-loops."""
-    acc = tl.zeros([CHANNELS], WIDE)
-    score = source * 0
-    for at in range(start, stop, EDGES):
-        e = at + tl.arange(0, EDGES)
-        v = tl.load(indices + e, mask=e < stop, other=0).to(tl.int64)
-        to_row, to_score = pulled(
-            v, (e < stop) & (v != own), row, source, a_dst, grad, found, inner, head, heads, channels, targets,
-            CHANNELS, WIDE,
-        )  # fmt: skip
-        acc += to_row
-        score += to_score
-    return acc, score
 
 
 @triton.jit
@@ -162,10 +105,20 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
     inside = cols < channels
     row = tl.load(x + (u * heads + head) * channels + cols, mask=inside, other=0.0).to(WIDE)
     source = tl.load(a_src + u * heads + head)
-    acc, score = pull(
-        indices, row, source, a_dst, grad, found, inner, own, start, stop, head, heads, channels, targets,
-        EDGES, CHANNELS, WIDE,
-    )  # fmt: skip
+    acc, score = tl.zeros([CHANNELS], WIDE), source * 0
+    is_target = (own >= 0) & (own < targets)
+    for lo in range(start if TAIL else start - is_target.to(tl.int64), stop, EDGES):
+        v, valid = other_ends(indices, lo + tl.arange(0, EDGES), start, stop, own)
+        there = v * heads + head
+        raw = source + tl.load(a_dst + there, mask=valid, other=0.0)
+        peak = tl.load(found + there, mask=valid, other=0.0)
+        alpha = tl.exp(tl.where(valid, leaky(raw) - peak, float("-inf")))
+        alpha *= tl.load(found + targets * heads + there, mask=valid, other=0.0)
+        places = grad + there[:, None] * channels + cols[None, :]
+        g = tl.load(places, mask=valid[:, None] & inside[None, :], other=0.0).to(WIDE)
+        dot = tl.sum(g * row[None, :], 1) - tl.load(inner + there, mask=valid, other=0.0)
+        acc += tl.sum(alpha[:, None] * g, 0)
+        score += tl.sum(alpha * tl.where(raw > 0, dot, dot * _SLOPE), 0)
     if TAIL:
         tl.store(sums + at * channels + cols, acc, mask=inside)
         tl.store(scores + at, score)
@@ -174,13 +127,8 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
             for tail in range(tl.load(tails + u), tl.load(tails + u + 1)):
                 acc += tl.load(sums + (tail * heads + head) * channels + cols, mask=inside, other=0.0)
                 score += tl.load(scores + tail * heads + head)
-        mine = own + tl.arange(0, 1)
-        to_row, to_score = pulled(
-            mine, (mine >= 0) & (mine < targets), row, source, a_dst, grad, found, inner, head, heads, channels,
-            targets, CHANNELS, WIDE,
-        )  # fmt: skip
-        tl.store(grad_x + at * channels + cols, (acc + to_row).to(grad_x.dtype.element_ty), mask=inside)
-        tl.store(grad_src + at, score + to_score)
+        tl.store(grad_x + at * channels + cols, acc.to(grad_x.dtype.element_ty), mask=inside)
+        tl.store(grad_src + at, score)
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -202,10 +150,8 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
 
 def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """⟨grad, out⟩ of each target and head, and the gradient of ``a_dst``: (1 - slope)(⟨grad, positive⟩ - P·inner)."""
-    inner, grad_dst = torch.empty_like(rows[0]), torch.empty_like(rows[0])
-    if grad.numel():
-        _target_terms[grad.shape[:2]](grad, out, positive, rows, inner, grad_dst, *grad.shape, **_tile(out))
-    return inner, grad_dst
+    whole, part = ((grad.to(rows.dtype) * one).sum(2) for one in (out, positive))
+    return whole, (1 - SLOPE) * (part - rows[2] * whole)
 
 
 def backward_sources(

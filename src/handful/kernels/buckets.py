@@ -97,27 +97,23 @@ def imbalance(rows: Array, columns: Array, key: int) -> int:
 
 
 @kernel
-def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> None:
-    """Sort rows lo to hi, and move the sources to keep to the front of each; ``kept`` gets their number."""
+def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any) -> None:
     for v in range(lo, hi):
-        row = indices[indptr[v] : indptr[v + 1]]
-        row.sort()
-        count = 0
-        for i in range(row.shape[0]):
-            if (repeated or count == 0 or row[i] != row[count - 1]) and (loops or row[i] != base + v):
-                row[count] = row[i]
-                count += 1
-        kept[v] = count
+        indices[indptr[v] : indptr[v + 1]].sort()
 
 
 @kernel
-def _close_gaps(indptr: Any, kept: Any, indices: Any) -> int:
-    """Move the kept sources of all rows together; returns their number."""
+def _keep(indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> int:
+    """Move the sources to keep to the front; ``kept`` gets the number of each row. Returns the number of all."""
     end = 0
     for v in range(kept.shape[0]):
-        for i in range(indptr[v], indptr[v] + kept[v]):
-            indices[end] = indices[i]
-            end += 1
+        begin = end
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if (repeated or end == begin or u != indices[end - 1]) and (loops or u != base + v):
+                indices[end] = u
+                end += 1
+        kept[v] = end - begin
     return end
 
 
@@ -132,6 +128,6 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
     """
     indices = np.empty(len(records), records.dtype)
     indptr = counting_sort(records[:, 0], records[:, 1], base, rows, indices)
+    over_rows(_sort_rows, indptr, indices)
     kept = np.empty(rows, np.int64)
-    over_rows(_sort_rows, indptr, indices, base, loops, repeated, kept)
-    return kept, indices[: _close_gaps(indptr, kept, indices)]
+    return kept, indices[: _keep(indptr, indices, base, loops, repeated, kept)]

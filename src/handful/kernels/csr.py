@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.threads import kernel, over_rows
+from handful.kernels.threads import kernel
 
 _NONE = np.empty(0, np.int64)
 
@@ -119,56 +119,16 @@ def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Ten
     return torch.searchsorted(by_source, columns), rows, order
 
 
-@kernel
-def _merge_rows(
-    lo: int, hi: int, indptr: Any, a_indptr: Any, a: Any, b_indptr: Any, b: Any, out: Any, order: Any
-) -> None:
-    keep_order = order.shape[0] > 0
-    for v in range(lo, hi):
-        i, a_end, j, b_end = a_indptr[v], a_indptr[v + 1], b_indptr[v], b_indptr[v + 1]
-        for e in range(indptr[v], indptr[v + 1]):
-            if j == b_end or (i < a_end and a[i] <= b[j]):
-                out[e] = a[i]
-                if keep_order:
-                    order[e] = i
-                i += 1
-            else:
-                out[e] = b[j]
-                if keep_order:
-                    order[e] = a.shape[0] + j
-                j += 1
-
-
-def merge(
-    a_indptr: np.ndarray, a_indices: np.ndarray, b_indptr: np.ndarray, b_indices: np.ndarray, with_order: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All edges of two CSRs with sorted rows, common edges twice; and the place of each edge in a followed by b."""
-    indptr = a_indptr + b_indptr
-    out = np.empty(int(indptr[-1]), a_indices.dtype)
-    order = np.empty(len(out) if with_order else 0, np.int64)
-    over_rows(_merge_rows, indptr, a_indptr, a_indices, b_indptr, b_indices, out, order)
-    return indptr, out, order
-
-
-@kernel
-def _kept(indptr: Any, indices: Any, drop_loops: bool, merge: bool, keep: Any, out: Any) -> None:
-    for v in range(indptr.shape[0] - 1):
-        count = 0
-        for e in range(indptr[v], indptr[v + 1]):
-            repeated = merge and e > indptr[v] and indices[e] == indices[e - 1]
-            keep[e] = not repeated and not (drop_loops and indices[e] == v)
-            count += keep[e]
-        out[v + 1] = out[v] + count
-
-
 def simplify(
     indptr: np.ndarray, indices: np.ndarray, *, drop_loops: bool, merge: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Drop self-loops and repeated edges of a CSR with sorted rows; also which edges were kept, as a mask."""
-    keep = np.empty(len(indices), np.bool_)
-    out = np.zeros_like(indptr)
-    _kept(indptr, indices, drop_loops, merge, keep, out)
-    return out, indices[keep], keep
+    rows, keep = row_of_edge(indptr), np.ones(len(indices), np.bool_)
+    if merge:
+        keep[1:] = (np.diff(indices) != 0) | (np.diff(rows) != 0)
+    if drop_loops:
+        keep &= indices != rows
+    return starts(keep)[indptr], indices[keep], keep
 
 
 @kernel

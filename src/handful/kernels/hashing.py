@@ -4,7 +4,7 @@ A row's 64-bit key is the splitmix64 finaliser of seed and row; a column mixes t
 through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be computed alone.
 
 ``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread may draw any of them in
-any order. ``mix`` is the output function of SplitMix64; torch has the same numbers in ``uniform_torch``.
+any order. ``mix`` is the output function of SplitMix64.
 """
 
 from __future__ import annotations
@@ -112,9 +112,3 @@ def uniform(key: int, counter: int) -> float:
 def below(key: int, counter: int, bound: int) -> int:
     """An integer in [0, bound)."""
     return int(uniform(key, counter) * bound)
-
-
-def uniform_torch(key: int, counter: Tensor) -> Tensor:
-    """``uniform`` for every counter (int64); float64."""
-    bits = mix64_torch(counter * signed(GOLDEN) + signed(key))
-    return shift(bits, 11).to(torch.float64) * _UNIT

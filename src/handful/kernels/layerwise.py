@@ -8,7 +8,7 @@ The batch's nodes, for which the loss is taken, are the first of ``previous``. O
 only if they are drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
 To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
-first to arrive are drawn. A node's time depends on the key and its id alone, so numba and torch draw the same nodes.
+first to arrive are drawn. A node's time depends on the key and its id alone. The host draws for every device.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.kernels.csr import starts_torch
-from handful.kernels.dispatch import backend
-from handful.kernels.hashing import uniform, uniform_torch
+from handful.kernels.hashing import uniform
 from handful.kernels.threads import kernel
 
-Csr = tuple[Tensor, Tensor, Tensor | None]
+Csr = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 """``indptr``, ``indices`` and, if there are any, the weights of a graph."""
 
 
@@ -103,70 +101,8 @@ def _keep_columns(indptr: Any, columns: Any, values: Any, importance: Any, place
     return out_ptr, out[:at].copy(), weight[:at].copy()
 
 
-def layer_numba(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
-    """The layer on the CPU."""
-    above = previous.numpy()
-    *rows, q = transition_rows(*_arrays(graph), above)
-    candidates = np.flatnonzero(q)
-    take = min(budget, len(candidates))
-    drawn = np.sort(candidates[np.argpartition(_arrivals(candidates, q, key), take - 1)[:take]])
-    place = np.full(len(q), -1, np.int32)
-    place[above[:batch]] = np.arange(batch)
-    new = drawn[place[drawn] < 0]
-    place[new] = np.arange(batch, batch + len(new))
-    kept = (*_keep_columns(*rows, q, place), place[above].astype(np.int64))
-    return Layer(torch.cat([previous[:batch], torch.from_numpy(new)]), *(torch.from_numpy(array) for array in kept))
-
-
-def _arrays(graph: Csr) -> list[np.ndarray | None]:
-    return [None if tensor is None else tensor.numpy() for tensor in graph]
-
-
-def transition_torch(graph: Csr, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The row, column and value of the entries of U = P[rows], sorted, in plain torch for any device."""
-    indptr, indices, weight = graph
-    n, own = len(indptr) - 1, torch.arange(len(rows), device=indptr.device)
-    degree = indptr[rows + 1] - indptr[rows]
-    row = torch.repeat_interleave(degree)
-    edge = torch.arange(len(row), device=indptr.device) + (indptr[rows] - degree.cumsum(0) + degree)[row]
-    one = torch.ones_like(own, dtype=torch.float64)
-    a = torch.ones_like(edge, dtype=torch.float64) if weight is None else weight[edge].to(torch.float64)
-    # A + I, repeated entries added up.
-    entry = torch.cat([row * n + indices[edge], own * n + rows])
-    entry, merged = torch.unique(entry, return_inverse=True)
-    value = torch.zeros_like(entry, dtype=torch.float64).index_add_(0, merged, torch.cat([a, one]))
-    row = entry // n
-    return row, entry % n, value / torch.zeros_like(one).index_add_(0, row, value)[row]
-
-
-def layer_torch(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
-    """The same layer in plain torch, for any device."""
-    row, column, value = transition_torch(graph, previous)
-    device, targets = row.device, len(previous)
-    nodes, column = torch.unique(column, return_inverse=True)
-    importance = torch.zeros(len(nodes), dtype=torch.float64, device=device).index_add_(0, column, value * value)
-    arrival = -torch.log1p(-uniform_torch(key, nodes)) / importance  # infinite where the importance is 0
-    take = min(budget, int((importance > 0).sum()))
-    is_new = torch.zeros(len(nodes), dtype=torch.bool, device=device)
-    is_new[arrival.topk(take, largest=False).indices] = True
-    first = torch.searchsorted(nodes, previous)
-    is_new[first[:batch]] = False
-    new = is_new.nonzero().squeeze(1)
-    place = torch.full((len(nodes),), -1, device=device)
-    place[first[:batch]] = torch.arange(batch, device=device)
-    place[new] = torch.arange(batch, batch + len(new), device=device)
-
-    kept = (place[column] >= 0) & (value > 0)
-    row, column = row[kept], column[kept]
-    value = value[kept] / importance[column]
-    value /= torch.zeros(targets, dtype=torch.float64, device=device).index_add_(0, row, value)[row]
-    out_ptr = starts_torch(torch.bincount(row, minlength=targets))
-    sources = torch.cat([previous[:batch], nodes[new]])
-    return Layer(sources, out_ptr, place[column].to(torch.int32), value.to(torch.float32), place[first])
-
-
-def layer(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> Layer:
-    """Draw the sources of ``previous`` by the fastest implementation on their device.
+def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -> Layer:
+    """The drawn sources of ``previous``.
 
     Args:
         graph: the CSR to draw from.
@@ -174,16 +110,19 @@ def layer(graph: Csr, previous: Tensor, batch: int, budget: int, key: int) -> La
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """
-    draw = layer_numba if backend(previous.device) == "numba" else layer_torch
-    return draw(graph, previous, batch, budget, key)
+    *rows, q = transition_rows(*graph, previous)
+    candidates = np.flatnonzero(q)
+    take = min(budget, len(candidates))
+    drawn = np.sort(candidates[np.argpartition(_arrivals(candidates, q, key), take - 1)[:take]])
+    place = np.full(len(q), -1, np.int32)
+    place[previous[:batch]] = np.arange(batch)
+    new = drawn[place[drawn] < 0]
+    place[new] = np.arange(batch, batch + len(new))
+    kept = (*_keep_columns(*rows, q, place), place[previous].astype(np.int64))
+    return Layer(*map(torch.from_numpy, (np.concatenate([previous[:batch], new]), *kept)))
 
 
 def transition(graph: Csr) -> tuple[Tensor, Tensor, Tensor]:
     """P = row-normalised A + I of the whole graph, as CSR with float32 weights."""
-    n, device = len(graph[0]) - 1, graph[0].device
-    if backend(device) == "numba":
-        indptr, columns, value = map(torch.from_numpy, transition_rows(*_arrays(graph), np.arange(n))[:3])
-    else:
-        row, columns, value = transition_torch(graph, torch.arange(n, device=device))
-        indptr = starts_torch(torch.bincount(row, minlength=n))
-    return indptr, columns.to(graph[1].dtype), value.to(torch.float32)
+    indptr, columns, value = transition_rows(*graph, np.arange(len(graph[0]) - 1))[:3]
+    return torch.from_numpy(indptr), torch.from_numpy(columns), torch.from_numpy(value.astype(np.float32))

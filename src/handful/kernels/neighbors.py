@@ -96,19 +96,7 @@ def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: A
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-@kernel
-def _spans(lo: int, hi: int, keys: Any, rowptr: Any, edges: int, start: Any, stop: Any) -> int:
-    for i in range(lo, hi):
-        v = keys[i] & NODE
-        if v >= rowptr.shape[0] - 1:
-            return i
-        start[i], stop[i] = rowptr[v], rowptr[v + 1]
-        if not 0 <= start[i] <= stop[i] <= edges:
-            return i
-    return -1
-
-
-def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int) -> tuple[np.ndarray, np.ndarray]:
     """The start and the end of the edges of these nodes.
 
     Raises:
@@ -117,13 +105,15 @@ def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int, threads: int = 1) ->
     >>> spans(np.array([1, 0]), np.array([0, 2, 5]), 5)
     (array([2, 0]), array([5, 2]))
     """
-    start, stop = np.empty((2, len(keys)), np.int64)
-    bad = _over(_spans, len(keys), threads, keys, rowptr, edges, start, stop)
-    if bad >= 0:
-        v = int(keys[bad]) & NODE
-        if v >= len(rowptr) - 1:
-            raise IndexError(f"node {v} is outside the graph, which has {len(rowptr) - 1} nodes")
-        row = f"rowptr[{v}] = {int(rowptr[v])}, rowptr[{v + 1}] = {int(rowptr[v + 1])}"
+    nodes = keys & NODE
+    largest = int(nodes.max(initial=-1))
+    if largest >= len(rowptr) - 1:
+        raise IndexError(f"node {largest} is outside the graph, which has {len(rowptr) - 1} nodes")
+    start, stop = (rowptr[place].astype(np.int64, copy=False) for place in (nodes, nodes + 1))
+    bad = np.flatnonzero((start < 0) | (stop < start) | (stop > edges))
+    if len(bad):
+        v = nodes[bad[0]]
+        row = f"rowptr[{v}] = {start[bad[0]]}, rowptr[{v + 1}] = {stop[bad[0]]}"
         raise IndexError(f"the row of node {v} is not inside the {edges} edges: {row}")
     return start, stop
 

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from handful.kernels.csr import starts, starts_torch
+from handful.kernels.csr import starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run
 
 BLOCK = 1 << 22
@@ -249,28 +247,20 @@ def joined(
 
 
 @kernel
-def _count_inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, count: Any) -> None:
+def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, at: Any, out: Any, edges: Any) -> None:
+    """Count the edges of nodes lo to hi that stay inside; or, with ``out``, write them from ``at`` on."""
     for i in range(lo, hi):
-        inside = 0
-        for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
-            inside += local[indices[e]] >= 0
-        count[i] = inside
-
-
-@kernel
-def _fill_inside(
-    lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, out_ptr: Any, out: Any, edges: Any
-) -> None:
-    as_edges = edges.shape[0] > 0
-    for i in range(lo, hi):
-        at = out_ptr[i]
+        end = 0 if out is None else at[i]
         for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
             u = local[indices[e]]
             if u >= 0:
-                out[at] = u
-                if as_edges:
-                    edges[at] = e
-                at += 1
+                if out is not None:  # known when this is compiled
+                    out[end] = u
+                if edges is not None:
+                    edges[end] = e
+                end += 1
+        if out is None:
+            at[i] = end
 
 
 def induced(
@@ -284,27 +274,12 @@ def induced(
     local[nodes] = np.arange(len(nodes), dtype=np.int32)
     ranges = even_ranges(len(nodes), get_threads() if len(nodes) > 5_000 else 1)
     count = np.zeros(len(nodes), np.int64)
-    run(_count_inside, ranges, nodes, indptr, indices, local, count)
+    run(_inside, ranges, nodes, indptr, indices, local, count, None, None)
     out_ptr = starts(count)
     out = np.empty(int(out_ptr[-1]), np.int32)
     edges = np.empty(len(out) if with_edges else 0, np.int64)
-    run(_fill_inside, ranges, nodes, indptr, indices, local, out_ptr, out, edges)
+    run(_inside, ranges, nodes, indptr, indices, local, out_ptr, out, edges if with_edges else None)
     return out_ptr, out, edges
-
-
-def induced_torch(indptr: Tensor, indices: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``induced`` in plain torch, for any device; always with the edges."""
-    local = torch.full((len(indptr) - 1,), -1, dtype=torch.int32, device=indptr.device)
-    local[nodes] = torch.arange(len(nodes), dtype=torch.int32, device=indptr.device)
-    degree = indptr.diff()[nodes]
-    first = degree.cumsum(0) - degree
-    total = int(degree.sum())
-    row = torch.repeat_interleave(torch.arange(len(nodes), device=indptr.device), degree, output_size=total)
-    edges = torch.arange(total, device=indptr.device) - first[row] + indptr[nodes][row]
-    sources = local[indices[edges].to(torch.int64)]
-    inside = sources >= 0
-    out_ptr = starts_torch(torch.bincount(row[inside], minlength=len(nodes)))
-    return out_ptr, sources[inside], edges[inside]
 
 
 @kernel
@@ -346,12 +321,10 @@ def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
     >>> of_rank(np.array([1, 0, 1, 1], np.uint8), [np.array([0]), np.array([2, 1])])
     [array([1]), array([3, 2])]
     """
-    order = [np.argsort(of_part) for of_part in ranks]
-    first = starts(np.array([len(of_part) for of_part in ranks], np.int64))
-    ascending = np.concatenate([of_part[by] for of_part, by in zip(ranks, order, strict=True)]).astype(np.int64)
-    result = np.empty(len(ascending), np.int64)
-    _of_rank(part, ascending, first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), result)
-    out = np.empty_like(result)
-    for begin, by in zip(first, order, strict=False):
-        out[begin + by] = result[begin : begin + len(by)]
+    size = np.array([len(of_part) for of_part in ranks], np.int64)
+    first, every = starts(size), np.concatenate(ranks)
+    order = np.lexsort((every, np.repeat(np.arange(len(ranks)), size)))
+    found, out = np.empty((2, len(every)), np.int64)
+    _of_rank(part, every[order], first[:-1].copy(), first[1:], np.zeros(len(ranks), np.int64), found)
+    out[order] = found
     return np.split(out, first[1:-1])

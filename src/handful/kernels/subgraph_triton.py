@@ -23,8 +23,8 @@ EDGES = 128
 
 @triton.jit
 def _cut(indptr, indices, part, node, own_part, pieces, local, at, out, edges, rows,
-         WRITE: tl.constexpr, AS_EDGES: tl.constexpr, CHUNK: tl.constexpr, EDGES: tl.constexpr):  # fmt: skip
-    """Count the edges of a piece that stay inside its part, or write them from ``at`` on."""
+         CHUNK: tl.constexpr, EDGES: tl.constexpr):  # fmt: skip
+    """Count the edges of a piece that stay inside its part; or, with ``out``, write them from ``at`` on."""
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):
         row = row_of_tail(pieces, piece, rows)
@@ -33,19 +33,19 @@ def _cut(indptr, indices, part, node, own_part, pieces, local, at, out, edges, r
         stop = tl.minimum(start + CHUNK, tl.load(indptr + v + 1))
         own = tl.load(own_part + row)
         count = start * 0
-        first = tl.load(at + piece) if WRITE else count
+        first = count if out is None else tl.load(at + piece)
         for lo in range(start, stop, EDGES):
             e = lo + tl.arange(0, EDGES)
             u = tl.load(indices + e, mask=e < stop, other=0).to(tl.int64)
             inside = (e < stop) & (tl.load(part + u, mask=e < stop, other=0) == own)
             one = inside.to(tl.int64)
-            if WRITE:
+            if out is not None:
                 place = first + count + tl.cumsum(one, 0) - one
                 tl.store(out + place, tl.load(local + u, mask=inside, other=0), mask=inside)
-                if AS_EDGES:
+                if edges is not None:
                     tl.store(edges + place, e, mask=inside)
             count += tl.sum(one, 0)
-        if not WRITE:
+        if out is None:
             tl.store(at + piece, count)
 
 
@@ -78,8 +78,7 @@ def _cut_rows(
 
     def launch(at: Tensor, out: Tensor | None, edges: Tensor | None) -> None:
         if len(node):
-            ways = {"WRITE": out is not None, "AS_EDGES": edges is not None}
-            _cut[(most,)](*given, at, out, edges, len(node), **ways, CHUNK=CHUNK, EDGES=EDGES)
+            _cut[(most,)](*given, at, out, edges, len(node), CHUNK=CHUNK, EDGES=EDGES)
 
     launch(counts[1:], None, None)
     torch.cumsum(counts, 0, out=counts)

@@ -49,7 +49,7 @@ class Relation:
             bound: ids of other ends lie below this.
         """
         count = -1 if hop is None else self.fanout[hop]
-        start, stop = spans(keys, self.rowptr, len(self.col), threads)
+        start, stop = spans(keys, self.rowptr, len(self.col))
         limit = None
         if self.time is not None and self.seed_time is not None:
             limit = self.seed_time[keys >> TREE]

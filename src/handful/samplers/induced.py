@@ -29,20 +29,17 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
         part: ``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part.
         parts: the number of parts.
     """
-    way = backend(graph.device)
-    if way == "numba":
-        for nodes, *edges in subgraph.parts(*graph.topology, part, parts, edge_values(graph)):
-            yield torch.from_numpy(nodes), part_adjacency(graph, *map(torch.from_numpy, edges))
-    elif way == "triton":
+    if backend(graph.device) == "triton":
         # The parts of all nodes go to the device at once, and nothing of a single part.
         placed, weighted = sent(torch.from_numpy(part), graph.device), graph.edge_weight is not None
         cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, placed, parts, weighted)
         for ids, indptr, indices, edges in cut:
             yield ids, part_adjacency(graph, indptr, indices, _weights(graph, edges))
     else:
-        for p in range(parts):
-            nodes = np.flatnonzero(part == p)
-            yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)
+        indptr, indices, weight = weighted_csr(graph)
+        for arrays in subgraph.parts(indptr, indices, part, parts, weight):
+            nodes, *csr = (torch.from_numpy(array).to(graph.device) for array in arrays)
+            yield nodes, part_adjacency(graph, *csr)
 
 
 def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample]:
@@ -64,22 +61,19 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
     >>> induced_adjacency(ring, np.array([1, 2])).edge_index.tolist()
     [[0], [1]]
     """
-    way, with_edges = backend(graph.device), graph.edge_weight is not None
-    if way == "numba":
-        indptr, indices, edges = map(torch.from_numpy, subgraph.induced(*graph.topology, nodes, with_edges))
-    else:
+    with_edges = graph.edge_weight is not None
+    if backend(graph.device) == "triton":
         ids = sent(torch.from_numpy(nodes), graph.device)
-        if way == "triton":
-            result = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
-        else:
-            result = subgraph.induced_torch(graph.indptr, graph.indices, ids)
-        indptr, indices, edges = result
+        indptr, indices, edges = loops("subgraph", graph.device).induced(graph.indptr, graph.indices, ids, with_edges)
+    else:
+        arrays = subgraph.induced(*graph.topology, nodes, with_edges)
+        indptr, indices, edges = (torch.from_numpy(array).to(graph.device) for array in arrays)
     return part_adjacency(graph, indptr, indices, _weights(graph, edges))
 
 
-def edge_values(graph: Graph) -> np.ndarray | None:
-    """The weights of the edges on the CPU, for the kernels."""
-    return None if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
+def weighted_csr(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """``Graph.topology`` and the weights of the edges, on the CPU too."""
+    return *graph.topology, None if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
 
 
 def _weights(graph: Graph, edges: Tensor) -> Tensor:

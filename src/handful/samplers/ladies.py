@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Sample
 from handful.errors import SamplerError
 from handful.graph import Graph
-from handful.kernels.layerwise import Layer, layer, transition
+from handful.kernels.layerwise import Csr, Layer, layer, transition
 from handful.random import derive_seed, generator
 from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
+from handful.samplers.induced import weighted_csr
 
 _operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 
@@ -57,16 +58,17 @@ class Ladies(Sampler):
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
-        chunks = [torch.from_numpy(chunk).to(graph.device) for chunk in in_chunks(order, self.batch_size)]
-        for drawn in in_order(lambda step: self.draw(graph, chunks[step], seed, epoch, step), len(chunks)):
+        chunks, edges = in_chunks(order, self.batch_size), weighted_csr(graph)
+        for drawn in in_order(lambda step: self.draw(edges, chunks[step], seed, epoch, step), len(chunks)):
             layers = tuple(rectangle(layer) for layer in reversed(drawn))
-            yield Sample(drawn[-1].nodes, layers, torch.arange(layers[-1].num_targets, device=graph.device))
+            yield Sample(drawn[-1].nodes, layers, torch.arange(layers[-1].num_targets)).to(graph.device)
 
     def operator(self, graph: Graph) -> Adjacency:
         """P = row-normalised A + I, the operator of LADIES."""
         if graph not in _operators:
-            indptr, indices, weight = transition((graph.indptr, graph.indices, graph.edge_weight))
-            _operators[graph] = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
+            indptr, indices, weight = transition(weighted_csr(graph))
+            full = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
+            _operators[graph] = full.to(graph.device)
         return _operators[graph]
 
     def for_depth(self, layers: int) -> Self:
@@ -79,12 +81,11 @@ class Ladies(Sampler):
             )
         return self
 
-    def draw(self, graph: Graph, batch: Tensor, seed: int, epoch: int, step: int) -> list[Layer]:
-        """The layers of one step for the targets ``batch``, from them downwards."""
+    def draw(self, edges: Csr, batch: np.ndarray, seed: int, epoch: int, step: int) -> list[Layer]:
+        """The layers of one step for the targets ``batch``, from them downwards; ``edges`` are the graph's."""
         layers: list[Layer] = []
-        edges = graph.indptr, graph.indices, graph.edge_weight
         for depth, budget in enumerate(self.budget):
-            above = layers[-1].nodes if layers else batch
+            above = layers[-1].nodes.numpy() if layers else batch
             key = derive_seed(seed, epoch, step, depth)
             layers.append(layer(edges, above, len(batch), budget, key))
         return layers
@@ -92,6 +93,5 @@ class Ladies(Sampler):
 
 def rectangle(drawn: Layer) -> Adjacency:
     """A drawn layer as an adjacency."""
-    first = torch.arange(len(drawn.own), device=drawn.own.device)
-    own = None if torch.equal(drawn.own, first) else drawn.own
+    own = None if torch.equal(drawn.own, torch.arange(len(drawn.own))) else drawn.own
     return Adjacency(drawn.indptr, drawn.indices, len(drawn.nodes), drawn.weight, normalized=True, own_rows=own)

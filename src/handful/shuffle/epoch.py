@@ -30,11 +30,10 @@ from handful.errors import HandfulError
 from handful.graph import Graph
 from handful.kernels import memory
 from handful.kernels.csr import index_dtype
-from handful.kernels.gather import put_rows
 from handful.kernels.subgraph import BLOCK, cut, members, part_csr, row_blocks
 from handful.samplers.ahead import run_ahead
 from handful.samplers.base import Deal
-from handful.samplers.induced import edge_values, part_adjacency
+from handful.samplers.induced import part_adjacency, weighted_csr
 from handful.shuffle.scratch import Budget, Scratch
 
 Trim = Callable[[Sample], Sample]
@@ -109,8 +108,7 @@ def shuffle_epoch(
 
 def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
     """Read all edges once, and store the edges inside a part as its ``degree``, ``source`` and ``weight``."""
-    indptr, indices = graph.topology
-    weight = edge_values(graph)
+    indptr, indices, weight = weighted_csr(graph)
     size = int(np.clip(budget.free() // 64, LEAST_BLOCK, BLOCK))
     needed = 32 * size
 
@@ -259,10 +257,10 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
         replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
         for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
     )
-    places = np.argsort(nodes.numpy(), kind="stable")
+    places = torch.argsort(nodes, stable=True)
     x, at = memory.empty((len(nodes), graph.num_features), graph.x), 0
     for piece in scratch.take("x", p):
-        put_rows(piece, places[at : at + len(piece)], _bits(x))
+        x.index_copy_(0, places[at : at + len(piece)], torch.from_numpy(piece).view(x.dtype))
         at += len(piece)
     if at != len(nodes):
         raise AssertionError(f"part {p} has {at} rows of features for {len(nodes)} nodes")
@@ -272,30 +270,27 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def fetch(array: np.ndarray, lo: int, hi: int) -> int:
-    """Read rows ``lo`` to ``hi`` of a contiguous memory-mapped array; returns their bytes.
+def fetch(array: np.ndarray, lo: int, hi: int) -> None:
+    """Read rows ``lo`` to ``hi`` of a contiguous memory-mapped array.
 
     It is only a hint: other rows are read on first use.
     """
-    width = array.strides[0] if array.ndim else array.itemsize
-    size = (hi - lo) * width
     advise = _madvise()
-    if advise is not None and size > 0:
-        page = mmap.PAGESIZE
-        begin = (array.ctypes.data + lo * width) // page * page
-        end = array.ctypes.data + hi * width
+    if advise is not None and hi > lo:
+        begin = (array.ctypes.data + lo * array.strides[0]) // mmap.PAGESIZE * mmap.PAGESIZE
+        end = array.ctypes.data + hi * array.strides[0]
         if advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), POPULATE_READ) != 0:
             advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_WILLNEED)
-    return size
 
 
-def fetch_rows(array: np.ndarray, rows: np.ndarray) -> int:
-    """``fetch`` for some ``rows``, ascending, with one read per run of close rows; returns the requested bytes."""
+def fetch_rows(array: np.ndarray, rows: np.ndarray) -> None:
+    """``fetch`` for some ``rows``, ascending, with one read per run of close rows."""
     if len(rows) == 0:
-        return 0
+        return
     apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1
     runs = zip(np.append(0, apart), np.append(apart, len(rows)), strict=True)
-    return sum(fetch(array, int(rows[a]), int(rows[b - 1]) + 1) for a, b in runs)
+    for a, b in runs:
+        fetch(array, int(rows[a]), int(rows[b - 1]) + 1)
 
 
 @cache

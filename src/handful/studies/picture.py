@@ -18,7 +18,7 @@ from handful.kernels.layerwise import Layer
 from handful.random import generator
 from handful.samplers.base import Sampler
 from handful.samplers.cluster import Clusters, deal_clusters, metis
-from handful.samplers.induced import induced_adjacency
+from handful.samplers.induced import induced_adjacency, weighted_csr
 from handful.samplers.ladies import Ladies
 from handful.samplers.neighbor import Neighbors
 from handful.samplers.random_node import RandomNodes
@@ -167,8 +167,9 @@ def _for_the_same_targets(graph: Graph, seed: int) -> list[Panel]:
     """
     neighbors = Neighbors(fanout=(2, 2), batch_size=TARGETS)
     ladies = Ladies(budget=(TARGETS, TARGETS), batch_size=TARGETS)
-    batches = [next(neighbors.epoch(graph, seed, k)) for k in range(50)]
-    pairs = [(batch, ladies.draw(graph, batch.nodes[batch.targets], seed, k, 0)) for k, batch in enumerate(batches)]
+    batches, csr = [next(neighbors.epoch(graph, seed, k)) for k in range(50)], weighted_csr(graph)
+    seeds = [batch.nodes[batch.targets].numpy() for batch in batches]
+    pairs = [(batch, ladies.draw(csr, seeds[k], seed, k, 0)) for k, batch in enumerate(batches)]
 
     def telling(pair: tuple[Batch, list[Layer]]) -> int:
         own, common = set(pair[0].nodes.tolist()), {node for layer in pair[1] for node in layer.nodes.tolist()}
