@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError, readable
-from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
+from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json
 from handful.finding import decode
 from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
@@ -120,7 +120,10 @@ class Run(Counts):
 
 @contextmanager
 def hold(folder: Path) -> Iterator[Path]:
-    """Lock ``folder`` for this process. The lock ends with the process, even after a crash."""
+    """Lock ``folder`` for this process, and remove incomplete files of a killed one.
+
+    The lock ends with the process, even after a crash.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
     try:
@@ -130,13 +133,15 @@ def hold(folder: Path) -> Iterator[Path]:
         raise RunError(f"{folder} is in use by process {name}: wait for it, or use another folder") from None
     try:
         holder.write_text(str(os.getpid()))
+        for left in folder.glob(".*.part"):
+            left.unlink(missing_ok=True)
         yield folder
     finally:
         lock.release()
 
 
 class RunFolder:
-    """The files of one run. Only one process at a time may use it; see ``held``."""
+    """The files of one run. Only one process at a time may use it; see ``hold``."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -148,14 +153,6 @@ class RunFolder:
         self.encoding = self.path / "encoding.json"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Lock the folder for this process, and remove incomplete files of a killed one."""
-        with hold(self.path):
-            for left in self.path.glob(".*.part"):
-                left.unlink(missing_ok=True)
-            yield
-
-    @contextmanager
     def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
         """Lock the folder for a run with this configuration: a new run, unless ``resume`` is set.
 
@@ -164,7 +161,7 @@ class RunFolder:
         """
         if not resume:
             refuse_run(self.path)
-        with self.held():
+        with hold(self.path):
             fresh = not self.config.exists()
             write_config(self.config, config)
             try:
@@ -178,10 +175,10 @@ class RunFolder:
                         self.path.rmdir()
                 raise
 
-    def append(self, line: dict[str, Any]) -> None:
-        """Add one evaluation to ``metrics.jsonl`` and flush it."""
+    def append(self, *lines: dict[str, Any]) -> None:
+        """Add evaluations to ``metrics.jsonl`` and flush them."""
         with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(seal(line)) + "\n")
+            file.writelines(json.dumps(seal(line)) + "\n" for line in lines)
 
     def lines(self) -> list[dict[str, Any]]:
         """The evaluations so far, without a last line that a kill has cut short.
@@ -201,10 +198,9 @@ class RunFolder:
     def rewind(self, history: list[dict[str, Any]]) -> None:
         """Reset ``metrics.jsonl`` to ``history``, the evaluations in the checkpoint from which the run continues."""
         with self.written("the evaluations"):
-            if history:
-                write_text(self.metrics, "".join(json.dumps(seal(line)) + "\n" for line in history))
-            else:
-                self.metrics.unlink(missing_ok=True)
+            self.metrics.unlink(missing_ok=True)
+        if history:
+            self.append(*history)
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
@@ -261,9 +257,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
         write_json(path, seal({"format": FORMAT, **now, "environment": environment()}))
         return
     was = read_config(path)
-    changed = [
-        f"{name} was {_short(old)} and is now {_short(new)}" for name, (old, new) in differences(was, now).items()
-    ]
+    changed = [f"{name} was {old!s:.60} and is now {new!s:.60}" for name, (old, new) in differences(was, now).items()]
     if changed:
         raise RunError(f"{path.parent} cannot be resumed: {'; '.join(changed[:3])}. Use another folder")
 
@@ -302,11 +296,6 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
         else:
             changed[name] = (old, new)
     return changed
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) < 60 else f"{text[:57]}…"
 
 
 def environment() -> dict[str, str]:
