@@ -22,7 +22,7 @@ from handful.errors import RunError, readable
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.predict import Prediction, choose_nodes, predict
+from handful.predict import Prediction, check_features, choose_nodes, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
 from handful.training.assessment import Decision
@@ -179,8 +179,7 @@ class OpenedRun:
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
         """The ``Graph.identity()`` of the graph of every seed; empty if the folder does not have it."""
-        result = [read_config(folder.config).get("data") if folder.config.exists() else None for folder in self.folders]
-        return [one if isinstance(one, dict) else {} for one in result]
+        return [read_config(folder.config).get("data") or {} for folder in self.folders]
 
     @property
     def own_splits(self) -> bool:
@@ -193,16 +192,7 @@ class OpenedRun:
         Raises:
             RunError: the features differ; the message names the columns.
         """
-        trained, features = self.model.in_features, f"graph '{graph.name}' has {graph.num_features} features"
-        if self.schema is not None:
-            advice = "predict from its tables, or import them with the run's schema"
-            if graph.schema is None:
-                raise RunError(f"{features} without names, and the run was trained on named columns: {advice}")
-            if differ := self.schema.differences(Schema.from_json(graph.schema)):
-                more = " …" if len(differ) > 6 else ""
-                raise RunError(f"{features} that are not the run's ({'; '.join(differ[:6])}{more}): {advice}")
-        if graph.num_features != trained:
-            raise RunError(f"{features}, and the run was trained on {trained}")
+        check_features(graph, self.model.in_features, self.schema)
         numbers = self.encoding.get("kind") == "regression" and graph.y is not None
         return graph.replace(task="regression") if numbers else graph
 
@@ -331,10 +321,7 @@ def run_folders(folder: Path) -> Sequence[RunFolder]:
     own = RunFolder(folder)
     if own.metrics.exists() or own.result.exists():
         return [own]
-    seeds = read_config(own.config).get("seeds")
-    if not isinstance(seeds, list):
-        raise RunError(f"{own.config} names no seeds: it is not the configuration of a run")
-    return [RunFolder(folder / f"seed-{seed}") for seed in seeds]
+    return [RunFolder(folder / f"seed-{seed}") for seed in read_config(own.config).get("seeds", ())]
 
 
 def find_schema(path: str | Path) -> Schema:
