@@ -17,7 +17,7 @@ from handful import ranks
 from handful.budget import require_memory
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
-from handful.errors import GONE, HandfulError, RunError, unknown
+from handful.errors import GONE, HandfulError, RunError, require_kind, unknown
 from handful.files import seal, write_json
 from handful.graph import Graph
 from handful.nn import MODELS, make_model, model_options, parameter_count
@@ -133,19 +133,14 @@ class Experiment:
                 "or leave the graph out, and give it to run(graph=graph)"
             )
         device = str(device) if isinstance(device, torch.device) else device
-        wanted: dict[str, tuple[Any, Any, str]] = {
-            "graph": (graph, str | Path, "a name or a path"),
-            "split": (split, str | None, "a text"),
-            "root": (root, str | Path | None, "a path"),
-            "model": (model, str, "a name"),
-            "options": (options, Mapping | None, "options by name"),
-            "sampler": (sampler, Sampler | str, "a sampler or its name"),
-            "settings": (settings, Settings, "a Settings"),
-            "device": (device, str, "a name such as cpu or cuda:0"),
-        }
-        for name, (value, kind, words) in wanted.items():
-            if not isinstance(value, kind) or (value == "" and name != "graph"):
-                raise HandfulError(f"{name} takes {words}, got {value!r}")
+        require_kind("graph", graph, str | Path, "a name or a path")
+        require_kind("split", split, str | None, "a text")
+        require_kind("root", root, str | Path | None, "a path")
+        require_kind("model", model, str, "a name")
+        require_kind("options", options, Mapping | None, "options by name")
+        require_kind("sampler", sampler, Sampler | str, "a sampler or its name")
+        require_kind("settings", settings, Settings, "a Settings")
+        require_kind("device", device, str, "a name such as cpu or cuda:0")
         named = {name: value for name, value in fields.items() if name in SETTING_NAMES}
         what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
         for name in what:
