@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from operator import index
 from types import UnionType
-from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from handful.errors import DatasetError, HandfulError, unknown
 
@@ -228,41 +228,6 @@ class Settings:
         (4, inf)
         """
         return math.inf if self.update == "epoch" else self.parts_per_step
-
-
-class PlainFields(TypedDict, total=False):
-    """The fields of ``Settings`` by name, except those that ``fit`` also accepts as objects."""
-
-    epochs: Count
-    lr: Positive
-    weight_decay: NotNegative
-    decayed: Decayed
-    momentum: Rate
-    clip: Positive | None
-    task: str | None
-    positive: str | None
-    threshold: Threshold
-    update: Update
-    parts_per_step: Count
-    precision: Precision
-    evaluate_every: Count
-    evaluation: Evaluation
-    evaluation_fanout: tuple[int, ...] | None
-    patience: Count | None
-    first_hop: FirstHop
-    mean_field: NotNegative
-    trim: bool
-    checkpoint_activations: bool
-    checkpoint_seconds: NotNegative
-
-
-class SettingsFields(PlainFields, total=False):
-    """The fields of ``Settings`` by name; a test compares the two."""
-
-    optimizer: OptimizerName
-    scheduler: SchedulerName
-    class_weight: ClassWeightName
-    metric: str | None
 
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,15 +22,7 @@ from handful.kernels.memory import release
 from handful.nn import make_model, model_name
 from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
-from handful.settings import (
-    ClassWeightName,
-    GraphOn,
-    OptimizerName,
-    PlainFields,
-    SchedulerName,
-    Settings,
-    vary_settings,
-)
+from handful.settings import ClassWeightName, GraphOn, OptimizerName, SchedulerName, Settings, vary_settings
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -76,7 +68,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     record: Mapping[str, Any] | None = None,
-    **fields: Unpack[PlainFields],
+    **fields: Any,
 ) -> Run:
     """Train ``model`` on ``graph`` with the batches of ``sampler``. Afterwards the model has its best weights.
 
