@@ -311,11 +311,9 @@ def infer_within(
 
 def job_name(model: Network, graph: Graph) -> str:
     """A name for these weights and this graph, so that files under it belong to them."""
-    assert graph.x is not None
     weights = [p.detach() for _, p in sorted(model.state_dict().items())]
-    names = {"model": type(model).__name__, "options": model.options, "graph": graph.checksum}
-    edges = [] if graph.edge_weight is None else [graph.edge_weight]
-    return f"{fingerprint(*weights)}-{fingerprint(graph.x, *edges)}-{text_fingerprint(names)}"
+    names = {"model": type(model).__name__, "options": model.options, "graph": graph.identity()}
+    return f"{fingerprint(*weights)}-{text_fingerprint(names)}"
 
 
 def forget(scratch: Path) -> None:
