@@ -17,7 +17,7 @@ from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph, fingerprint
-from handful.predict import Prediction, choose_nodes, predict
+from handful.predict import Prediction, check_features, choose_nodes, predict
 from handful.samplers import Sampler
 from handful.training.assessment import Decision
 from handful.training.fit import SEED
@@ -110,27 +110,26 @@ class _NodeEstimator:
         graph = as_graph(X, schema) if self.graph is None else self._bound(schema)
         if graph is None:
             graph = without_edges(validate_data(self, X, reset=False, dtype=np.float32))
-        if schema is not None and (graph.schema is None or schema.differences(Schema.from_json(graph.schema))):
-            raise HandfulError(f"graph '{graph.name}' was not encoded as the one that was fitted: give its tables")
-        if graph.num_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {graph.num_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input"
-            )
+        check_features(graph, self.n_features_in_, schema)
         return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
     def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
         """The mean over the seeds of the predicted numbers, or of the probabilities without the class weights of the
         loss.
         """
-        return predict(self.models_, graph, nodes, self.decision_, sampler=self.sampler_)
-
-    def _predicted(self, found: Prediction) -> np.ndarray:
-        raise NotImplementedError
+        names = getattr(self, "classes_", None)
+        return predict(self.models_, graph, nodes, self.decision_, names, sampler=self.sampler_)
 
     def _labels(self, graph: Graph) -> np.ndarray:
         """The labels of ``graph``, in the form that ``predict`` returns."""
         raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """``(N,)``: the most probable class of every node, with the class weights of the loss, if any.
+
+        For a regression, float32: the mean over the seeds of the number of every node; ``(N, numbers)`` for several.
+        """
+        return self._mean(*self._to_predict(X)).predicted
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The accuracy, or R², on ``y``, or on the labels of the test nodes or all nodes of ``X``.
@@ -150,7 +149,7 @@ class _NodeEstimator:
             raise HandfulError(f"graph '{graph.name}' has no labels but those of fit: add test nodes, or use {bound}")
         measure = accuracy_score if is_classifier(self) else r2_score
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
-        found = self._predicted(self._mean(graph, nodes))
+        found = self._mean(graph, nodes).predicted
         return float(measure(labels[judged], found[judged], sample_weight=weight))
 
     def embed(self, X: Any) -> np.ndarray:
@@ -249,13 +248,6 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
         return self._mean(*self._to_predict(X)).values[:, : len(self.classes_)]
 
-    def predict(self, X: Any) -> np.ndarray:
-        """``(N,)``: the most probable class of every node, with the class weights of the loss, if any."""
-        return self._predicted(self._mean(*self._to_predict(X)))
-
-    def _predicted(self, found: Prediction) -> np.ndarray:
-        return np.asarray(self.classes_[found.best])
-
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None:
             raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
@@ -285,13 +277,6 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
         else:
             self._labels(graph)
         return self._train(graph)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """float32 ``(N,)``: the mean over the seeds of the number of every node; ``(N, numbers)`` for several."""
-        return self._predicted(self._mean(*self._to_predict(X)))
-
-    def _predicted(self, found: Prediction) -> np.ndarray:
-        return found.predicted
 
     def _labels(self, graph: Graph) -> np.ndarray:
         if graph.y is None or graph.kind != "regression":

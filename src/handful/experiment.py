@@ -9,7 +9,7 @@ from numbers import Integral
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self
 
 import torch
 
@@ -17,14 +17,13 @@ from handful import ranks
 from handful.budget import require_memory
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
-from handful.errors import GONE, HandfulError, RunError, unknown
+from handful.errors import GONE, HandfulError, RunError, require_kind, unknown
 from handful.files import seal, write_json
 from handful.graph import Graph
-from handful.nn import MODELS, make_model, model_options, parameter_count
-from handful.nn.backbone import Norm
+from handful.nn import MODELS, make_model, model_defaults, model_options, parameter_count
 from handful.nn.network import Network
 from handful.samplers import RandomNodes, Sampler, make_sampler
-from handful.settings import RECOMMENDED, SETTING_NAMES, GraphOn, Settings, SettingsFields, vary_settings
+from handful.settings import RECOMMENDED, SETTING_NAMES, GraphOn, Settings, vary_settings
 from handful.shuffle.shards import is_sharded
 from handful.statistics import mean_ci95
 from handful.training.callbacks import Callback
@@ -43,33 +42,6 @@ MODEL = "sage"
 """The default model."""
 VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_hop": "sampled"}}
 """Variants of RNS: their settings."""
-
-
-class ModelFields(TypedDict, total=False):
-    """The options of all models by name; ``handful.nn.model_defaults`` lists those of one model."""
-
-    hidden: int
-    layers: int
-    dropout: float
-    norm: Norm
-    residual: bool
-    input_projection: bool
-    output_projection: bool
-    heads: int
-    gnn_layers: int
-    alpha: float
-    graph_weight: float
-    use_graph: bool
-    use_weight: bool
-    use_act: bool
-    use_init: bool
-    input_dropout: float
-    self_loops: bool
-    two_logits: bool
-
-
-class Fields(ModelFields, SettingsFields, total=False):
-    """Further keyword arguments of an experiment: options of the model, and fields of ``Settings``."""
 
 
 @dataclass(frozen=True, init=False)
@@ -125,7 +97,7 @@ class Experiment:
         settings: Settings = Settings(),  # noqa: B008  (frozen)
         seeds: Sequence[int] = PAPER_SEEDS,
         device: str | torch.device = "cpu",
-        **fields: Unpack[Fields],
+        **fields: Any,
     ) -> None:
         if isinstance(graph, Graph):
             raise HandfulError(
@@ -133,24 +105,19 @@ class Experiment:
                 "or leave the graph out, and give it to run(graph=graph)"
             )
         device = str(device) if isinstance(device, torch.device) else device
-        wanted: dict[str, tuple[Any, Any, str]] = {
-            "graph": (graph, str | Path, "a name or a path"),
-            "split": (split, str | None, "a text"),
-            "root": (root, str | Path | None, "a path"),
-            "model": (model, str, "a name"),
-            "options": (options, Mapping | None, "options by name"),
-            "sampler": (sampler, Sampler | str, "a sampler or its name"),
-            "settings": (settings, Settings, "a Settings"),
-            "device": (device, str, "a name such as cpu or cuda:0"),
-        }
-        for name, (value, kind, words) in wanted.items():
-            if not isinstance(value, kind) or (value == "" and name != "graph"):
-                raise HandfulError(f"{name} takes {words}, got {value!r}")
+        require_kind("graph", graph, str | Path, "a name or a path")
+        require_kind("split", split, str | None, "a text")
+        require_kind("root", root, str | Path | None, "a path")
+        require_kind("model", model, str, "a name")
+        require_kind("options", options, Mapping | None, "options by name")
+        require_kind("sampler", sampler, Sampler | str, "a sampler or its name")
+        require_kind("settings", settings, Settings, "a Settings")
+        require_kind("device", device, str, "a name such as cpu or cuda:0")
         named = {name: value for name, value in fields.items() if name in SETTING_NAMES}
         what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
+        known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_defaults(model)]
         for name in what:
-            if name not in ModelFields.__annotations__:
-                known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_options(model, {})]
+            if name not in known:
                 raise HandfulError(unknown("part, setting or option of the model", name, known))
         complete = model_options(model, {**(options or {}), **what})
         network, how = MODELS[model], vary_settings(settings, named)

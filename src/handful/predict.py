@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from handful.datasets.schema import Schema
 from handful.datasets.tables import arrow
-from handful.errors import HandfulError
+from handful.errors import HandfulError, RunError
 from handful.files import write_aside
 from handful.finding import Table, text_table
 from handful.graph import MASKS, Graph, Kind, is_label
@@ -290,6 +291,24 @@ def predict(
     alike = np.stack([decision.pick(one) == best for one in found])
     spread = deviation[np.arange(len(best)), best].astype(np.float32)
     return replace(made, agree=alike.mean(0).astype(np.float32), spread=spread)
+
+
+def check_features(graph: Graph, width: int, schema: Schema | None) -> None:
+    """Raise an error if the features of ``graph`` are not the ``width`` features of the training.
+
+    Raises:
+        RunError: they differ; the message names the columns of ``schema``, that of the tables of the training.
+    """
+    features = f"graph '{graph.name}' has {graph.num_features} features"
+    if schema is not None:
+        advice = "predict from its tables, or import them with the schema of the training"
+        if graph.schema is None:
+            raise RunError(f"{features} without names, and the training had named columns: {advice}")
+        if differ := schema.differences(Schema.from_json(graph.schema)):
+            more = " …" if len(differ) > 6 else ""
+            raise RunError(f"{features} that are not those of the training ({'; '.join(differ[:6])}{more}): {advice}")
+    if graph.num_features != width:
+        raise RunError(f"{features}, and the training had {width}")
 
 
 def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:

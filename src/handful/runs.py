@@ -22,7 +22,7 @@ from handful.errors import RunError, readable
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.predict import Prediction, choose_nodes, predict
+from handful.predict import Prediction, check_features, choose_nodes, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
 from handful.training.assessment import Decision
@@ -99,11 +99,9 @@ class OpenedRun:
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
-            result = read_json(self.path / DECISION)
-            limit, weights = result.get("threshold"), result.get("class_weight")
-            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(w, float) for w in weights or ())):
-                raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
-            return Decision(kind, positive, limit, None if weights is None else tuple(weights))
+            result = read_json(self.path / DECISION, sealed=True)
+            weights = result["class_weight"]
+            return Decision(kind, positive, result["threshold"], None if weights is None else tuple(weights))
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
         balanced = self.experiment is not None and self.experiment.settings.class_weight == "balanced"
         weights = tuple(self.encoding.get("balanced", ())) if balanced else None
@@ -112,13 +110,7 @@ class OpenedRun:
     @cached_property
     def encoding(self) -> dict[str, Any]:
         """The encoding of the run's graph: ``features``, ``class_names`` and ``schema``."""
-        result = read_encoding(self.folders[0])
-        kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
-        classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
-        wrong = (kind == "regression" and names) or (kind == "binary" and outputs > 2)
-        if wrong or (kind != "regression" and names is not None and len(names) != classes):
-            raise RunError(f"{self.folders[0].encoding} is not of this run: its classes are not those of the model")
-        return result
+        return read_encoding(self.folders[0])
 
     @property
     def sampler(self) -> Sampler:
@@ -179,8 +171,7 @@ class OpenedRun:
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
         """The ``Graph.identity()`` of the graph of every seed; empty if the folder does not have it."""
-        result = [read_config(folder.config).get("data") if folder.config.exists() else None for folder in self.folders]
-        return [one if isinstance(one, dict) else {} for one in result]
+        return [read_config(folder.config).get("data") or {} for folder in self.folders]
 
     @property
     def own_splits(self) -> bool:
@@ -193,16 +184,7 @@ class OpenedRun:
         Raises:
             RunError: the features differ; the message names the columns.
         """
-        trained, features = self.model.in_features, f"graph '{graph.name}' has {graph.num_features} features"
-        if self.schema is not None:
-            advice = "predict from its tables, or import them with the run's schema"
-            if graph.schema is None:
-                raise RunError(f"{features} without names, and the run was trained on named columns: {advice}")
-            if differ := self.schema.differences(Schema.from_json(graph.schema)):
-                more = " …" if len(differ) > 6 else ""
-                raise RunError(f"{features} that are not the run's ({'; '.join(differ[:6])}{more}): {advice}")
-        if graph.num_features != trained:
-            raise RunError(f"{features}, and the run was trained on {trained}")
+        check_features(graph, self.model.in_features, self.schema)
         numbers = self.encoding.get("kind") == "regression" and graph.y is not None
         return graph.replace(task="regression") if numbers else graph
 
@@ -331,10 +313,7 @@ def run_folders(folder: Path) -> Sequence[RunFolder]:
     own = RunFolder(folder)
     if own.metrics.exists() or own.result.exists():
         return [own]
-    seeds = read_config(own.config).get("seeds")
-    if not isinstance(seeds, list):
-        raise RunError(f"{own.config} names no seeds: it is not the configuration of a run")
-    return [RunFolder(folder / f"seed-{seed}") for seed in seeds]
+    return [RunFolder(folder / f"seed-{seed}") for seed in read_config(own.config).get("seeds", ())]
 
 
 def find_schema(path: str | Path) -> Schema:

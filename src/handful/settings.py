@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from operator import index
 from types import UnionType
-from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from handful.errors import DatasetError, HandfulError, unknown
 
@@ -19,10 +19,6 @@ SchedulerName = Literal["constant", "cosine", "linear"]
 ClassWeightName = Literal["none", "balanced"]
 Update = Literal["step", "epoch"]
 Precision = Literal["fp32", "bf16"]
-Evaluation = Literal["exact", "sampled"]
-Decayed = Literal["all", "weights"]
-FirstHop = Literal["sampled", "exact", "auto"]
-Threshold = Literal["half", "f1"]
 MOST_HASHED = 4096
 """The most features that the words of a column are hashed into."""
 Task = Literal["classification", "regression", "multilabel"]
@@ -186,7 +182,7 @@ class Settings:
     epochs: Count = 100
     lr: Positive = 1e-3
     weight_decay: NotNegative = 0.0
-    decayed: Decayed = "all"
+    decayed: Literal["all", "weights"] = "all"
     optimizer: OptimizerName = "adam"
     momentum: Rate = 0.9
     scheduler: SchedulerName = "constant"
@@ -195,15 +191,15 @@ class Settings:
     task: str | None = None
     metric: str | None = None
     positive: str | None = None
-    threshold: Threshold = "half"
+    threshold: Literal["half", "f1"] = "half"
     update: Update = "step"
     parts_per_step: Count = 1
     precision: Precision = "fp32"
     evaluate_every: Count = 1
-    evaluation: Evaluation = "exact"
+    evaluation: Literal["exact", "sampled"] = "exact"
     evaluation_fanout: tuple[int, ...] | None = None
     patience: Count | None = None
-    first_hop: FirstHop = "sampled"
+    first_hop: Literal["sampled", "exact", "auto"] = "sampled"
     mean_field: NotNegative = 0.0
     trim: bool = True
     checkpoint_activations: bool = False
@@ -228,41 +224,6 @@ class Settings:
         (4, inf)
         """
         return math.inf if self.update == "epoch" else self.parts_per_step
-
-
-class PlainFields(TypedDict, total=False):
-    """The fields of ``Settings`` by name, except those that ``fit`` also accepts as objects."""
-
-    epochs: Count
-    lr: Positive
-    weight_decay: NotNegative
-    decayed: Decayed
-    momentum: Rate
-    clip: Positive | None
-    task: str | None
-    positive: str | None
-    threshold: Threshold
-    update: Update
-    parts_per_step: Count
-    precision: Precision
-    evaluate_every: Count
-    evaluation: Evaluation
-    evaluation_fanout: tuple[int, ...] | None
-    patience: Count | None
-    first_hop: FirstHop
-    mean_field: NotNegative
-    trim: bool
-    checkpoint_activations: bool
-    checkpoint_seconds: NotNegative
-
-
-class SettingsFields(PlainFields, total=False):
-    """The fields of ``Settings`` by name; a test compares the two."""
-
-    optimizer: OptimizerName
-    scheduler: SchedulerName
-    class_weight: ClassWeightName
-    metric: str | None
 
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}

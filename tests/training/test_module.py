@@ -31,7 +31,7 @@ from graphs import make_graph
 from handful.batch import Batch
 from handful.errors import HandfulError
 from handful.training.inference import infer
-from handful.training.module import all_edges, average_edges, logits_of, seed_step, takes_batch
+from handful.training.module import all_edges, average_edges, logits_of, seed_step
 from small import dense_mean, full_batch, small_sage
 
 
@@ -44,10 +44,7 @@ class OnBatches(nn.Module):
         return batch.x * batch.num_nodes
 
 
-def test_who_takes_a_batch(graph: hf.Graph) -> None:
-    assert takes_batch(small_sage(graph))
-    assert takes_batch(OnBatches())
-    assert not takes_batch(GraphSAGE(4, 4, 1, 4))
+def test_a_module_may_take_the_batch(graph: hf.Graph) -> None:
     batch = full_batch(graph)
     assert torch.equal(logits_of(OnBatches(), batch), batch.x * graph.num_nodes)
 

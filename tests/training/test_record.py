@@ -20,6 +20,7 @@ from handful.training.record import (
     describe,
     differences,
     environment,
+    hold,
     load_tensors,
     read_config,
     save_tensors,
@@ -76,7 +77,7 @@ def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path) -> None:
 
 def test_two_processes_never_write_one_folder(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    with folder.held(), pytest.raises(hf.RunError, match=f"in use by process {os.getpid()}"):
+    with hold(folder.path), pytest.raises(hf.RunError, match=f"in use by process {os.getpid()}"):
         train(tmp_path / "run")
     train(tmp_path / "run", epochs=2)
 

@@ -135,7 +135,7 @@ def test_a_pass_that_was_broken_off_is_gone_on_with(tmp_path: Path) -> None:
 
             h = chunks.collect(make, chunks.of_rows(10))
             del make
-        chunks.finish()
+        chunks.drop_spent()
         return h
 
     expected = through(tmp_path / "whole", -1) if (tmp_path / "whole").mkdir() is None else None

@@ -33,7 +33,6 @@ def options(
 
 def list_options(of: str = "train") -> list[dict[str, Any]]:
     """Name, owner, type, default and meaning of every name for ``--set``, with the defaults of the command ``of``."""
-    from handful.experiment import ModelFields
     from handful.nn import MODELS, model_defaults
     from handful.samplers import sampler_class, sampler_names
 
@@ -51,7 +50,10 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
 
     add("settings", Settings, get_type_hints(Settings), vars(Settings()))
     for name, model in MODELS.items():
-        add(name, model, get_type_hints(ModelFields), model_defaults(name))
+        hints: dict[str, Any] = {}
+        for cls in reversed(model.__mro__):
+            hints |= get_type_hints(cls.__init__)  # type: ignore[misc]
+        add(name, model, hints, model_defaults(name))
     for name in sampler_names():
         sampler = sampler_class(name)
         add(name, sampler, get_type_hints(sampler), sampler().options())

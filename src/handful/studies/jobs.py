@@ -20,7 +20,7 @@ from handful.experiment import SUMMARY, Experiment, Summary
 from handful.statistics import mean_ci95
 from handful.studies.executors import ERRORS, Executor, Job, Local
 from handful.training.metrics import METRICS, Metric, metric_of_record
-from handful.training.record import RunFolder, differences, read_config, read_json, write_config
+from handful.training.record import RunFolder, differences, hold, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
 """Called with the name of a job, the number of its finished epochs, and its state."""
@@ -160,7 +160,7 @@ def stop(running: Collection[Job]) -> None:
 
 def _set_free(folder: Path) -> None:
     """Free a folder whose job failed before its first evaluation, for the corrected job."""
-    with suppress(RunError), RunFolder(folder).held():  # another process may hold it
+    with suppress(RunError), hold(folder):  # another process may hold it
         if not any(folder.rglob("metrics.jsonl")):
             (folder / "config.json").unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,15 +22,7 @@ from handful.kernels.memory import release
 from handful.nn import make_model, model_name
 from handful.nn.network import Network, arrange, usable_device
 from handful.samplers.base import Sampler
-from handful.settings import (
-    ClassWeightName,
-    GraphOn,
-    OptimizerName,
-    PlainFields,
-    SchedulerName,
-    Settings,
-    vary_settings,
-)
+from handful.settings import ClassWeightName, GraphOn, OptimizerName, SchedulerName, Settings, vary_settings
 from handful.shuffle.over_ranks import check_model
 from handful.shuffle.shards import ShardedGraph
 from handful.training.assessment import best_threshold
@@ -76,7 +68,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     record: Mapping[str, Any] | None = None,
-    **fields: Unpack[PlainFields],
+    **fields: Any,
 ) -> Run:
     """Train ``model`` on ``graph`` with the batches of ``sampler``. Afterwards the model has its best weights.
 
@@ -227,9 +219,7 @@ def begin(
     """
     require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
     require_kind("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)")
-    require_kind(
-        "loss", own.get("loss", node_losses), Callable, "a function of (outputs, y) that gives every node's loss"
-    )
+    require_kind("loss", own.get("loss", node_losses), Callable, "a function of (outputs, y) for the loss of each node")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "instances of Callback")
     if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
@@ -260,16 +250,9 @@ def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings
     """
     graph = with_task(graph.require_training(), settings)
     sampler = adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
-    exactly = graph.kind in ("regression", "multilabel")
-    if isinstance(model, Network) and (
-        model.in_features != graph.num_features
-        or model.out_features < graph.num_outputs
-        or (exactly and model.out_features > graph.num_outputs)
-    ):
-        raise HandfulError(
-            f"the model takes {model.in_features} features and has {model.out_features} outputs, and the graph needs "
-            f"{graph.num_features} and {graph.num_outputs}: make it with graph.num_features and graph.num_outputs"
-        )
+    if isinstance(model, Network) and model.in_features != graph.num_features:
+        features = f"takes {model.in_features} features, and the graph has {graph.num_features}"
+        raise HandfulError(f"the model {features}: make it with graph.num_features")
     if graph.kind != "binary" and settings.threshold != "half":
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
     if isinstance(graph, ShardedGraph):

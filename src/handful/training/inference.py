@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
-from handful.training.module import average_edges, in_units, logits_of, takes_batch
+from handful.training.module import average_edges, in_units, logits_of
 from handful.training.record import hold
 from handful.training.streamed import Progress, infer_within, job_name, least_room
 
@@ -117,7 +117,7 @@ def outputs_of(
             assert graph.x is not None
             return model.infer(graph.x, sampler.operator(graph), chunks)
         batch = next(iter(FullGraph().epoch(graph, 0, 0)))
-        if getattr(sampler, "normalize", False) and not takes_batch(model):
+        if getattr(sampler, "normalize", False) and not getattr(model, "takes_batch", False):
             batch = average_edges(batch)
         return logits_of(model, batch)
 

@@ -17,14 +17,12 @@ from handful.batch import Batch
 from handful.errors import HandfulError
 
 
-def takes_batch(model: nn.Module) -> bool:
-    """Whether ``model`` is called with a ``Batch``: handful's own, or any that sets ``takes_batch = True``."""
-    return bool(getattr(model, "takes_batch", False))
-
-
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for the batch: at least one row per target of its last layer, targets first."""
-    if takes_batch(model):
+    """The model's output for the batch: at least one row per target of its last layer, targets first.
+
+    A ``model`` is called with the batch if it sets ``takes_batch = True``, as those of handful do.
+    """
+    if getattr(model, "takes_batch", False):
         return model(batch)  # type: ignore[no-any-return]
     edges = all_edges(model, batch)
     x, given = batch.x.to(torch.float32), arguments(model, batch, edges)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
@@ -26,9 +26,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError, readable
-from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
+from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json
 from handful.finding import decode
-from handful.graph import Graph, Kind, fingerprint
+from handful.graph import Graph, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
@@ -120,7 +120,10 @@ class Run(Counts):
 
 @contextmanager
 def hold(folder: Path) -> Iterator[Path]:
-    """Lock ``folder`` for this process. The lock ends with the process, even after a crash."""
+    """Lock ``folder`` for this process, and remove incomplete files of a killed one.
+
+    The lock ends with the process, even after a crash.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
     try:
@@ -130,13 +133,15 @@ def hold(folder: Path) -> Iterator[Path]:
         raise RunError(f"{folder} is in use by process {name}: wait for it, or use another folder") from None
     try:
         holder.write_text(str(os.getpid()))
+        for left in folder.glob(".*.part"):
+            left.unlink(missing_ok=True)
         yield folder
     finally:
         lock.release()
 
 
 class RunFolder:
-    """The files of one run. Only one process at a time may use it; see ``held``."""
+    """The files of one run. Only one process at a time may use it; see ``hold``."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -148,14 +153,6 @@ class RunFolder:
         self.encoding = self.path / "encoding.json"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Lock the folder for this process, and remove incomplete files of a killed one."""
-        with hold(self.path):
-            for left in self.path.glob(".*.part"):
-                left.unlink(missing_ok=True)
-            yield
-
-    @contextmanager
     def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
         """Lock the folder for a run with this configuration: a new run, unless ``resume`` is set.
 
@@ -164,7 +161,7 @@ class RunFolder:
         """
         if not resume:
             refuse_run(self.path)
-        with self.held():
+        with hold(self.path):
             fresh = not self.config.exists()
             write_config(self.config, config)
             try:
@@ -178,10 +175,10 @@ class RunFolder:
                         self.path.rmdir()
                 raise
 
-    def append(self, line: dict[str, Any]) -> None:
-        """Add one evaluation to ``metrics.jsonl`` and flush it."""
+    def append(self, *lines: dict[str, Any]) -> None:
+        """Add evaluations to ``metrics.jsonl`` and flush them."""
         with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(seal(line)) + "\n")
+            file.writelines(json.dumps(seal(line)) + "\n" for line in lines)
 
     def lines(self) -> list[dict[str, Any]]:
         """The evaluations so far, without a last line that a kill has cut short.
@@ -201,10 +198,9 @@ class RunFolder:
     def rewind(self, history: list[dict[str, Any]]) -> None:
         """Reset ``metrics.jsonl`` to ``history``, the evaluations in the checkpoint from which the run continues."""
         with self.written("the evaluations"):
-            if history:
-                write_text(self.metrics, "".join(json.dumps(seal(line)) + "\n" for line in history))
-            else:
-                self.metrics.unlink(missing_ok=True)
+            self.metrics.unlink(missing_ok=True)
+        if history:
+            self.append(*history)
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
@@ -261,9 +257,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
         write_json(path, seal({"format": FORMAT, **now, "environment": environment()}))
         return
     was = read_config(path)
-    changed = [
-        f"{name} was {_short(old)} and is now {_short(new)}" for name, (old, new) in differences(was, now).items()
-    ]
+    changed = [f"{name} was {old!s:.60} and is now {new!s:.60}" for name, (old, new) in differences(was, now).items()]
     if changed:
         raise RunError(f"{path.parent} cannot be resumed: {'; '.join(changed[:3])}. Use another folder")
 
@@ -304,11 +298,6 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
     return changed
 
 
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) < 60 else f"{text[:57]}…"
-
-
 def environment() -> dict[str, str]:
     """The versions and the machine of this process."""
     return {
@@ -324,12 +313,12 @@ def environment() -> dict[str, str]:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a run."""
+def read_json(path: Path, sealed: bool = False) -> dict[str, Any]:
+    """A JSON object from a file of a run; it must have a checksum if it is ``sealed``."""
     with readable(path, "delete the run folder, or use another one", RunError):
         value = json.loads(read_bytes(path).decode("utf-8"))
-        if not isinstance(value, dict):
-            raise ValueError("it does not hold a JSON object")
+        if not isinstance(value, dict) or (sealed and "crc32" not in value):
+            raise ValueError(f"it does not hold a JSON object{' with a checksum' if sealed else ''}")
         return unseal(value)
 
 
@@ -442,18 +431,10 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
-    """What ``write_encoding`` wrote.
-
-    Raises:
-        RunError: it cannot be read, or is no encoding.
+    """The record that ``write_encoding`` writes: ``features``, ``kind``, ``class_names``, ``positive``, ``schema``, and
+    for classes ``balanced``.
     """
-    encoding = read_json(folder.encoding)
-    names, kind, positive = (encoding.get(name) for name in ("class_names", "kind", "positive"))
-    named = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
-    if not named or kind not in get_args(Kind) or positive not in (None, 0, 1) or isinstance(positive, bool | float):
-        wrong = "its kind, its class names or its positive class is unknown"
-        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: {wrong}")
-    return encoding
+    return read_json(folder.encoding, sealed=True)
 
 
 def _model_file(path: str | Path) -> Path:

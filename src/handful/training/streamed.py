@@ -206,9 +206,9 @@ class OnDisk(Chunks):
         return cuts
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
+        self.drop_spent()
         which, count = self._calls, cuts[-1]
         self._calls += 1
-        self._drop_spent(which)
         if which == len(self._passes):
             self._passes.append({"done": 0, "count": count, "shape": None, "dtype": None})
         one = self._passes[which]
@@ -220,10 +220,6 @@ class OnDisk(Chunks):
         if not self._path(which).exists():  # a later pass that needed it is done
             return torch.empty(count, *one["shape"], dtype=getattr(torch, one["dtype"]), device="meta")
         return self._map(which)
-
-    def finish(self) -> None:
-        """Keep the file of the last pass alone."""
-        self._drop_spent(self._calls)
 
     def _write(self, which: int, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> None:
         one, path = self._passes[which], self._path(which)
@@ -272,9 +268,9 @@ class OnDisk(Chunks):
         weakref.finalize(tensor, self._spent.add, which)
         return tensor
 
-    def _drop_spent(self, which: int) -> None:
-        """Remove the files that no later pass needs."""
-        for old in [old for old in self._spent if old < which - 1]:
+    def drop_spent(self) -> None:
+        """Remove the files that no later pass needs: all but that of the last pass."""
+        for old in [old for old in self._spent if old < self._calls - 1]:
             self._path(old).unlink(missing_ok=True)
             self._spent.discard(old)
 
@@ -309,17 +305,15 @@ def infer_within(
     full = full_adjacency(graph)
     adj = Blocked(**{one.name: getattr(full, one.name) for one in fields(full)}, dtype=dtype, shift=chunks.shift)
     out = model.infer(graph.x, adj, chunks)
-    chunks.finish()
+    chunks.drop_spent()
     return out
 
 
 def job_name(model: Network, graph: Graph) -> str:
     """A name for these weights and this graph, so that files under it belong to them."""
-    assert graph.x is not None
     weights = [p.detach() for _, p in sorted(model.state_dict().items())]
-    names = {"model": type(model).__name__, "options": model.options, "graph": graph.checksum}
-    edges = [] if graph.edge_weight is None else [graph.edge_weight]
-    return f"{fingerprint(*weights)}-{fingerprint(graph.x, *edges)}-{text_fingerprint(names)}"
+    names = {"model": type(model).__name__, "options": model.options, "graph": graph.identity()}
+    return f"{fingerprint(*weights)}-{text_fingerprint(names)}"
 
 
 def forget(scratch: Path) -> None:
