@@ -65,7 +65,6 @@ def parts(
 
     With --memory, an m that needs more memory is not chosen.
     """
-    from handful.budget import as_bytes
     from handful.cli.progress import Bar
     from handful.studies import study_folder
     from handful.studies.parts import choose_parts
@@ -73,7 +72,7 @@ def parts(
     asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["parts"]))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
-        result = choose_parts(asked, folder, most, as_bytes(given["memory"]) if "memory" in given else None, bar.job)
+        result = choose_parts(asked, folder, most, given.get("memory"), bar.job)
     return p.make_answer(result, folder, f"runs: {folder}")
 
 

@@ -109,12 +109,11 @@ def shard(
     seed: p.Seed = 0,
 ) -> Answer:
     """Split a graph into shards. A shard has the edges, features, labels and masks of its nodes."""
-    from handful.shuffle.shards import even_cuts
-    from handful.shuffle.shards import shard as cut
+    from handful.shuffle import shards as sharding
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
     with console.status("writing"):
-        cut(data, to, shards)
-    result = {"graph": data.name, "shards": shards, "cuts": even_cuts(data, shards), "out": str(to)}
+        sharding.shard(data, to, shards)
+    result = {"graph": data.name, "shards": shards, "cuts": sharding.even_cuts(data, shards), "out": str(to)}
     train = f"handful train {quote(str(to))} --processes {shards} --parts-per-step {shards}"
     return Answer(result, lines=[f"{data} in {shards} shards", f"written to {to}; next: {train}"])

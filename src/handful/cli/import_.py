@@ -56,7 +56,6 @@ def import_graph(
     """Read an edge list and a node table, and save the graph as a folder for `handful train`."""
     from handful.datasets import write
     from handful.datasets.files import is_tables, read_graph
-    from handful.datasets.importer import import_tables
     from handful.datasets.registry import is_name
     from handful.datasets.schema import Schema
     from handful.datasets.splits import draw_split
@@ -83,7 +82,7 @@ def import_graph(
                 f"{edges} is no table: leave {', '.join(unused)} out here, and name it in `handful train`"
             )
         if of_tables:
-            graph = import_tables(edges, nodes, out=to, memory=memory, split=split, seed=seed, **tabled)
+            graph = hf.import_tables(edges, nodes, out=to, memory=memory, split=split, seed=seed, **tabled)
         elif memory is not None:
             write(edges, to, memory)
             graph = hf.open_graph(to)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from handful.budget import show_size as size
 from handful.cli import params as p
 from handful.cli.app import Answer
 from handful.finding import Table, text_table
@@ -26,24 +27,20 @@ def plan(
     The graph is not loaded. It need not exist. For example, with the size of ogbn-papers100M:
     `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
     """
-    from handful.budget import as_bytes
-    from handful.plan import ARITHMETIC
-    from handful.plan import plan as planned
+    from handful import plan as planning
 
     asked = p.make_experiment(graph, given, p.train_defaults(given))
     if asked.sampler.options().get("parts") == 1:
         asked = asked.with_(sampler="full")
-    result = planned(asked, as_bytes(given["memory"]) if "memory" in given else None, processes, timed)
+    result = planning.plan(asked, given.get("memory"), processes, timed)
     lines = [describe_fit(result)]
-    if result.shape.edges >= ARITHMETIC:
+    if result.shape.edges >= planning.ARITHMETIC:
         lines.append("No graph of this size was run here: these figures are extrapolated from a small one.")
     return Answer(result.to_json(), make_tables(result), lines)
 
 
 def make_tables(plan: Plan) -> list[Table]:
     """The graph, the cost of the requested m, and memory by m."""
-    from handful.budget import show_size as size
-
     shape, chosen = plan.shape, plan.chosen
     rows = {
         "graph": f"{shape.nodes:,} nodes, {shape.edges:,} edges, {shape.features:,} features of {shape.element} bytes, "
@@ -76,8 +73,6 @@ def make_tables(plan: Plan) -> list[Table]:
 
 def describe_fit(plan: Plan) -> str:
     """Whether the requested m fits, and the smallest m that fits."""
-    from handful.budget import show_size as size
-
     where = f"a budget of {size(plan.memory)}" if plan.memory else f"the {size(plan.available)} that are free"
     words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
     smallest = "none of those below" if plan.smallest is None else plan.smallest

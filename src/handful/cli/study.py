@@ -126,12 +126,10 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
     name, *pairs = text.split()
     if given.get("paper"):
         how, _ = p.sort_options(given, [], {})
-        own = []
-        for one in paper_space(asked, name, given.get("model")):
-            epochs = how.get("epochs", one.settings.epochs)
-            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.RUNS["evaluations"])
-            every = how.get("evaluate_every", usual)
-            own.append(one.with_(epochs=epochs, evaluate_every=every))
+        space = paper_space(asked, name, given.get("model"))
+        epochs = how.get("epochs", space[0].settings.epochs)
+        usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.RUNS["evaluations"])
+        own = [one.with_(epochs=epochs, evaluate_every=how.get("evaluate_every", usual)) for one in space]
     else:
         own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]
     kept = own[0].sampler.options() if given.get("paper") else {}

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import get_args
 
 import handful as hf
+from handful.budget import show_size
 from handful.cli import params as p
 from handful.cli.app import Answer, console, note
 from handful.errors import HandfulError
@@ -75,15 +76,14 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         return run(asked, folder, given, resume, trackers)
 
 
-def choose_parts(asked: hf.Experiment, folder: Path, memory: str | None) -> hf.Experiment:
+def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
     """``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of several."""
-    from handful.budget import as_bytes
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
     from handful.studies.parts import auto_parts
 
     if memory is not None:
-        asked, why = fitting_parts(asked, as_bytes(memory)), f"the smallest that fits into {memory} by the plan"
+        asked, why = fitting_parts(asked, memory), f"the smallest that fits into {show_size(memory)} by the plan"
     else:
         with Bar("epochs") as trying:
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
