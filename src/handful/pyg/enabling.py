@@ -20,7 +20,6 @@ from torch_geometric.testing import decorators
 
 from handful.errors import HandfulError
 from handful.pyg import operators
-from handful.pyg.sparse import SparseTensor
 
 TESTED = ("2.8", "2.9")
 """The versions of PyG whose own tests have been run with our operators."""
@@ -74,7 +73,7 @@ def enable(quiet: bool = False) -> None:
     if not torch_geometric.typing.WITH_TORCH_SPARSE:
         _register("torch_sparse", operators.TORCH_SPARSE)
         _set(hgt_sampler, "WITH_TORCH_SPARSE", True)
-        _set(graph_saint, "SparseTensor", _loading(SparseTensor, _walk))
+        _set(graph_saint, "SparseTensor", _loading(operators.SparseTensor, _walk))
         _set(NeighborSampler, "_sample", _sample)
     _say(quiet, "PyG's neighbour sampling, HGT, METIS, GraphSAINT and random walks run on handful's kernels")
 
@@ -136,7 +135,7 @@ def _draw(_: None, sampler: Any, *args: Any, **options: Any) -> None:
         sampler.sample_from_nodes(seed)
 
 
-def _walk(matrix: SparseTensor, row: torch.Tensor, **fields: Any) -> None:
+def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> None:
     """Walk a step in the matrix of a GraphSAINT sampler."""
     matrix.saint_subgraph(torch.unique(matrix.random_walk(row[:1].long(), 1)))
 
