@@ -139,9 +139,7 @@ def part_structure(
     count, label = connected_components(edges, directed=False)
     size = np.bincount(label, minlength=1)
     others = size[label] - 1
-    if not others.any():
-        starts = np.empty(0, np.int64)
-    elif sources >= n:
+    if sources >= n or not others.any():
         starts = np.flatnonzero(others)
     else:
         starts = np.searchsorted(np.cumsum(others), rng.integers(0, others.sum(), sources), side="right")
