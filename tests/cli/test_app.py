@@ -55,7 +55,7 @@ def test_every_file_beside_it_is_a_command() -> None:
     assert result.code == 0
     shared = {"app", "params", "progress", "graphs", "import_", "lists"}
     own = {path.stem for path in Path(cli.__file__).parent.glob("[a-z]*.py")} - shared
-    for name in own | {"info", "import", "doctor"}:
+    for name in own | {"info", "import", "doctor", "plan", "compare"}:
         assert f" {name} " in result.stdout, name
 
 

@@ -44,9 +44,7 @@ OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_au
 def import_graph(
     given: p.Given,
     edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edge list (.csv, .tsv, .txt, .parquet), or a graph.")],
-    nodes: Annotated[
-        Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels, features, split.")
-    ] = None,
+    nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels and features.")] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the graph.")] = Path("graph"),
     split: Annotated[
         str, typer.Option(help="Split to draw if the table has none: rh, rl, random:60/20/20 …; or time:COLUMN.")
@@ -78,9 +76,7 @@ def import_graph(
         of_tables = not is_name(edges) and is_tables(Path(edges))
         used = set() if memory is not None else {"undirected"} if is_name(edges) else {"undirected", "metric"}
         if not of_tables and (unused := [name for name in named if name not in used]):
-            raise HandfulError(
-                f"{edges} is no table: leave {', '.join(unused)} out here, and name it in `handful train`"
-            )
+            raise HandfulError(f"{edges} is no table: leave out {', '.join(unused)}, and name it in `handful train`")
         if of_tables:
             graph = hf.import_tables(edges, nodes, out=to, memory=memory, split=split, seed=seed, **tabled)
         elif memory is not None:

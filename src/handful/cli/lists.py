@@ -22,7 +22,7 @@ from handful.vocabulary import spaced
 if TYPE_CHECKING:
     from handful.datasets import Source
 
-# -- data sets ---------------------------------------------------------------------------------------------------------
+# -- data sets ----------------------------------------------------------------------------------------------------
 
 
 @command("root")
@@ -70,7 +70,7 @@ def _short(count: int | None) -> str:
     return str(count)
 
 
-# -- names for --set ---------------------------------------------------------------------------------------------------
+# -- names for --set ----------------------------------------------------------------------------------------------
 
 COMMANDS = [name for name in DEFAULTS if name != "study"]
 
@@ -140,7 +140,7 @@ def format_value(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-# -- this machine ------------------------------------------------------------------------------------------------------
+# -- this machine -------------------------------------------------------------------------------------------------
 
 FEATURES = {
     "pyg": ("PyG's Data, modules and loaders", "torch_geometric"),
@@ -183,7 +183,7 @@ def describe_machine() -> dict[str, str]:
 
     known, free = environment(), free_memory()
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    folders = {"data sets": home(), "verified graphs": private("verified"), "kernels": mix64.stats.cache_path}
+    folders = {"data sets": home(), "verified graphs": private("verified"), "kernels": Path(mix64.stats.cache_path)}
     return {
         **known,
         "cores": str(os.cpu_count()),
@@ -192,15 +192,13 @@ def describe_machine() -> dict[str, str]:
         "kernels on cuda": backend(torch.device("cuda")),
         "bfloat16 on cpu": "in hardware" if native_bfloat16() else "converted to float32",
         "GPUs": ", ".join(gpus) or "none",
-        **{f"folder of {name}": f"{path} ({_state(str(path))})" for name, path in folders.items()},
+        **{f"folder of {name}": f"{path} ({_state(path)})" for name, path in folders.items()},
     }
 
 
-def _state(path: str) -> str:
+def _state(path: Path) -> str:
     """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is."""
-    there = path
-    while not os.path.exists(there):
-        there = os.path.dirname(there)
+    there = next(place for place in (path, *path.parents) if place.exists())
     kind = "writable" if os.access(there, os.W_OK) else "not writable"
     return kind if there == path else f"{kind}, not made yet"
 

@@ -121,7 +121,7 @@ def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
     return values
 
 
-def parse_size(text: str) -> int:
+def _size(text: str) -> int:
     """The bytes of a memory budget."""
     size = as_bytes(text)
     if size < 2**20:
@@ -207,9 +207,7 @@ OPTIONS = {
     "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run for each.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
     "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
-    "memory": option(
-        str, EXECUTION, "Memory budget, such as 8GiB; the rest is in files. Default: none.", check=parse_size
-    ),
+    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; the rest is in files. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
     "jobs": option(int, EXECUTION, "Number of parallel runs, such as 4; they disturb times. Default: 1.", min=1),
     "executor": choice("executor", ("local", "ray"), EXECUTION, "Where runs are: local or ray. Default: local."),
