@@ -161,13 +161,15 @@ FEATURES = {
 @command()
 def doctor() -> Answer:
     """Print versions, kernels, threads, GPUs and folders, and how to install what optional features need."""
-    machine, extras = describe_machine(), list_extras()
-    shown = [(name, row["install"] or "yes", row["for"]) for name, row in extras.items()]
-    tables = [
-        text_table("This machine", ["", ""], machine.items()),
-        text_table("Optional features", ["extra", "installed", "for"], shown),
-    ]
-    return Answer({"machine": machine, "extras": extras}, tables)
+    machine, installed, extras, rows = describe_machine(), packages_distributions(), {}, []
+    for extra, (feature, *modules) in FEATURES.items():
+        missing = [name for name in modules if name not in installed]
+        install = f"pip install 'handful[{extra}]'" if missing else ""
+        extras[extra] = {"for": feature, "missing": missing, "install": install}
+        rows.append((extra, install or "yes", feature))
+    here = text_table("This machine", ["", ""], machine.items())
+    features = text_table("Optional features", ["extra", "installed", "for"], rows)
+    return Answer({"machine": machine, "extras": extras}, [here, features])
 
 
 def describe_machine() -> dict[str, str]:
@@ -201,13 +203,3 @@ def _state(path: Path) -> str:
     there = next(place for place in (path, *path.parents) if place.exists())
     kind = "writable" if os.access(there, os.W_OK) else "not writable"
     return kind if there == path else f"{kind}, not made yet"
-
-
-def list_extras() -> dict[str, dict[str, Any]]:
-    """For each extra: its feature, the modules that are missing, and the command that installs them."""
-    installed, result = packages_distributions(), {}
-    for extra, (feature, *modules) in FEATURES.items():
-        missing = [name for name in modules if name not in installed]
-        install = f"pip install 'handful[{extra}]'" if missing else ""
-        result[extra] = {"for": feature, "missing": missing, "install": install}
-    return result

@@ -196,10 +196,8 @@ def tune(
     from handful.studies.presets import GRAPHLAND, read_table
     from handful.studies.tuning import tune_samplers
 
-    paper, prune = given.get("paper", False), given.get("prune", False)
-    shape = [name for name in p.OF_MODEL if name in given and name != "model"]
-    if paper and "model" in given and graph in GRAPHLAND:
-        shape.append("model")  # it has one alone
+    paper, graphland, sampling = "paper" in given, graph in GRAPHLAND, given.get("sampling", ["rns"])
+    shape = [name for name in p.OF_MODEL if name in given and (name != "model" or graphland)]  # GraphLand has one model
     if paper and shape:
         raise HandfulError(f"--paper takes the paper's architecture: leave out --{shape[0]}, or --paper")
     for pair in given.get("set", []):
@@ -207,15 +205,14 @@ def tune(
         if name in SEARCHED or "=" not in pair or " " in name:
             raise HandfulError(f"--set {pair}: {', '.join(SEARCHED)} are searched; samplers are given by --sampling")
     asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["tune"]))
-    space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
+    space = [one for text in sampling for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
     runs = make_executor(given.get("executor", "local"), given.get("jobs"))
-    named = any(len(text.split()) > 1 for text in given.get("sampling", []))
-    one = paper and graph in GRAPHLAND and not named
-    parts = read_table("protocol", "app:graphland", "protocol", "parts") if one else ()
+    free = paper and graphland and all(len(text.split()) == 1 for text in sampling)
+    parts = read_table("protocol", "app:graphland", "protocol", "parts") if free else ()
     with Bar("trials", trials * len(space)) as bar:
-        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs, parts)
+        result = tune_samplers(space, where, folder, trials, "prune" in given, final, bar.trial, bar.job, runs, parts)
     return p.make_answer(result, folder, f"storage: {where}")
 
 
