@@ -8,7 +8,7 @@ from typing import Any
 from typer.main import get_command
 
 from handful import cli
-from handful.cli.options import format_value, list_options
+from handful.cli.lists import format_value, list_options
 
 MARK = "<!-- commands -->"
 

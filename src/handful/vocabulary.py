@@ -49,7 +49,7 @@ STRUCTURE = {
     "isolated": "isolated nodes",
     "components": "components",
     "largest_component": "largest component (nodes)",
-    "diameter_lower_bound": "diameter (lower bound)",
+    "diameter": "diameter (lower bound)",
     "average_distance": "average distance",
     "homophily": "homophily",
 }

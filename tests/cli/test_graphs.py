@@ -37,6 +37,7 @@ def test_info_as_json(tmp_path: Path) -> None:
         "average_degree": pytest.approx(8 / 6),
         "isolated": 1,
         "components": 3,
+        "largest_component": 3,
         "homophily": pytest.approx(0.5),
         "adjusted_homophily": pytest.approx(0.0, abs=1e-12),
         "unbiased_homophily": pytest.approx(0.0, abs=1e-12),

@@ -12,7 +12,7 @@ import pytest
 
 from cli.run import handful
 from handful import Experiment, RandomNodes
-from handful.cli.options import list_options
+from handful.cli.lists import list_options
 from handful.cli.params import DEFAULTS, choose_folder, make_answer, make_comparison, make_experiment
 from handful.errors import HandfulError
 from handful.nn import MODELS, model_defaults

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from handful.cli import app
-from handful.cli.plan import format_duration
+from handful.cli.train import format_duration
 
 PAPERS = "synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011"
 

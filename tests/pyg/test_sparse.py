@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import coo_array
 from torch_geometric.nn import GCNConv
 
-from handful.pyg.sparse import SparseTensor
+from handful.pyg.operators import SparseTensor
 
 
 def test_entries_rows_and_subgraphs_are_those_of_scipy() -> None:

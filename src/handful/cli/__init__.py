@@ -19,7 +19,7 @@ import typer
 from rich.text import Text
 
 # Each of these files registers its commands. None of them imports torch.
-from handful.cli import bench, compare, datasets, doctor, graphs, import_, options, plan, predict, study, train  # noqa: F401
+from handful.cli import bench, graphs, lists, predict, study, train  # noqa: F401
 from handful.cli.app import app, console, records
 from handful.errors import GONE, HandfulError, ToldElsewhere
 from handful.signals import terminate

@@ -121,10 +121,12 @@ def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
     return values
 
 
-def _size(text: str) -> str:
-    if as_bytes(text) < 2**20:  # less than any process needs
+def _size(text: str) -> int:
+    """The bytes of a memory budget."""
+    size = as_bytes(text)
+    if size < 2**20:
         raise HandfulError(f"--memory {text} is less than any process needs: give a size with its unit, such as 8GiB")
-    return text
+    return size
 
 
 def _use_threads(threads: int) -> int:

@@ -157,15 +157,12 @@ def report(
     from handful.report.page import FINDING, read_findings, render
     from handful.studies.trained import loose_findings
 
-    ask = "give the folder of a study, a comparison or a training"
-    if not folder.is_dir():
-        raise HandfulError(f"{folder} is not a folder: {ask}")
     findings, unreadable = read_findings(folder)
     loose, broken = loose_findings(folder, [place.parent for place in folder.rglob(FINDING)])
     unreadable |= {str(place.relative_to(folder)): why for place, why in broken.items()}
     if not (findings or loose):
-        why = "; ".join(f"{place}: {reason}" for place, reason in unreadable.items())
-        raise HandfulError(f"{folder} has no readable record{f' ({why})' if why else ''}: {ask}")
+        why = "; ".join(f"{place}: {reason}" for place, reason in unreadable.items()) or "none is there"
+        raise HandfulError(f"{folder} has no readable record ({why}): give the folder of a study or a training")
     shown = [*findings, *loose]
     page = file or folder / "report.html"
     write_text(page, render(shown, f"{folder.resolve().name}: {len(shown)} findings", unreadable))

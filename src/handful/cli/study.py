@@ -1,7 +1,8 @@
-"""``handful study`` and ``tune``: the paper's experiments, and its tuning protocol, on any graph."""
+"""``handful compare``, ``demo``, ``parts``, ``diagnose``, ``study``, ``tune``: comparisons, and the paper's studies."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +12,110 @@ from handful.cli import params as p
 from handful.cli.app import Answer, note
 from handful.errors import HandfulError
 from handful.finding import text_table
+from handful.vocabulary import METHODS
 
-OWN = {
+# -- samplers and numbers of parts, compared on one graph ---------------------------------------------------------
+
+ALL = ",".join(METHODS)
+DEMO = "full,rns,rns-mean-field"
+WAYS = ("epochs", "steps", "seconds")
+COMPARED = {
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What is equal for all: epochs (default), steps or seconds."),
+    "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
+}
+
+
+@p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out", more=COMPARED)
+def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answer:
+    """Compare full-graph training with every sampler: accuracy ± 95% CI, time and peak memory."""
+    from handful.cli.progress import Bar
+    from handful.studies.compare import choose_methods, compare_samplers, trainable
+    from handful.studies.executors import make_executor
+
+    asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
+    depth = asked.options["layers"]
+    choose_methods(list(options), options, depth)  # raise errors about options before the graph is loaded
+    asked = p.with_split(asked)
+    methods = choose_methods(list(options), options, depth, asked.load(asked.seeds[0]))
+    chosen, left_out = trainable(asked, methods)
+    for why in left_out:
+        note(f"left out: {why}")
+    folder = p.choose_folder(given.get("out"), f"compare-{graph}")
+    equal = given.get("equal", "epochs")
+    with Bar("epochs", asked.epochs * len(chosen) if equal == "epochs" else None) as bar:
+        executor = make_executor(given.get("executor", "local"), given.get("jobs"))
+        result = compare_samplers(chosen, folder, executor, bar.job, equal, "no_baselines" not in given)
+    pictures = [f"picture: {folder / 'curves.svg'}"] if result.charts else []
+    return p.make_answer(result, folder, f"table: {folder / 'table.md'}", *pictures)
+
+
+@p.command("out")
+def demo(given: p.Given) -> Answer:
+    """Compare full-graph training with random node sampling on embedded data, in about three minutes."""
+    options = {"split": "rh", "epochs": 25, "seeds": (42,), "set": ["rns.parts=4"], "out": Path("runs/demo"), **given}
+    note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
+    answer = compare(given=options, graph="debian", samplers=DEMO)
+    assert answer is not None
+    return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model in detail"])
+
+
+@p.command(*p.OF_EXPERIMENT, "memory", "out")
+def parts(
+    given: p.Given,
+    graph: p.Graph,
+    most: Annotated[int, typer.Option(help="Maximum number of parts.", min=2)] = 64,
+) -> Answer:
+    """Choose m, the number of parts: train with m = 2, 1, 4, 8, … until the validation metric no longer improves.
+
+    With --memory, an m that needs more memory is not chosen.
+    """
+    from handful.cli.progress import Bar
+    from handful.studies import study_folder
+    from handful.studies.parts import choose_parts
+
+    asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["parts"]))
+    folder = given.get("out") or study_folder("parts", graph, "auto")
+    with Bar("epochs") as bar:
+        result = choose_parts(asked, folder, most, given.get("memory"), bar.job)
+    return p.make_answer(result, folder, f"runs: {folder}")
+
+
+@p.command("split", "root", *p.OF_MODEL, "task", "set", "device", "threads", "out")
+def diagnose(
+    given: p.Given,
+    graph: p.Graph,
+    samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
+    batches: Annotated[int, typer.Option(help="Batches of each sampler per repeat.", min=1)] = 50,
+    repeats: Annotated[int, typer.Option(help="Number of random initialisations.", min=1)] = 100,
+    weights: Annotated[str | None, typer.Option(help="Run or model.safetensors to measure. Default: none.")] = None,
+    step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
+    momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Measure the implicit-regularisation terms of each sampler: bias, loss variance, R(w), gradient norm, degrees."""
+    from handful.cli.progress import Bar
+    from handful.studies.compare import choose_methods, trainable
+    from handful.studies.diagnose import diagnose_samplers, read_saved_model
+
+    shape = [name for name in p.OF_MODEL if name in given]
+    if weights is not None and shape:
+        raise HandfulError(f"--weights has its own model: leave out --{', --'.join(shape)}")
+    asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["diagnose"], seeds=(seed,))
+    asked = p.with_split(asked)
+    depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
+    chosen, left_out = trainable(asked, choose_methods(list(options), options, depth))
+    for why in left_out:
+        note(f"left out: {why}")
+    with Bar("repeats", repeats * len(chosen)) as bar:
+        result = diagnose_samplers(
+            [*chosen.values()], batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
+        )
+    return p.make_answer(result, given.get("out"))
+
+
+# -- the paper's experiments, on any graph ------------------------------------------------------------------------
+
+STUDIED = {
     "graph": p.option(str, p.DATA, "Graph of the study, such as debian."),
     "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
     "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
@@ -22,7 +125,7 @@ OWN = {
 }
 
 
-@p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=OWN)
+@p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=STUDIED)
 def study(
     given: p.Given,
     name: Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")] = None,
@@ -64,7 +167,7 @@ def run_one(name: str, given: p.Given) -> Answer:
     return p.make_answer(result, folder)
 
 
-# -- tuning -----------------------------------------------------------------------------------------------------------
+# -- tuning -------------------------------------------------------------------------------------------------------
 
 SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
@@ -93,10 +196,8 @@ def tune(
     from handful.studies.presets import GRAPHLAND, read_table
     from handful.studies.tuning import tune_samplers
 
-    paper, prune = given.get("paper", False), given.get("prune", False)
-    shape = [name for name in p.OF_MODEL if name in given and name != "model"]
-    if paper and "model" in given and graph in GRAPHLAND:
-        shape.append("model")  # it has one alone
+    paper, graphland, sampling = "paper" in given, graph in GRAPHLAND, given.get("sampling", ["rns"])
+    shape = [name for name in p.OF_MODEL if name in given and (name != "model" or graphland)]  # GraphLand has one model
     if paper and shape:
         raise HandfulError(f"--paper takes the paper's architecture: leave out --{shape[0]}, or --paper")
     for pair in given.get("set", []):
@@ -104,15 +205,14 @@ def tune(
         if name in SEARCHED or "=" not in pair or " " in name:
             raise HandfulError(f"--set {pair}: {', '.join(SEARCHED)} are searched; samplers are given by --sampling")
     asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["tune"]))
-    space = [one for text in given.get("sampling", ["rns"]) for one in list_configurations(asked, text, given)]
+    space = [one for text in sampling for one in list_configurations(asked, text, given)]
     folder = given.get("out") or study_folder("tune", graph, "paper" if paper else asked.model)
     where = given.get("storage") or f"sqlite:///{folder / 'tune.db'}"
     runs = make_executor(given.get("executor", "local"), given.get("jobs"))
-    named = any(len(text.split()) > 1 for text in given.get("sampling", []))
-    one = paper and graph in GRAPHLAND and not named
-    parts = read_table("protocol", "app:graphland", "protocol", "parts") if one else ()
+    free = paper and graphland and all(len(text.split()) == 1 for text in sampling)
+    parts = read_table("protocol", "app:graphland", "protocol", "parts") if free else ()
     with Bar("trials", trials * len(space)) as bar:
-        result = tune_samplers(space, where, folder, trials, prune, final, bar.trial, bar.job, runs, parts)
+        result = tune_samplers(space, where, folder, trials, "prune" in given, final, bar.trial, bar.job, runs, parts)
     return p.make_answer(result, folder, f"storage: {where}")
 
 
@@ -126,12 +226,10 @@ def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list
     name, *pairs = text.split()
     if given.get("paper"):
         how, _ = p.sort_options(given, [], {})
-        own = []
-        for one in paper_space(asked, name, given.get("model")):
-            epochs = how.get("epochs", one.settings.epochs)
-            usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.RUNS["evaluations"])
-            every = how.get("evaluate_every", usual)
-            own.append(one.with_(epochs=epochs, evaluate_every=every))
+        space = paper_space(asked, name, given.get("model"))
+        epochs = how.get("epochs", space[0].settings.epochs)
+        usual = 1 if asked.graph in GRAPHLAND else max(1, epochs // p.RUNS["evaluations"])
+        own = [one.with_(epochs=epochs, evaluate_every=how.get("evaluate_every", usual)) for one in space]
     else:
         own = [asked.with_(sampler=one) for one in sampling_space(name, asked.options["layers"])]
     kept = own[0].sampler.options() if given.get("paper") else {}

@@ -1,4 +1,4 @@
-"""``handful train``: one experiment over its seeds."""
+"""``handful train`` and ``plan``: one experiment over its seeds, and estimates of memory, disk, traffic and time."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import get_args
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
 
 import handful as hf
+from handful.budget import show_size as size
 from handful.cli import params as p
 from handful.cli.app import Answer, console, note
 from handful.errors import HandfulError
+from handful.finding import Table, text_table
 from handful.settings import GraphOn
+
+if TYPE_CHECKING:
+    from handful.plan import Plan
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
-    "graph_on": p.choice(
-        "place", get_args(GraphOn), p.EXECUTION, "Place of the graph: device, host or auto (default)."
-    ),
+    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Place of the graph: device, host, auto (default)."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
     "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for `handful predict`.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out."),
@@ -48,9 +53,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     if choose:
         given = {name: value for name, value in given.items() if name != "parts"}
     # The record has the absolute path: a run may be opened from another folder.
-    asked = p.make_experiment(
-        graph if is_name(graph) else str(Path(graph).expanduser().resolve()), given, p.train_defaults(given)
-    )
+    name = graph if is_name(graph) else str(Path(graph).expanduser().resolve())
+    asked = p.make_experiment(name, given, p.train_defaults(given))
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto runs in one process: run `handful parts` first")
     if "refit" in given and (ranks.launched() > 1 or processes > 1):
@@ -75,15 +79,14 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
         return run(asked, folder, given, resume, trackers)
 
 
-def choose_parts(asked: hf.Experiment, folder: Path, memory: str | None) -> hf.Experiment:
+def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
     """``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of several."""
-    from handful.budget import as_bytes
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
     from handful.studies.parts import auto_parts
 
     if memory is not None:
-        asked, why = fitting_parts(asked, as_bytes(memory)), f"the smallest that fits into {memory} by the plan"
+        asked, why = fitting_parts(asked, memory), f"the smallest that fits into {size(memory)} by the plan"
     else:
         with Bar("epochs") as trying:
             asked, tried = auto_parts(asked, folder / "parts", trying.job)
@@ -131,3 +134,82 @@ def run(
     ]
     short = [table for table in (*result.tables, *result.below) if len(table.rows) <= 10]
     return shown._replace(tables=short, lines=[*shown.lines, *then])
+
+
+# -- plans --------------------------------------------------------------------------------------------------------
+
+
+@p.command("split", "root", *p.OF_MODEL, "parts", "set", "memory", "threads")
+def plan(
+    given: p.Given,
+    graph: p.Graph,
+    processes: Annotated[int, typer.Option(help="Number of processes that share the work, such as 2.", min=1)] = 1,
+    timed: Annotated[bool, typer.Option(help="Measure times on this machine, which takes a few seconds.")] = True,
+) -> Answer:
+    """Estimate memory, disk, traffic and time of training, from the size of the graph and a short calibration.
+
+    The graph is not loaded. It need not exist. For example, with the size of ogbn-papers100M:
+    `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
+    """
+    from handful import plan as planning
+
+    asked = p.make_experiment(graph, given, p.train_defaults(given))
+    if asked.sampler.options().get("parts") == 1:
+        asked = asked.with_(sampler="full")
+    result = planning.plan(asked, given.get("memory"), processes, timed)
+    lines = [describe_fit(result)]
+    if result.shape.edges >= planning.ARITHMETIC:
+        lines.append("No graph of this size was run here: these figures are extrapolated from a small one.")
+    return Answer(result.to_json(), make_tables(result), lines)
+
+
+def make_tables(plan: Plan) -> list[Table]:
+    """The graph, the cost of the requested m, and memory by m."""
+    shape, chosen = plan.shape, plan.chosen
+    rows = {
+        "graph": f"{shape.nodes:,} nodes, {shape.edges:,} edges, {shape.features:,} features of {shape.element} bytes, "
+        f"{shape.train:,} training nodes ({size(shape.total_bytes)}; known from {shape.known})",
+        "model": f"{plan.parameters:,} parameters",
+        f"memory, m = {plan.m}": f"{size(plan.ram(chosen))} with the graph in memory, "
+        f"{size(chosen.budget(shape, plan.base))} out of core (--memory)",
+        "a step": f"{size(chosen.step_bytes)}; {size(chosen.step_bytes + shape.total_bytes)} on a GPU, with the graph",
+    }
+    if plan.epoch_seconds is not None and plan.evaluation_seconds is not None:
+        rows["an epoch"] = f"about {format_duration(plan.epoch_seconds)}"
+        if plan.reading_seconds:
+            rows["an epoch"] += f", {format_duration(plan.reading_seconds)} of it waiting for the disk"
+        rows["an exact evaluation"] = f"about {format_duration(plan.evaluation_seconds)}"
+    if plan.memory is not None or shape.folder is not None:
+        rate = "" if plan.disk_rate is None else f" (the disk gives {size(plan.disk_rate)} per second)"
+        rows["read per epoch"] = size(chosen.read(shape)) + rate
+    if plan.memory is not None:
+        rows["scratch files"] = size(chosen.scratch(shape, plan.memory, plan.base))
+    if plan.processes > 1:
+        rows["sent per epoch"] = f"{size(plan.sent_replicated)} by each rank if every rank has the graph, "
+        rows["sent per epoch"] += f"{size(plan.sent_sharded)} by all if each has a share"
+    by_m = []
+    for part in plan.parts:
+        sizes = (plan.ram(part), part.budget(shape, plan.base), part.step_bytes)
+        by_m.append((str(part.m), *map(size, sizes), plan.fits(part)))
+    head = ("m", "graph in memory", "least --memory", "a step", "fits")
+    return [text_table(f"Plan for {shape.name}", ["", ""], rows.items()), text_table("Memory by m", head, by_m)]
+
+
+def describe_fit(plan: Plan) -> str:
+    """Whether the requested m fits, and the smallest m that fits."""
+    where = f"a budget of {size(plan.memory)}" if plan.memory else f"the {size(plan.available)} that are free"
+    words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
+    smallest = "none of those below" if plan.smallest is None else plan.smallest
+    verdict = words.get(plan.fits(plan.chosen), "fits into")
+    return f"m = {plan.m} {verdict} {where}; the smallest m that does is {smallest}."
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as text.
+
+    >>> format_duration(0.0312), format_duration(75), format_duration(9000)
+    ('0.031 s', '75 s', '2.5 h')
+    """
+    if seconds < 600:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -8,13 +8,14 @@ from typing import Any
 from torch import nn
 
 from handful.errors import HandfulError, unknown
-from handful.nn.backbone import parameter_count
-from handful.nn.gat import GAT
-from handful.nn.gcn import GCN
-from handful.nn.graphland import GraphLandSAGE
-from handful.nn.network import Network, declared_options
-from handful.nn.sage import SAGE
-from handful.nn.sgformer import SGFormer
+from handful.nn.backbone import parameter_count as parameter_count
+from handful.nn.gat import GAT as GAT
+from handful.nn.gcn import GCN as GCN
+from handful.nn.graphland import GraphLandSAGE as GraphLandSAGE
+from handful.nn.network import Network as Network
+from handful.nn.network import declared_options
+from handful.nn.sage import SAGE as SAGE
+from handful.nn.sgformer import SGFormer as SGFormer
 
 MODELS: dict[str, type[Network]] = {
     "gcn": GCN,
@@ -64,19 +65,3 @@ def model_name(model: nn.Module | type[nn.Module]) -> str | None:
     """The name under which ``make_model`` makes this kind of model; ``None`` for a class that is not registered."""
     kind = model if isinstance(model, type) else type(model)
     return next((name for name, cls in MODELS.items() if kind is cls), None)
-
-
-__all__ = [
-    "GAT",
-    "GCN",
-    "MODELS",
-    "SAGE",
-    "GraphLandSAGE",
-    "Network",
-    "SGFormer",
-    "make_model",
-    "model_defaults",
-    "model_name",
-    "model_options",
-    "parameter_count",
-]

@@ -101,9 +101,7 @@ class NormAct(nn.Module):
         if isinstance(norm, nn.LayerNorm):
             return layer_norm_act(h, norm.weight, norm.bias, norm.eps, self.p, self.training, seed)
         if self.training and len(h) < 2:
-            raise HandfulError(
-                f"batch norm needs at least two nodes in a batch, got {len(h)}: use larger batches, or norm 'ln'"
-            )
+            raise HandfulError(f"batch norm needs at least two nodes, got {len(h)}: use larger batches, or norm 'ln'")
         if self.training and norm.num_batches_tracked is not None:
             norm.num_batches_tracked.add_(1)
         known, momentum = (norm.weight, norm.bias, norm.running_mean, norm.running_var), norm.momentum or 0.0

@@ -11,34 +11,18 @@ try:
 except ImportError as error:
     raise ImportError("handful.pyg needs PyG: pip install 'handful[pyg]'") from error
 
-from handful.pyg.enabling import disable, enable, enabled
-from handful.pyg.loaders import (
-    ClusterData,
-    ClusterLoader,
-    GraphSAINTEdgeSampler,
-    GraphSAINTNodeSampler,
-    GraphSAINTRandomWalkSampler,
-    HGTLoader,
-    LinkNeighborLoader,
-    NeighborLoader,
-)
-from handful.pyg.random_node import LinkRandomNodeLoader, RandomNodeLoader, edge_share
-from handful.pyg.transforms import AddAggregated
-
-__all__ = [
-    "AddAggregated",
-    "ClusterData",
-    "ClusterLoader",
-    "GraphSAINTEdgeSampler",
-    "GraphSAINTNodeSampler",
-    "GraphSAINTRandomWalkSampler",
-    "HGTLoader",
-    "LinkNeighborLoader",
-    "LinkRandomNodeLoader",
-    "NeighborLoader",
-    "RandomNodeLoader",
-    "disable",
-    "edge_share",
-    "enable",
-    "enabled",
-]
+from handful.pyg.enabling import disable as disable
+from handful.pyg.enabling import enable as enable
+from handful.pyg.enabling import enabled as enabled
+from handful.pyg.loaders import ClusterData as ClusterData
+from handful.pyg.loaders import ClusterLoader as ClusterLoader
+from handful.pyg.loaders import GraphSAINTEdgeSampler as GraphSAINTEdgeSampler
+from handful.pyg.loaders import GraphSAINTNodeSampler as GraphSAINTNodeSampler
+from handful.pyg.loaders import GraphSAINTRandomWalkSampler as GraphSAINTRandomWalkSampler
+from handful.pyg.loaders import HGTLoader as HGTLoader
+from handful.pyg.loaders import LinkNeighborLoader as LinkNeighborLoader
+from handful.pyg.loaders import NeighborLoader as NeighborLoader
+from handful.pyg.random_node import LinkRandomNodeLoader as LinkRandomNodeLoader
+from handful.pyg.random_node import RandomNodeLoader as RandomNodeLoader
+from handful.pyg.random_node import edge_share as edge_share
+from handful.pyg.transforms import AddAggregated as AddAggregated

@@ -15,22 +15,11 @@ import torch_geometric.typing
 from torch_geometric.loader import cluster, graph_saint
 from torch_geometric.nn import Node2Vec
 from torch_geometric.nn.models import node2vec
-from torch_geometric.sampler import (
-    HeteroSamplerOutput,
-    HGTSampler,
-    NeighborSampler,
-    NodeSamplerInput,
-    SamplerOutput,
-    hgt_sampler,
-    neighbor_sampler,
-)
-from torch_geometric.sampler.base import SubgraphType
-from torch_geometric.sampler.utils import remap_keys
+from torch_geometric.sampler import HGTSampler, NeighborSampler, hgt_sampler, neighbor_sampler
 from torch_geometric.testing import decorators
 
 from handful.errors import HandfulError
 from handful.pyg import operators
-from handful.pyg.sparse import SparseTensor
 
 TESTED = ("2.8", "2.9")
 """The versions of PyG whose own tests have been run with our operators."""
@@ -77,14 +66,14 @@ def enable(quiet: bool = False) -> None:
     for module in (node2vec, decorators):  # which mean walks and neighbour sampling by it
         _set(module, "WITH_PYG_LIB", True)
     _set(decorators, "WITH_METIS", True)
-    _set(Node2Vec, "loader", _loader)
+    _set(Node2Vec, "loader", _loading(Node2Vec.loader, lambda _, model, **__: model.sample([0])))
     for sampler in (NeighborSampler, HGTSampler):
-        _set(sampler, "__init__", _loading(sampler.__init__))
+        _set(sampler, "__init__", _loading(sampler.__init__, _draw))
         _set(sampler, "__reduce_ex__", _reduce)
     if not torch_geometric.typing.WITH_TORCH_SPARSE:
         _register("torch_sparse", operators.TORCH_SPARSE)
         _set(hgt_sampler, "WITH_TORCH_SPARSE", True)
-        _set(graph_saint, "SparseTensor", _matrix)
+        _set(graph_saint, "SparseTensor", _loading(operators.SparseTensor, _walk))
         _set(NeighborSampler, "_sample", _sample)
     _say(quiet, "PyG's neighbour sampling, HGT, METIS, GraphSAINT and random walks run on handful's kernels")
 
@@ -122,41 +111,33 @@ def _set(owner: Any, name: str, value: Any) -> None:
 # -- kernels are loaded before workers are forked: each worker would load them in every epoch ------------------------
 
 
-def _loading(init: Any) -> Any:
-    """An ``__init__`` of a sampler that also loads its kernels. The error about a graph that cannot be sampled is
-    raised when it is sampled.
+def _loading(function: Any, sample: Any) -> Any:
+    """``function``, which then also samples, with its result and arguments, and so loads the kernels. The error about
+    a graph that cannot be sampled is raised when it is sampled.
     """
 
-    @wraps(init)
-    def made(self: Any, *args: Any, **options: Any) -> None:
-        init(self, *args, **options)
+    @wraps(function)
+    def made(*args: Any, **options: Any) -> Any:
+        result = function(*args, **options)
         with suppress(Exception), torch.random.fork_rng(devices=[]):
-            pointers = self.colptr_dict if hasattr(self, "colptr_dict") else {"": self.colptr}
-            for name, colptr in pointers.items():
-                node = (colptr.diff() > 0).int().argmax().view(1)  # the first that has an edge
-                kind = name.split("__")[-1] or None
-                self.sample_from_nodes(NodeSamplerInput(None, node, torch.tensor([2**62]), kind))
+            sample(result, *args, **options)
+        return result
 
     return made
 
 
-_pyg_loader = Node2Vec.loader
+def _draw(_: None, sampler: Any, *args: Any, **options: Any) -> None:
+    """Sample around one node of each type."""
+    pointers = sampler.colptr_dict if hasattr(sampler, "colptr_dict") else {"": sampler.colptr}
+    for name, colptr in pointers.items():
+        node = (colptr.diff() > 0).int().argmax().view(1)  # the first that has an edge
+        seed = neighbor_sampler.NodeSamplerInput(None, node, torch.tensor([2**62]), name.split("__")[-1] or None)
+        sampler.sample_from_nodes(seed)
 
 
-def _loader(self: Any, **options: Any) -> Any:
-    """``Node2Vec.loader``."""
-    with suppress(Exception), torch.random.fork_rng(devices=[]):
-        self.sample([0])
-    return _pyg_loader(self, **options)
-
-
-def _matrix(**fields: Any) -> SparseTensor:
-    """The matrix of a GraphSAINT sampler."""
-    matrix = SparseTensor(**fields)
-    if fields["row"].numel():
-        with torch.random.fork_rng(devices=[]):
-            matrix.saint_subgraph(torch.unique(matrix.random_walk(fields["row"][:1].long(), 1)))
-    return matrix
+def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> None:
+    """Walk a step in the matrix of a GraphSAINT sampler."""
+    matrix.saint_subgraph(torch.unique(matrix.random_walk(row[:1].long(), 1)))
 
 
 # -- sampling ----------------------------------------------------------------------------------------------------------
@@ -178,7 +159,7 @@ _pyg_sample = NeighborSampler._sample
 
 def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
     """``NeighborSampler._sample`` with induced subgraphs, for which PyG needs torch-sparse."""
-    if self.subgraph_type != SubgraphType.induced:
+    if self.subgraph_type != neighbor_sampler.SubgraphType.induced:
         return _pyg_sample(self, seed, seed_time, **options)
     if self.disjoint:
         raise ValueError("'disjoint' sampling not supported for neighbor sampling with `subgraph_type='induced'`")
@@ -197,7 +178,7 @@ def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
     if backward:
         row, col = col, row
     if not isinstance(seed, dict):
-        return SamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
+        return neighbor_sampler.SamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
     for to_type in (self.to_edge_type, self.to_restored_edge_type) if backward else (self.to_edge_type,):
-        row, col, edge = (remap_keys(one, to_type) for one in (row, col, edge))
-    return HeteroSamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)
+        row, col, edge = (neighbor_sampler.remap_keys(one, to_type) for one in (row, col, edge))
+    return neighbor_sampler.HeteroSamplerOutput(node=node, row=row, col=col, edge=edge, batch=None)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch_geometric.typing
 from torch import Tensor
 
 from handful.errors import HandfulError
-from handful.kernels.csr import first_bad_row, first_outside, starts
+from handful.graph import check_edges
+from handful.kernels.csr import coo_to_csr, first_bad_row, first_outside, starts
 from handful.kernels.neighbors import NODE, TREE, Known
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
@@ -203,14 +205,11 @@ def _relations(
     return relations
 
 
-def _seeds_of(
-    node_types: Sequence[str], relations: Mapping[str, Relation], seed_dict: Tensors
-) -> dict[str, np.ndarray]:
+def _seeds_of(kinds: Sequence[str], relations: Mapping[str, Relation], seeds: Tensors) -> dict[str, np.ndarray]:
     rows = {relation.rows: len(relation.rowptr) - 1 for relation in relations.values()}
-    for kind in seed_dict:
-        known = kind in node_types
-        _check(known, f"there are seeds of type {kind!r}, and the node types are {list(node_types)}")
-    return {kind: _seeds(seed, rows.get(kind, NODE + 1)) for kind, seed in seed_dict.items()}
+    for kind in seeds:
+        _check(kind in kinds, f"there are seeds of type {kind!r}, and the node types are {list(kinds)}")
+    return {kind: _seeds(seed, rows.get(kind, NODE + 1)) for kind, seed in seeds.items()}
 
 
 def _seed_times(
@@ -305,11 +304,9 @@ def hgt_sample(
     colptr_dict: Tensors, row_dict: Tensors, input_node_dict: Tensors, num_samples_dict: Counts, num_hops: int
 ) -> tuple[Found, Found, Found, Found]:
     """torch-sparse's ``hgt_sample``: nodes, rows, columns, edge ids by type; see ``handful.pyg.sampling.layered``."""
-    edge_types: list[EdgeType] = []
-    for name in colptr_dict:
-        parts = name.split("__")
-        edge_types.append((parts[0], "__".join(parts[1:-1]), parts[-1]))
-    kinds = sorted({kind for edge_type in edge_types for kind in (edge_type[0], edge_type[2])} | set(num_samples_dict))
+    names = [name.split("__") for name in colptr_dict]
+    edge_types = [(parts[0], "__".join(parts[1:-1]), parts[-1]) for parts in names]
+    kinds = sorted({kind for parts in names for kind in (parts[0], parts[-1])} | set(num_samples_dict))
     dtype = next((colptr.dtype for colptr in colptr_dict.values()), torch.int64)
     relations = _relations(edge_types, colptr_dict, row_dict, dict.fromkeys(colptr_dict, ()), dtype, csc=True)
     for kind in kinds:
@@ -327,8 +324,74 @@ def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_pa
     return metis(rowptr, col, num_parts, edge_weight=weight, recursive=recursive)
 
 
+_Placeholder: Any = torch_geometric.typing.SparseTensor
+
+
+class SparseTensor(_Placeholder):  # type: ignore[misc]
+    """The part of torch-sparse's matrix that PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
+
+    Its entries are in order of row and then of column. It is a subclass of PyG's placeholder, so that PyG accepts it,
+    and raises the same errors for other methods.
+
+    Args:
+        row, col, value: of every entry.
+        sparse_sizes: rows and columns.
+
+    >>> row, col = torch.tensor([[1, 0, 1], [1, 2, 0]])
+    >>> matrix = SparseTensor(row, col, value=torch.tensor([5, 6, 7]), sparse_sizes=(3, 3))
+    >>> matrix.coo()
+    (tensor([0, 1, 1]), tensor([2, 0, 1]), tensor([6, 7, 5]))
+    >>> matrix.saint_subgraph(torch.tensor([0, 1]))[0].coo()
+    (tensor([1, 1]), tensor([0, 1]), tensor([7, 5]))
+    """
+
+    def __init__(self, row: Tensor, col: Tensor, value: Tensor, sparse_sizes: tuple[int, int]) -> None:
+        ends = np.stack([row.numpy(), col.numpy()])
+        rows, self._columns = map(int, sparse_sizes)
+        check_edges(ends, max(rows, self._columns))
+        rowptr, indices, order = map(torch.from_numpy, coo_to_csr(ends[0], ends[1], rows, self._columns, True))
+        self._rowptr, self._col, self._value = rowptr, indices.long(), value[order]
+
+    @property
+    def storage(self) -> SparseTensor:
+        """The storage of torch-sparse; here the matrix itself."""
+        return self
+
+    def row(self) -> Tensor:
+        """The row of every entry."""
+        return torch.repeat_interleave(self._rowptr.diff())
+
+    def value(self) -> Tensor:
+        """The value of every entry."""
+        return self._value
+
+    def rowcount(self) -> Tensor:
+        """The number of entries in each row."""
+        return self._rowptr.diff()
+
+    def colcount(self) -> Tensor:
+        """The number of entries in each column."""
+        return torch.bincount(self._col, minlength=self._columns)
+
+    def coo(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row, column and value of every entry."""
+        return self.row(), self._col, self._value
+
+    def saint_subgraph(self, node_idx: Tensor) -> tuple[SparseTensor, Tensor]:
+        """The matrix of these nodes, each given once, and the values of its entries."""
+        rowptr, col, place = subgraph(self._rowptr, self._col, node_idx)
+        size = len(node_idx), len(node_idx)
+        inside = SparseTensor(torch.repeat_interleave(rowptr.diff()), col, self._value[place], size)
+        return inside, inside._value
+
+    def random_walk(self, start: Tensor, walk_length: int) -> Tensor:
+        """``(starts, walk_length + 1)``: walks along the rows, every entry of a row equally likely."""
+        return random_walk(self._rowptr, self._col, start, walk_length)
+
+
 # -- schemas -----------------------------------------------------------------------------------------------------------
 
+_DICT = "Dict(str, Tensor)"
 _HOW = (
     "bool csc = False, bool replace = False, bool directed = True, bool disjoint = False, "
     "str temporal_strategy = 'uniform', bool return_edge_id = True"
@@ -337,12 +400,10 @@ PYG: dict[str, Callable[..., Any]] = {
     "neighbor_sample(Tensor rowptr, Tensor col, Tensor seed, int[] num_neighbors, Tensor? node_time = None, "
     f"Tensor? edge_time = None, Tensor? seed_time = None, Tensor? edge_weight = None, {_HOW}) "
     "-> (Tensor, Tensor, Tensor, Tensor?, int[], int[])": neighbor_sample,
-    "hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, Dict(str, Tensor) rowptr_dict, "
-    "Dict(str, Tensor) col_dict, Dict(str, Tensor) seed_dict, Dict(str, int[]) num_neighbors_dict, "
-    "Dict(str, Tensor)? node_time_dict = None, Dict(str, Tensor)? edge_time_dict = None, "
-    f"Dict(str, Tensor)? seed_time_dict = None, Dict(str, Tensor)? edge_weight_dict = None, {_HOW}) "
-    "-> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor)?, Dict(str, int[]), "
-    "Dict(str, int[]))": hetero_neighbor_sample,
+    f"hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, {_DICT} rowptr_dict, {_DICT} col_dict, "
+    f"{_DICT} seed_dict, Dict(str, int[]) num_neighbors_dict, {_DICT}? node_time_dict = None, {_DICT}? edge_time_dict "
+    f"= None, {_DICT}? seed_time_dict = None, {_DICT}? edge_weight_dict = None, {_HOW}) -> ({_DICT}, {_DICT}, {_DICT}, "
+    f"{_DICT}?, Dict(str, int[]), Dict(str, int[]))": hetero_neighbor_sample,
     "subgraph(Tensor rowptr, Tensor col, Tensor nodes, bool return_edge_id) -> (Tensor, Tensor, Tensor?)": subgraph,
     "random_walk(Tensor rowptr, Tensor col, Tensor seed, int walk_length, float p, float q) -> Tensor": random_walk,
     "metis(Tensor rowptr, Tensor col, int num_partitions, Tensor? node_weight = None, Tensor? edge_weight = None, "
@@ -351,9 +412,8 @@ PYG: dict[str, Callable[..., Any]] = {
 """By schema: ``torch.ops.pyg``."""
 
 TORCH_SPARSE: dict[str, Callable[..., Any]] = {
-    "hgt_sample(Dict(str, Tensor) colptr_dict, Dict(str, Tensor) row_dict, Dict(str, Tensor) input_node_dict, "
-    "Dict(str, int[]) num_samples_dict, int num_hops) -> (Dict(str, Tensor), Dict(str, Tensor), Dict(str, Tensor), "
-    "Dict(str, Tensor))": hgt_sample,
+    f"hgt_sample({_DICT} colptr_dict, {_DICT} row_dict, {_DICT} input_node_dict, Dict(str, int[]) num_samples_dict, "
+    f"int num_hops) -> ({_DICT}, {_DICT}, {_DICT}, {_DICT})": hgt_sample,
     "partition(Tensor rowptr, Tensor col, Tensor? optional_value, int num_parts, bool recursive) -> Tensor": partition,
 }
 """The operators of ``torch.ops.torch_sparse`` that PyG's loaders call, by schema."""

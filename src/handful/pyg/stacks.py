@@ -23,6 +23,12 @@ OPTIONS: dict[type, dict[str, Any]] = {
     GATConv: {"add_self_loops": True, "negative_slope": 0.2, "dropout": 0.0, "edge_dim": None, "residual": False},
 }
 """The options that a convolution must have to equal a layer of handful."""
+WEIGHTS = {
+    SAGEConv: {"neighbor.weight": "lin_l.weight", "neighbor.bias": "lin_l.bias", "own.weight": "lin_r.weight"},
+    GCNConv: {"linear.weight": "lin.weight", "linear.bias": "bias"},
+    GATConv: {"linear.weight": "lin.weight", "source": "att_src", "target": "att_dst", "bias": "bias"},
+}
+"""The parameters of a convolution: their names in handful, and in PyG."""
 KINDS: dict[type, str] = {nn.ReLU: "r", nn.Linear: "l", Linear: "l", nn.Identity: "", **dict.fromkeys(BACKBONES, "c")}
 KINDS |= dict.fromkeys((BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "n")
 """The letter of a module in ``STACK``; none for one that does nothing."""
@@ -173,15 +179,9 @@ def _norm(norm: nn.Module | None) -> Norm:
 
 def _weights(module: Any) -> dict[str, Tensor | None]:
     """The parameters of a convolution or Linear under their names in handful; ``None`` for one that it lacks."""
-    if isinstance(module, SAGEConv):
-        own = module.lin_r.weight if module.root_weight else None
-        return {"neighbor.weight": module.lin_l.weight, "neighbor.bias": module.lin_l.bias, "own.weight": own}
-    if isinstance(module, GCNConv):
-        return {"linear.weight": module.lin.weight, "linear.bias": module.bias}
-    if isinstance(module, GATConv):
-        ends = {"source": module.att_src, "target": module.att_dst, "bias": module.bias}
-        return {"linear.weight": module.lin.weight, **ends}
-    return {"weight": module.weight, "bias": module.bias}
+    names = WEIGHTS.get(type(module), {"weight": "weight", "bias": "bias"})
+    known = dict(module.named_parameters(remove_duplicate=False))
+    return {ours: known.get(theirs) for ours, theirs in names.items()}
 
 
 def _widths(module: Any) -> tuple[int, int]:

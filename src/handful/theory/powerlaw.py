@@ -32,32 +32,26 @@ class PowerLaw:
     tail: int
 
 
-def fit_power_law(data: ArrayLike, x_min: int | None = None, min_tail: int = 50) -> PowerLaw:
+def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
     """The discrete power law that fits ``data``, by Clauset's method.
 
     For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the x ≥ x_min. α is searched up to 60, and is NaN
-    where fewer than two distinct values are left.
+    where fewer than two distinct values are left. x_min is the value of the data (not the largest) whose fit has the
+    smallest Kolmogorov–Smirnov distance.
 
     Args:
         data: whole numbers; zeros are left out.
-        x_min: the start of the law; ``None`` for the value of the data (not the largest) whose fit has the smallest
-            Kolmogorov–Smirnov distance.
         min_tail: tails of fewer observations are not tried, since the estimate is unreliable there (their section 3.3).
 
     >>> fit_power_law([1] * 800 + [2] * 130 + [3] * 40 + [4] * 20 + [5] * 10).x_min
     1
     """
     values, counts = np.unique(np.asarray(data, np.int64), return_counts=True)
-    keep = values >= (1 if x_min is None else x_min)
-    values, counts = values[keep].astype(np.float64), counts[keep]
+    values, counts = values[values > 0].astype(np.float64), counts[values > 0]
     if len(values) < 2:
         return PowerLaw(float("nan"), int(values[0]) if len(values) else 0, float("nan"), int(counts.sum()))
-    candidates = len(values) - 1 if x_min is None else 1
-    if x_min is not None and values[0] > x_min:
-        # The law starts at x_min whether or not the data hold it.
-        values, counts = np.insert(values, 0, float(x_min)), np.insert(counts, 0, 0)
     tail, sum_log = (np.cumsum(x[::-1])[::-1] for x in (counts, counts * np.log(values)))
-    tried = max(1, int(np.count_nonzero(tail[:candidates] >= min_tail)))
+    tried = max(1, int(np.count_nonzero(tail[:-1] >= min_tail)))
     alpha = exponents(sum_log[:tried] / tail[:tried], values[:tried])
     distance = [ks_distance(values[i:], counts[i:], alpha[i]) for i in range(tried)]
     best = int(np.argmin(distance))

@@ -27,9 +27,9 @@ class PartStructure:
     """One sampled graph.
 
     ``edges`` counts as the graph does (an undirected edge twice), and ``average_degree`` is edges over nodes.
-    ``components`` includes isolated nodes; ``largest_component`` is its number of nodes.
-    ``diameter_lower_bound`` is the largest distance that was met. ``average_distance`` is over ordered pairs of
-    distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
+    ``components`` includes isolated nodes; ``largest_component`` is its number of nodes. ``diameter`` is the largest
+    distance that was met, a lower bound. ``average_distance`` is over ordered pairs of distinct nodes of the same
+    component. ``homophily`` is the share of edges whose ends have the same known label.
     """
 
     nodes: int
@@ -38,7 +38,7 @@ class PartStructure:
     isolated: int
     components: int
     largest_component: int
-    diameter_lower_bound: int
+    diameter: int
     average_distance: float
     homophily: float
 
@@ -47,24 +47,14 @@ MEASURES = tuple(field.name for field in fields(PartStructure))
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """A graph, measured with both directions of every edge and without loops; the paper's columns come first.
+class Statistics(PartStructure):
+    """A graph, measured with both directions of every edge and without loops.
 
-    ``edges`` counts both directions; ``density`` is edges / (N·(N − 1)) and ``average_degree`` edges / N.
-    ``homophily`` is the share of edges whose ends have the same label; see ``homophilies`` for the other two.
-    ``diameter`` is the largest distance that the searches met, a lower bound; ``average_distance`` is over pairs in the
-    same component, estimated from the sources.
+    ``density`` is edges / (N·(N − 1)). See ``homophilies`` for the three kinds of homophily. ``average_distance`` is
+    estimated from the sources.
     """
 
-    nodes: int
-    edges: int
     density: float
-    average_degree: float
-    isolated: int
-    components: int
-    homophily: float
-    diameter: int
-    average_distance: float
     adjusted_homophily: float
     unbiased_homophily: float
     classes: int | None
@@ -74,7 +64,8 @@ class Statistics:
     """Whether the loaded graph was undirected."""
 
 
-COLUMNS = tuple(field.name for field in fields(Statistics))[:9]
+COLUMNS: tuple[str, ...] = ("nodes", "edges", "density", "average_degree", "isolated", "components")
+COLUMNS += ("homophily", "diameter", "average_distance")
 """The columns of the paper's table of data sets, in its order."""
 
 
@@ -139,7 +130,7 @@ def part_structure(
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)
     >>> found = part_structure(*path, np.random.default_rng(0))
-    >>> found.components, found.diameter_lower_bound, round(found.average_distance, 3)
+    >>> found.components, found.diameter, round(found.average_distance, 3)
     (1, 3, 1.667)
     """
     n = len(indptr) - 1
@@ -148,9 +139,7 @@ def part_structure(
     count, label = connected_components(edges, directed=False)
     size = np.bincount(label, minlength=1)
     others = size[label] - 1
-    if not others.any():
-        starts = np.empty(0, np.int64)
-    elif sources >= n:
+    if sources >= n or not others.any():
         starts = np.flatnonzero(others)
     else:
         starts = np.searchsorted(np.cumsum(others), rng.integers(0, others.sum(), sources), side="right")
@@ -170,7 +159,7 @@ def part_structure(
         isolated=int((degree == 0).sum()),
         components=count,
         largest_component=int(size.max()),
-        diameter_lower_bound=bound,
+        diameter=bound,
         average_distance=distance,
         homophily=homophilies(indptr, indices, y)[0],
     )
@@ -195,9 +184,8 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
     n, edges = result["nodes"], result["edges"]
     masks = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
     return Statistics(
-        **{name: result[name] for name in COLUMNS if name in result},
+        **result,
         density=edges / (n * (n - 1)) if n > 1 else float("nan"),
-        diameter=result["diameter_lower_bound"],
         adjusted_homophily=adjusted,
         unbiased_homophily=unbiased,
         classes=graph.num_classes,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.run import handful
-from handful.cli.doctor import FEATURES
+from handful.cli.lists import FEATURES
 
 
 def test_it_says_what_is_there_and_how_to_get_the_rest() -> None:
@@ -29,7 +29,9 @@ def test_it_says_what_is_there_and_how_to_get_the_rest() -> None:
 
 def test_every_extra_for_users_is_explained() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert {*FEATURES} == {*project["optional-dependencies"]} - {"dev", "docs", "slow"}
+    extras = project["optional-dependencies"]
+    assert {*FEATURES} == {*extras} - {"dev", "docs", "slow"}
+    assert all(len(modules) == len(extras[extra]) for extra, (_, *modules) in FEATURES.items())
 
 
 @pytest.mark.slow

@@ -1,0 +1,207 @@
+"""``handful datasets``, ``options`` and ``doctor``: lists of data sets, of names for ``--set``, and of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import packages_distributions
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from handful.cli.app import Answer
+from handful.cli.params import DEFAULTS, Given, command, describe, sort_options
+from handful.errors import HandfulError, unknown
+from handful.finding import Table, text_table
+from handful.settings import Settings
+from handful.vocabulary import spaced
+
+if TYPE_CHECKING:
+    from handful.datasets import Source
+
+# -- data sets ----------------------------------------------------------------------------------------------------
+
+
+@command("root")
+def datasets(given: Given) -> Answer:
+    """List the data sets: size, task, metric, splits, and whether they are on disk."""
+    from handful.datasets import home, sources
+
+    place = home(given.get("root"))
+    listed = [describe_source(source, place) for source in sources().values()]
+    line = "Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."
+    return Answer({"home": str(place), "datasets": listed}, [make_listing(listed, place)], [line])
+
+
+def describe_source(source: Source, place: Path) -> dict[str, Any]:
+    """The properties of a source, without loading its data."""
+    known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
+    return {
+        "name": f"{source.name}:…" if source.scheme else source.name,
+        **{name: getattr(source, name) for name in known},
+        "splits": list(source.splits),
+        "options": [field.name for field in fields(source.options)] if source.options else [],
+        "on_disk": None if source.scheme else source.on_disk is None or source.on_disk(place),
+    }
+
+
+def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
+    """The data sets as a table."""
+    head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
+    here = {True: "yes", False: "no", None: ""}
+    rows = []
+    for data in listed:
+        size = (_short(data[key]) for key in ("nodes", "edges", "features", "classes"))
+        metric = "" if data["on_disk"] is None else spaced(data["metric"])
+        rows.append((data["name"], *size, metric, ", ".join(data["splits"]), here[data["on_disk"]]))
+    return text_table(f"data sets, kept in {place}", head, rows)
+
+
+def _short(count: int | None) -> str:
+    """``1.63M`` for 1,632,803; small numbers as they are."""
+    if not count:
+        return ""
+    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
+        if count >= 10 * unit or (count >= unit and unit > 1e3):
+            return f"{count / unit:.3g}{letter}"
+    return str(count)
+
+
+# -- names for --set ----------------------------------------------------------------------------------------------
+
+COMMANDS = [name for name in DEFAULTS if name != "study"]
+
+
+@command()
+def options(
+    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '.join(COMMANDS)}.")] = "train",
+) -> Answer:
+    """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
+    if of not in COMMANDS:
+        raise HandfulError(unknown("command with --set", of, COMMANDS))
+    rows, lines = list_options(of), []
+    for owner, some in groupby(rows, lambda row: row["of"]):
+        lines.append(f"of {owner}")
+        for row in some:
+            lines.append(f"  {row['name']}={format_value(row['default'])}".ljust(32) + f"{row['takes']}: {row['help']}")
+    return Answer({"options": rows}, lines=lines)
+
+
+def list_options(of: str = "train") -> list[dict[str, Any]]:
+    """Name, owner, type, default and meaning of every name for ``--set``, with the defaults of the command ``of``."""
+    from handful.nn import MODELS, model_defaults
+    from handful.samplers import sampler_class, sampler_names
+
+    result: dict[tuple[str, str], dict[str, Any]] = {}
+    usual, _ = sort_options({}, [], DEFAULTS[of])
+
+    def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        texts = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
+        for name, default in defaults.items():
+            default = usual.get(name, default)
+            row = {"name": name, "of": owner, "takes": describe_type(hints[name]), "default": default}
+            row["help"] = texts.get(name, "")
+            same = result.setdefault((name, format_value(default)), row)
+            same["of"] += f", {owner}" if same is not row else ""
+
+    add("settings", Settings, get_type_hints(Settings), vars(Settings()))
+    for name, model in MODELS.items():
+        hints: dict[str, Any] = {}
+        for cls in reversed(model.__mro__):
+            hints |= get_type_hints(cls.__init__)  # type: ignore[misc]
+        add(name, model, hints, model_defaults(name))
+    for name in sampler_names():
+        sampler = sampler_class(name)
+        add(name, sampler, get_type_hints(sampler), sampler().options())
+    return list(result.values())
+
+
+def describe_type(hint: Any) -> str:
+    """The type of an option as text.
+
+    >>> describe_type(int | None), describe_type(tuple[int, ...]), describe_type(bool)
+    ('a whole number', 'whole numbers', 'true or false')
+    """
+    known = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    known[tuple[int, ...]] = "whole numbers"
+    kinds = [hint] if hint in known else [kind for kind in get_args(hint) if kind is not type(None)]
+    return " or ".join(known.get(kind, str(kind)) for kind in kinds)
+
+
+def format_value(value: Any) -> str:
+    """A value in the syntax of ``--set``.
+
+    >>> format_value((10, 5)), format_value(True), format_value(None), format_value(1e-3)
+    ('10,5', 'true', 'none', '0.001')
+    """
+    if isinstance(value, tuple):
+        return ",".join(map(format_value, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+# -- this machine -------------------------------------------------------------------------------------------------
+
+FEATURES = {
+    "pyg": ("PyG's Data, modules and loaders", "torch_geometric"),
+    "parquet": ("Parquet tables", "pyarrow"),
+    "graphland": ("the GraphLand data sets", "pyarrow", "yaml", "sklearn"),
+    "networkx": ("graphs from and to networkx", "networkx"),
+    "sklearn": ("baselines without a GNN, and scikit-learn's tools for the estimators", "sklearn"),
+    "tune": ("handful tune", "optuna", "psutil"),
+    "ray": ("--executor ray", "ray"),
+    "hub": ('open_run("USER/REPOSITORY") from the Hugging Face Hub', "huggingface_hub"),
+    "tensorboard": ("--tracker tensorboard", "tensorboard"),
+    "wandb": ("--tracker wandb", "wandb"),
+    "mlflow": ("--tracker mlflow", "mlflow"),
+}
+"""The feature that each extra enables, and the modules that it needs."""
+
+
+@command()
+def doctor() -> Answer:
+    """Print versions, kernels, threads, GPUs and folders, and how to install what optional features need."""
+    machine, installed, extras, rows = describe_machine(), packages_distributions(), {}, []
+    for extra, (feature, *modules) in FEATURES.items():
+        missing = [name for name in modules if name not in installed]
+        install = f"pip install 'handful[{extra}]'" if missing else ""
+        extras[extra] = {"for": feature, "missing": missing, "install": install}
+        rows.append((extra, install or "yes", feature))
+    here = text_table("This machine", ["", ""], machine.items())
+    features = text_table("Optional features", ["extra", "installed", "for"], rows)
+    return Answer({"machine": machine, "extras": extras}, [here, features])
+
+
+def describe_machine() -> dict[str, str]:
+    """Versions, kernels by device, threads, memory and folders."""
+    import torch
+
+    from handful.budget import free_memory, show_size
+    from handful.files import home, private
+    from handful.kernels.dispatch import backend
+    from handful.kernels.hashing import mix64
+    from handful.kernels.linear import native_bfloat16
+    from handful.training.record import environment
+
+    known, free = environment(), free_memory()
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    folders = {"data sets": home(), "verified graphs": private("verified"), "kernels": Path(mix64.stats.cache_path)}
+    return {
+        **known,
+        "cores": str(os.cpu_count()),
+        "free memory": "unknown" if free is None else show_size(free),
+        "kernels on cpu": backend(torch.device("cpu")),
+        "kernels on cuda": backend(torch.device("cuda")),
+        "bfloat16 on cpu": "in hardware" if native_bfloat16() else "converted to float32",
+        "GPUs": ", ".join(gpus) or "none",
+        **{f"folder of {name}": f"{path} ({_state(path)})" for name, path in folders.items()},
+    }
+
+
+def _state(path: Path) -> str:
+    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is."""
+    there = next(place for place in (path, *path.parents) if place.exists())
+    kind = "writable" if os.access(there, os.W_OK) else "not writable"
+    return kind if there == path else f"{kind}, not made yet"
