@@ -8,12 +8,10 @@ from typing import Annotated
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import Answer, bench, console
-from handful.errors import HandfulError
+from handful.cli.app import Answer, bench, console, former
 
 Rounds = Annotated[int, typer.Option(help="Number of measurements of each; the median counts.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Default: debian.")]
-ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
@@ -76,15 +74,6 @@ def scale(
     return Answer(result, scale_tables(result))
 
 
-MOVED = dict.fromkeys(("memory", "ranks", "samplers"), "python -m benchmarks.{} in a checkout")
-MOVED["gpu"] = "handful bench epoch --device cuda"
-
-
-def name_successor(here: typer.Context) -> None:
-    """Raise an error that names the successor of this former command."""
-    name = str(here.info_name)
-    raise HandfulError(f"there is no bench {name} any more: run {MOVED[name].format(name)}")
-
-
-for former in MOVED:
-    bench.command(former, hidden=True, context_settings=ANYTHING)(name_successor)
+for name in ("memory", "ranks", "samplers"):
+    former(name, f"python -m benchmarks.{name} in a checkout", bench)
+former("gpu", "handful bench epoch --device cuda", bench)
