@@ -20,7 +20,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def reference() -> str:
     """All commands in Markdown: what each does, its arguments and options."""
-    sections = [_section("handful", name, command) for name, command in sorted(get_command(cli.app).commands.items())]
+    commands = sorted(get_command(cli.app).commands.items())
+    sections = [_section("handful", name, command) for name, command in commands if not command.hidden]
     return "\n".join([*sections, _names()])
 
 
@@ -38,7 +39,7 @@ def _section(path: str, name: str, command: Any) -> str:
     whole = f"{path} {name}"
     inner = getattr(command, "commands", None)
     if inner:
-        return "\n".join(_section(whole, key, one) for key, one in inner.items())
+        return "\n".join(_section(whole, key, one) for key, one in inner.items() if not one.hidden)
     shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
     arguments = [param for param in shown if param.param_type_name == "argument"]
     usage = " ".join([whole, *(_metavar(param) for param in arguments), "[OPTIONS]"])

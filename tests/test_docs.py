@@ -61,8 +61,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_page_of_commands_has_all_of_them_with_their_options() -> None:
     commands = hook("commands")
     text = commands.on_page_markdown("before <!-- commands --> after")
-    for name in get_command(cli.app).commands:
-        assert re.search(rf"^## handful {name}\b", text, re.MULTILINE), name
+    for name, command in get_command(cli.app).commands.items():
+        assert bool(re.search(rf"^## handful {name}\b", text, re.MULTILINE)) is not command.hidden, name
     for part in ("## handful bench epoch", "`--epochs`", "handful train GRAPH [OPTIONS]", "| `residual` |"):
         assert part in text
     assert commands.on_page_markdown("see [commands](a.md)") == "see [commands](a.md)"

@@ -9,13 +9,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from handful.errors import RunError
 from handful.files import plain
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FORMAT = 2
 """The version of ``finding.json``; 1 had no charts."""
@@ -212,53 +209,6 @@ def decode(kind: Any, value: Any) -> Any:
     if not fits:
         raise TypeError(f"{value!r:.60} is no {getattr(kind, '__name__', kind)}")
     return value
-
-
-# -- a picture of samplers --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """The batch of one sampler on a small graph.
-
-    Args:
-        title, subtitle: the sampler and its options, for people.
-        nodes: all nodes of the batch.
-        targets: the nodes whose loss counts.
-        edges: ``(2, E)``, sources and targets.
-        directed: whether edges are drawn as arrows.
-        method, options: the sampler and its options, for machines.
-        walks: ``(W, L)``, the nodes along each walk.
-        groups: sets of nodes with a common background colour.
-    """
-
-    title: str
-    subtitle: str
-    nodes: np.ndarray
-    targets: np.ndarray
-    edges: np.ndarray
-    directed: bool
-    method: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
-    walks: np.ndarray | None = None
-    groups: list[np.ndarray] = field(default_factory=list)
-
-
-@dataclass(frozen=True, eq=False)
-class SamplerPicture:
-    """The batches of several samplers on one small graph.
-
-    Args:
-        panels: one for each sampler.
-        place: ``(N, 2)``, the position of each node in the unit square; the second coordinate points up.
-        edges: ``(2, E)``, all edges of the graph.
-        note: a line of text below the picture.
-    """
-
-    panels: list[Panel]
-    place: np.ndarray
-    edges: np.ndarray
-    note: str
 
 
 # -- pieces that findings are made of ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""``handful info``, ``structure``, ``picture`` and ``shard`` as a user meets them."""
+"""``handful info``, ``structure`` and ``shard`` as a user meets them."""
 
 from __future__ import annotations
 
@@ -100,34 +100,10 @@ def test_structure_of_a_graph_without_labels(tmp_path: Path) -> None:
     assert "200" in refused.stderr
 
 
-def test_svg_and_what_it_shows(npz: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "samplers.svg"
-    result = handful("picture", npz, "--out", out, "--seed", 1, "--json")
-    assert result.code == 0, result.stderr
-    assert "<svg" in out.read_text()
-    told = result.json
-    assert set(told) == {"graph", "nodes", "shown", "panels", "out"}
-    assert (told["graph"], told["nodes"], told["out"]) == ("my", 400, str(out))
-    assert told["shown"] <= 32
-    assert [panel["sampler"] for panel in told["panels"]] == ["neighbor", "cluster", "saint", "ladies", "rns"]
-    for panel in told["panels"]:
-        assert 0 < panel["targets"] <= panel["nodes"] <= told["shown"]
-    again = tmp_path / "again.svg"
-    handful("picture", npz, "--out", again, "--seed", 1)
-    assert again.read_text() == out.read_text()
-
-
-@pytest.mark.parametrize(("suffix", "begin"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_other_formats(npz: Path, tmp_path: Path, suffix: str, begin: bytes) -> None:
-    result = handful("picture", npz, "--out", tmp_path / f"p.{suffix}")
-    assert result.code == 0, result.stderr
-    assert (tmp_path / f"p.{suffix}").read_bytes().startswith(begin)
-
-
-def test_a_format_that_there_is_not(npz: Path, tmp_path: Path) -> None:
-    result = handful("picture", npz, "--out", tmp_path / "p.gif")
+def test_the_former_picture_says_what_to_run(npz: Path) -> None:
+    result = handful("picture", npz, "--out", "samplers.svg")
     assert (result.code, result.stdout) == (2, "")
-    assert "--out" in result.stderr
+    assert "python docs/draw_samplers.py" in result.stderr
 
 
 def test_a_graph_in_one_shard_trains_to_what_the_graph_trains_to(npz: Path, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ PROMISED = {
     "info": f"{OF_DATA} --sources --sweeps --seed --threads",
     "parts": f"{OF_DATA} {OF_LABELS} --model --hidden --layers --dropout --lr --weight-decay --most --memory --seeds "
     "--device --threads --out",
-    "picture": f"{OF_DATA} --out --seed",
     "plan": f"{OF_DATA} --model --hidden --layers --norm --residual --no-residual --parts --memory --processes "
     "--timed --no-timed --threads",
     "predict": "--out --nodes --changed --embeddings --memory --scratch --device --threads --json --strict --unknown "
@@ -50,8 +49,6 @@ PROMISED = {
     "--storage --final --no-final",
     "bench epoch": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --device --threads",
     "bench loader": "--nodes --edges --parts --rounds --seed --threads --json",
-    "bench scale": "--nodes --degree --features --train --parts --hidden --layers --memory --rounds --out --seed "
-    "--threads --json",
 }
 """The options of handful 0.2, by command."""
 

@@ -639,7 +639,6 @@ CHEAP = {
     "train": ["train", "{here}/graph.npz", "--epochs=1", "--hidden=4", "--layers=1", "--seeds=1", "--out={here}/out"],
     "info": ["info", "{here}/graph.npz"],
     "structure": ["structure", "{here}/graph.npz", "--epochs=1", "--parts=1,2"],
-    "picture": ["picture", "{here}/graph.npz", "--out={here}/out.svg"],
     "report": ["report", "{here}"],
     "import": ["import", "{here}/edges.csv", "{here}/nodes.csv", "--out={here}/out"],
     "datasets": ["datasets", "--root={here}"],

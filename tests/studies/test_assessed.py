@@ -35,10 +35,9 @@ def test_a_training_shows_what_the_model_is_and_does(trained: Summary, folder: P
     assert low < deployed < high
     baselines = finding.payload["baselines"]
     blind = max((one for one in baselines if not one["sees_graph"]), key=lambda one: one["val"])["test"]
-    title = finding.title.replace("\N{NO-BREAK SPACE}", " ")
-    assert "300 nodes" in title
-    assert f"{100 * deployed:.1f} % right" in title
-    assert f"without the graph {100 * blind:.1f} %" in title
+    assert "300 nodes" in finding.title
+    assert f"accuracy {100 * deployed:.2f} %" in finding.title
+    assert f"without the graph {100 * blind:.2f} %" in finding.title
     bars = [value for series in finding.charts[0].views[0].series for value in series.y]
     assert sorted(bars) == pytest.approx(sorted(100 * v for v in [deployed, *(o["test"] for o in baselines)]))
     assert [row[0].text for row in finding.tables[0].rows] == [one["name"] for one in baselines]

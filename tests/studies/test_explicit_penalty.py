@@ -35,9 +35,9 @@ def test_the_gap_and_what_the_penalty_adds() -> None:
     tests = {"a": [0.80, 0.82], "b": [0.70, 0.72], "c": [0.76, 0.78], "d": [0.77, 0.79], "e": [0.0, 0.0]}
     runs = {name: [{"test": value} for value in values] for name, values in tests.items()}
     words = conclude(runs, METRICS["accuracy"])
-    assert "+4.00 ± 0.00 points" in words
-    assert "+1.00 ± 0.00" in words
-    assert "+0.04 ± " in conclude(runs, METRICS["mae"])
+    assert "gain 4.00 ± 0.00 points" in words
+    assert "1.00 ± 0.00." in words
+    assert "gain 0.04 ± " in conclude(runs, METRICS["mae"])
 
 
 def test_numbers_are_in_their_own_unit(tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ def test_a_killed_job_goes_on_where_it_was(job: Experiment, tmp_path: Path) -> N
     long = job.with_(seeds=(1,), epochs=80, checkpoint_seconds=0.0)
     folder = tmp_path / "out" / "rns"
     write_config(folder / "config.json", long.to_json())
-    process = subprocess.Popen([sys.executable, "-m", "handful.studies.worker", str(folder), "1"], env=os.environ)
+    worker = [sys.executable, "-m", "handful.studies.worker", str(folder), "1", str(os.getpid()), "0"]
+    process = subprocess.Popen(worker, env=os.environ)
     run = RunFolder(folder / "seed-1")
     while process.poll() is None and len(run.lines()) < 5:
         time.sleep(0.01)

@@ -27,7 +27,7 @@ SMALL = Experiment(GRAPH, hidden=8, layers=1, epochs=2, seeds=(1,))
 
 def test_it_runs_the_experiment_of_its_folder_with_the_threads_given(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", SMALL.to_json())
-    main(tmp_path, 2)
+    main(tmp_path, 2, time.time())
     assert get_threads() == 2
     opened = open_run(tmp_path)
     assert opened.experiment == SMALL
@@ -65,7 +65,7 @@ def test_a_warm_up_trains_and_evaluates_like_the_run_on_a_few_nodes(
     assert not list(tmp_path.iterdir())  # no clusters are kept
 
 
-def test_a_process_warms_up_once_and_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_warms_up_once_and_before_the_clock_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
     monkeypatch.setattr("handful.studies.worker.warm_up", lambda experiment, graph: warmed.append(graph.name))
     told: list[float] = []
@@ -74,7 +74,7 @@ def test_a_process_warms_up_once_and_before_the_clock_starts(monkeypatch: pytest
         def on_start(self, loop: Loop) -> None:
             told.append(loop.seconds)
 
-    SMALL.with_(seeds=(1, 2), epochs=1).run(callbacks=[WarmUp(SMALL), Clock()])
+    SMALL.with_(seeds=(1, 2), epochs=1).run(callbacks=[WarmUp(SMALL, tmp_path / "startup.json", 0.0), Clock()])
     assert len(warmed) == 1
     assert told == [0.0, 0.0]
 
@@ -82,7 +82,7 @@ def test_a_process_warms_up_once_and_before_the_clock_starts(monkeypatch: pytest
 @pytest.mark.slow
 def test_a_mistake_is_one_line_and_exit_2(tmp_path: Path) -> None:
     write_config(tmp_path / "config.json", SMALL.with_(graph="debain").to_json())
-    command = [sys.executable, "-m", "handful.studies.worker", str(tmp_path), "1"]
+    command = [sys.executable, "-m", "handful.studies.worker", str(tmp_path), "1", str(os.getpid()), "0"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -91,7 +91,7 @@ def test_a_mistake_is_one_line_and_exit_2(tmp_path: Path) -> None:
 
 PARENT = """
 import os, subprocess, sys
-worker = [sys.executable, "-m", "handful.studies.worker", sys.argv[1], "1", str(os.getpid())]
+worker = [sys.executable, "-m", "handful.studies.worker", sys.argv[1], "1", str(os.getpid()), "0"]
 print(subprocess.Popen(worker).pid, flush=True)
 sys.stdin.read()
 """

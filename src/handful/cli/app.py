@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
+from handful.errors import HandfulError
 from handful.files import plain
 from handful.finding import Table
 from handful.version import __version__
@@ -19,7 +20,7 @@ RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model
 
 GROUPS = {
     **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
-    **dict.fromkeys(("import", "info", "structure", "picture", "shard"), "Your graph"),
+    **dict.fromkeys(("import", "info", "structure", "shard"), "Your graph"),
     **dict.fromkeys(("train", "predict", "explain", "plan", "report"), "Train and predict"),
     **dict.fromkeys(("compare", "parts", "tune", "diagnose", "study"), "Compare and study"),
 }
@@ -44,6 +45,15 @@ def handful(
 
 bench = typer.Typer(help="Measure against PyG in the same process, as ratios.", no_args_is_help=True)
 app.add_typer(bench, name="bench", rich_help_panel="Compare and study")
+
+
+def former(name: str, successor: str, of: typer.Typer = app) -> None:
+    """Register a former command, which raises an error that names its successor."""
+
+    @of.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+    def name_successor(here: typer.Context) -> None:
+        raise HandfulError(f"there is no {here.command_path} any more: run {successor}")
+
 
 console = Console(stderr=True, highlight=False, markup=False)
 """Progress and messages go to stderr, so that stdout has only the result. Brackets in a user's text are not markup."""

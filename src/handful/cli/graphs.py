@@ -1,4 +1,4 @@
-"""``handful info``, ``structure``, ``picture``, ``shard`` and ``import``: statistics, shards and tables of a graph."""
+"""``handful info``, ``structure``, ``shard`` and ``import``: statistics, shards and tables of a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 import handful as hf
 from handful.cli import params as p
-from handful.cli.app import Answer, console, note
+from handful.cli.app import Answer, console, former, note
 from handful.errors import HandfulError
 from handful.finding import Table, text_table
 from handful.settings import TableOptions
@@ -78,29 +78,7 @@ def structure(
     return p.make_answer(result, given.get("out"))
 
 
-@p.command("split", "root")
-def picture(
-    given: p.Given,
-    graph: p.Graph,
-    path: Annotated[Path, typer.Option("--out", help="Picture file: .svg, .png or .pdf.")] = Path("samplers.svg"),
-    seed: p.Seed = 0,
-) -> Answer:
-    """Draw the batches of each sampler on a small graph, or on a piece of a large one: the paper's Figure 1."""
-    from handful.report.picture import samplers_svg
-    from handful.report.vega import FORMATS, write_svg
-    from handful.studies.picture import sampler_picture
-
-    if path.suffix.lstrip(".").lower() not in FORMATS:
-        raise HandfulError(f"--out must end in .{', .'.join(FORMATS)}; got '{path}'")
-    whole = hf.load(graph, split=given.get("split"), root=given.get("root"))
-    drawn = sampler_picture(whole, seed)
-    write_svg(samplers_svg(drawn), path)
-    panels = []
-    for panel in drawn.panels:
-        sizes = {"nodes": len(panel.nodes), "targets": len(panel.targets), "edges": panel.edges.shape[1]}
-        panels.append({"sampler": panel.method, "options": panel.options, **sizes})
-    payload = {"graph": whole.name, "nodes": whole.num_nodes, "shown": len(drawn.place), "panels": panels}
-    return Answer({**payload, "out": str(path)}, lines=[f"{path}: {drawn.note}"])
+former("picture", "python docs/draw_samplers.py in a checkout")
 
 
 @p.command("split", "root")

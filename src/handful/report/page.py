@@ -78,7 +78,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
         if finding.environment:
             made.setdefault(tuple(finding.environment.items()), []).append(finding.name)
     single = len(findings) == 1 and not unreadable
-    return template("page.html.jinja").render(
+    return _template().render(
         title=findings[0].title if single else title,
         single=single,
         sections=sections,
@@ -109,8 +109,8 @@ def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
 
 
 @cache
-def template(name: str) -> Template:
-    """A template of the folder ``assets``."""
+def _template() -> Template:
+    """The template of the page."""
     made = Environment(
         loader=PackageLoader("handful.report", "assets"),
         autoescape=True,
@@ -119,7 +119,7 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
     )
     made.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
-    return made.get_template(name)
+    return made.get_template("page.html.jinja")
 
 
 @cache

@@ -110,19 +110,10 @@ def draw(chart: Chart, path: Path) -> None:
     Raises:
         HandfulError: it is another format.
     """
-    write_svg(vl_convert.vegalite_to_svg(spec(chart)), path)
-
-
-def write_svg(svg: str, path: Path) -> None:
-    """Write the picture ``svg`` to ``path``, in the format of its suffix: svg, png or pdf.
-
-    Raises:
-        HandfulError: it is another format.
-    """
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise HandfulError(f"a picture must end in .{', .'.join(FORMATS)}; got '{path.name}'")
-    data = FORMATS[kind](svg)
+    data = FORMATS[kind](vl_convert.vegalite_to_svg(spec(chart)))
     write_aside(path, lambda aside: aside.write_bytes(data))
 
 

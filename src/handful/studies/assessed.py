@@ -78,18 +78,12 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
 
 def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baseline]) -> str:
     """The title: the labels, the number of nodes, the metric of the model, and the metrics of the baselines."""
-
-    def brief(value: float) -> str:
-        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%" if metric.percent else number(value)
-
-    kinds = {"regression": "the number", "multilabel": "the labels"}
-    what = ", ".join((graph.schema or {}).get("labels", ())) or kinds.get(graph.kind, "the class")
-    right = f"{brief(value)} right" if metric.name == "accuracy" else f"{spaced(metric.name)} {brief(value)}"
+    what = ", ".join((graph.schema or {}).get("labels", ())) or "labels"
     blind = [one for one in found if not one.sees_graph]
-    others = {one.name: one.test for one in found[:1]}
-    others |= {"without the graph": best_of(blind, metric).test} if len(blind) > 1 else {}
-    rest = "; " + ", ".join(f"{name} {brief(test)}" for name, test in others.items()) if others else ""
-    return f"Predicting {what} for {graph.num_nodes:,} nodes of {graph.name}: {right}{rest}"
+    values = {spaced(metric.name): value} | {one.name: one.test for one in found[:1]}
+    values |= {"without the graph": best_of(blind, metric).test} if len(blind) > 1 else {}
+    told = ", ".join(f"{name} {metric.with_unit(one)}" for name, one in values.items())
+    return f"Predicting {what} for {graph.num_nodes:,} nodes of {graph.name}: {told}"
 
 
 def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:

@@ -19,9 +19,9 @@ from handful.samplers.ladies import Ladies
 from handful.shuffle.shards import is_sharded
 from handful.studies.baselines import BASELINES, baseline_table, kept_baselines, say_added
 from handful.studies.budget import Request, Scale, benchmark
-from handful.studies.executors import Executor, Local
+from handful.studies.executors import LOCAL, Executor
 from handful.studies.grid import EPOCH_SECONDS, GPU, MEMORY, RAM, SECONDS, TEST, Entry, Grid, Measure, paper_number
-from handful.studies.jobs import Outcome, Progress, run_jobs
+from handful.studies.jobs import Outcome, Progress, run_jobs, silent
 from handful.training.record import read_config
 from handful.vocabulary import METHODS, hues, title, words
 
@@ -78,8 +78,8 @@ def trainable(
 def compare_samplers(
     jobs: Mapping[str, Experiment],
     out: Path,
-    executor: Executor = Local(),  # noqa: B008  (as ``run_jobs`` has it)
-    progress: Progress | None = None,
+    executor: Executor = LOCAL,
+    progress: Progress = silent,
     equal: str = "epochs",
     baselines: bool = True,
 ) -> Finding:
@@ -191,19 +191,12 @@ def conclude(outcomes: Sequence[Outcome]) -> str:
     holds = f"This holds for equal {equal}, with {steps[0]:,.0f} to {steps[-1]:,.0f} steps."
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
     apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
+    ahead = f"{title(best.name)} is {apart} ahead of {title(second.name)}"
     if seeds < 3:
-        return (
-            f"{title(best.name)} is {apart} ahead of {title(second.name)}, which may be chance: use more seeds. {holds}"
-        )
+        return f"{ahead}, which may be chance: use more seeds. {holds}"
     alike = [outcome for outcome in known if _overlap(best, outcome)]
-    use = min(alike, key=lambda outcome: _mean(outcome, "seconds"))
-    if len(alike) == 1:
-        ratio = _mean(best, "seconds") / max(_mean(second, "seconds"), 1e-9)
-        return (
-            f"Use {title(use.name)}: {apart} better than {title(second.name)}, in {ratio:.2g} times its time. {holds}"
-        )
-    names = words([title(outcome.name) for outcome in alike if outcome is not use])
-    return f"Use {title(use.name)}: {seeds} seeds do not distinguish it from {names}, and it is the fastest. {holds}"
+    use, names = min(alike, key=lambda outcome: _mean(outcome, "seconds")), words([title(o.name) for o in alike])
+    return f"Use {title(use.name)}, the fastest of the best by {seeds} seeds ({names}). {ahead}. {holds}"
 
 
 def _mean(outcome: Outcome, measure: str) -> float:

@@ -98,6 +98,10 @@ class Local:
         return start(folder, max(1, get_threads() // min(self.workers, jobs)))  # type: ignore[no-any-return]
 
 
+LOCAL = Local()
+"""One job at a time."""
+
+
 class Ray:
     """The cluster of ``RAY_ADDRESS``, or one that runs on this machine, or a new one of this machine alone.
 

@@ -30,6 +30,7 @@ MOST_NODES = 20
 SHOWN = 12
 """The most bars in a chart."""
 Groups = dict[str, slice]
+Step = Callable[[str], None]
 
 
 def column_groups(graph: Graph) -> Groups:
@@ -43,7 +44,7 @@ def column_groups(graph: Graph) -> Groups:
 
 
 def explain(
-    opened: OpenedRun, graph: Graph, nodes: np.ndarray | None = None, step: Callable[[str], None] = lambda what: None
+    opened: OpenedRun, graph: Graph, nodes: np.ndarray | None = None, step: Step = lambda what: None
 ) -> Finding:
     """The importance of columns, and the effects of columns and neighbours on the predictions for some nodes.
 
@@ -85,9 +86,7 @@ def explain(
     return Finding("explain", named, f"{most}.", tables, charts, payload, below=below)
 
 
-def importance(
-    opened: OpenedRun, graph: Graph, groups: Groups, step: Callable[[str], None] = lambda what: None
-) -> tuple[dict[str, float], Metric]:
+def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> tuple[dict[str, float], Metric]:
     """The loss in the validation metric, by column, and the metric."""
     assert graph.x is not None
     assert graph.val_mask is not None

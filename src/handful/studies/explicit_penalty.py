@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isnan
+
+import numpy as np
 
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Table, View, best_two, points
@@ -74,12 +75,5 @@ def run(request: Request) -> Finding:
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
     """The gains of per-part steps, and of the penalty, over one step of equal flow time."""
     chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
-
-    def apart(a: list[float], b: list[float]) -> str:
-        gap = mean_ci95([x - y for x, y in zip(a, b, strict=True)])
-        return metric.signed(gap["mean"]) + ("" if isnan(gap["ci95"]) else f" ± {metric.text(gap['ci95'])}")
-
-    return (
-        f"Over one step of equal flow time, per-part steps gain {apart(chained, plain)} {metric.unit}, and the penalty "
-        f"{apart(penalised, plain)}."
-    )
+    steps, penalty = (metric.text(mean_ci95(np.subtract(tests, plain))) for tests in (chained, penalised))
+    return f"Over one step of equal flow time, per-part steps gain {steps} {metric.unit}, and the penalty {penalty}."

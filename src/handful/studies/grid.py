@@ -10,7 +10,7 @@ from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, points
 from handful.studies import presets
-from handful.studies.budget import Request, train_jobs
+from handful.studies.budget import Request, train_jobs, tune_jobs
 from handful.studies.jobs import Outcome
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.metrics import METRICS, Metric
@@ -108,8 +108,9 @@ class Grid:
 
     @classmethod
     def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
-        """The grid of ``entries``. Runs the jobs that are not done, below ``request.out``."""
-        outcomes = train_jobs(request, {name: entry.experiment for name, entry in entries.items()})
+        """The grid of ``entries``. Tunes the jobs, if the request asks for it, and runs those that are not done."""
+        jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
+        outcomes = train_jobs(request, jobs)
         return cls(entries, {outcome.name: outcome for outcome in outcomes})
 
     @property

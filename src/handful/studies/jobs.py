@@ -18,7 +18,7 @@ from typing import Any
 from handful.errors import RunError
 from handful.experiment import SUMMARY, Experiment, Summary
 from handful.statistics import mean_ci95
-from handful.studies.executors import ERRORS, Executor, Job, Local
+from handful.studies.executors import ERRORS, LOCAL, Executor, Job
 from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.training.record import RunFolder, differences, hold, read_config, read_json, write_config
 
@@ -79,11 +79,12 @@ class Outcome:
         return {"options": record["sampler"], **{key: record[key] for key in kept}, **spent}
 
 
+def silent(*_: object) -> None:
+    """Report nothing."""
+
+
 def run_jobs(
-    jobs: Mapping[str, Experiment],
-    out: Path,
-    executor: Executor = Local(),  # noqa: B008  (one at a time, in processes of this machine)
-    progress: Progress | None = None,
+    jobs: Mapping[str, Experiment], out: Path, executor: Executor = LOCAL, progress: Progress = silent
 ) -> list[Outcome]:
     """The outcomes in the order of ``jobs``. Runs the jobs that are not done.
 
@@ -96,7 +97,6 @@ def run_jobs(
     Raises:
         RunError: a folder in ``out`` belongs to another experiment, or to other data.
     """
-    progress = progress or (lambda name, epochs, word: None)
     for name, job in jobs.items():
         write_config(out / name / "config.json", job.to_json())
     waiting = [name for name in jobs if not (out / name / SUMMARY).exists()]

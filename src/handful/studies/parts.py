@@ -22,7 +22,7 @@ from handful.finding import Cell, Finding, Table, mean_of
 from handful.plan import plan
 from handful.samplers.random_node import dealing
 from handful.statistics import student_t
-from handful.studies.jobs import Outcome, Progress, run_jobs
+from handful.studies.jobs import Outcome, Progress, run_jobs, silent
 from handful.training.metrics import METRICS
 
 MOST = 64
@@ -70,11 +70,7 @@ def recommend(
 
 
 def choose_parts(
-    experiment: Experiment,
-    out: Path,
-    most: int = MOST,
-    memory: int | None = None,
-    progress: Progress | None = None,
+    experiment: Experiment, out: Path, most: int = MOST, memory: int | None = None, progress: Progress = silent
 ) -> Finding:
     """The m to take for ``experiment`` by the rule above, with all measurements.
 
@@ -121,7 +117,7 @@ def choose_parts(
     return Finding("parts", heading, said, [table], payload={"recommended": chosen, "curve": curve})
 
 
-def auto_parts(experiment: Experiment, out: Path, progress: Progress | None = None) -> tuple[Experiment, list[int]]:
+def auto_parts(experiment: Experiment, out: Path, progress: Progress = silent) -> tuple[Experiment, list[int]]:
     """``experiment`` with the m of ``choose_parts`` for its first three seeds, and all values that were tried."""
     result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if result["recommended"] is None:

@@ -17,19 +17,8 @@ from handful.samplers import RandomNodes, Sampler, make_sampler
 from handful.settings import QUICK
 from handful.statistics import mean_ci95
 from handful.studies import presets
-from handful.studies.budget import SAMPLERS, Request, Scale, adapt, benchmark, scaled, small, tune_jobs
-from handful.studies.grid import (
-    EPOCH_SECONDS,
-    PEAKS,
-    RAM,
-    SECONDS,
-    TEST,
-    VALIDATION,
-    Entry,
-    Grid,
-    Measure,
-    paper_number,
-)
+from handful.studies.budget import SAMPLERS, Request, Scale, adapt, benchmark, scaled, small
+from handful.studies.grid import EPOCH_SECONDS, PEAKS, SECONDS, TEST, VALIDATION, Entry, Grid, Measure, paper_number
 from handful.theory.diagnosis import diagnose
 from handful.training.first_hop import Prepared
 from handful.vocabulary import PARTS, title
@@ -67,11 +56,9 @@ def parts(request: Request) -> Finding:
         if m > 1 and request.budget != "paper":  # equal density, with new nodes in every step
             job, label = base.with_(sampler=RandomNodes(fraction=1 / m)), f"fraction 1/{m}"
             entries[f"fraction-{m}"] = Entry(job, label, "RNS, fraction", x=m, label=label, facts={"fraction": 1 / m})
-    tuned = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
-    entries = {name: replace(entry, experiment=tuned[name]) for name, entry in entries.items()}
-    grid = Grid.train(request, entries)
     x = Axis(PARTS, log=True, ticks=list(values))
-    return option_finding("parts", "m", grid, x, [TEST, VALIDATION, SECONDS, *PEAKS], records="curve")
+    measures = [TEST, VALIDATION, SECONDS, *PEAKS]
+    return option_finding("parts", "m", Grid.train(request, entries), x, measures, records="curve")
 
 
 def fanout(request: Request) -> Finding:
@@ -83,14 +70,12 @@ def fanout(request: Request) -> Finding:
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
     space = [own["fanout"] for own in presets.search_space("neighbor") if len(own["fanout"]) <= base.options["layers"]]
-    same = {
-        f"fanout-{'-'.join(map(str, own))}": base.with_(sampler=make_sampler("neighbor", fanout=own)) for own in space
-    }
     entries = {}
-    for (job, experiment), own in zip(tune_jobs(request, same).items(), space, strict=True):
-        name = ",".join(map(str, own))
+    for own in space:
+        job, name = base.with_(sampler=make_sampler("neighbor", fanout=own)), ",".join(map(str, own))
         paper, facts = paper_number("tab:neighbor_fanout_ablation", graph, name), {"fanout": name}
-        entries[job] = Entry(experiment, f"[{name}]", "neighbor", label=f"fanout [{name}]", paper=paper, facts=facts)
+        entry = Entry(job, f"[{name}]", "neighbor", label=f"fanout [{name}]", paper=paper, facts=facts)
+        entries[f"fanout-{name.replace(',', '-')}"] = entry
     grid = Grid.train(request, entries)
     return option_finding("fanout", "Fanout", grid, Axis("fanout", of=grid.names("row")), [TEST, EPOCH_SECONDS, *PEAKS])
 
@@ -115,7 +100,7 @@ def mean_field(request: Request) -> Finding:
         name = f"m-{m}-{'sampled' if weight is None else f'lambda-{weight:g}'}"
         entries[name] = Entry(job, f"{m}, {way}", way, x=m, label=f"m = {m}, {way}", facts=facts)
     x = Axis(PARTS, log=True, ticks=[*FIELD_PARTS[size]])
-    measures = [TEST, *TERMS, EPOCH_SECONDS, RAM]
+    measures = [TEST, *TERMS, EPOCH_SECONDS, *PEAKS]
     return option_finding("mean-field", "m", Grid.train(request, entries), x, measures, records="rows")
 
 

@@ -24,7 +24,7 @@ from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.graph import Graph
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
-from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled, tune_jobs
+from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled
 from handful.studies.grid import Entry, Grid
 from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
@@ -96,9 +96,8 @@ def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
 def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
     """``base`` with a method. ClusterGCN has an exact first hop, as in its original code (``precalc``)."""
     epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
-    return base.with_(epochs=epochs, first_hop="exact" if method == "cluster" else "sampled").with_method(
-        method, **options
-    )
+    hop = "exact" if method == "cluster" else "sampled"
+    return base.with_(epochs=epochs, first_hop=hop).with_method(method, **options)
 
 
 def run(request: Request) -> Finding:
@@ -109,8 +108,6 @@ def run(request: Request) -> Finding:
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
     entries, missing = plan_jobs(request)
-    tuned = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
-    entries = {name: replace(entry, experiment=tuned[name]) for name, entry in entries.items()}
     return survey_finding(request, Grid.train(request, entries), missing)
 
 
@@ -130,9 +127,8 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
             continue
         how = {**asdict(scale), "epochs": max(1, round(case.epochs * scale.epochs)), "dropout": 0.5, "lr": 0.01}
         known = {"name": case.label, "graph": case.graph, "split": case.split, "nodes": graph.num_nodes}
-        known |= {"edges": graph.num_edges, "metric": graph.metric}
+        known |= {"edges": graph.num_edges, "metric": graph.metric, "epochs": how["epochs"]}
         stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
-        known["epochs"] = how["epochs"]
         base = adapt(request, Experiment(case.graph, split=case.split, **how))
         for method, options in options_for(graph, scale.layers).items():
             job = set_up(base, method, options)

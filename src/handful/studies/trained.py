@@ -18,7 +18,6 @@ from handful.training.metrics import Metric, metric_of_record
 from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
-UNSHOWN = ("checkpoint_seconds",)
 MOST_LINES = 6
 """The most lines in one view. More lines become facets, if their labels have two parts."""
 
@@ -65,7 +64,7 @@ class Trained:
             "model": config["model"],
             **config["options"],
             "sampler": f"{name} ({options})" if options else name,
-            **{key: value for key, value in config["settings"].items() if key not in UNSHOWN},
+            **{key: value for key, value in config["settings"].items() if key != "checkpoint_seconds"},
             "device": config["device"],
         }
         return {spaced(key): words(value) for key, value in result.items()}

@@ -30,8 +30,8 @@ from handful.graph import Graph
 from handful.random import derive_seed
 from handful.samplers import Sampler, make_sampler
 from handful.studies import presets
-from handful.studies.executors import DIVERGED, Executor, Job, Local
-from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, stop
+from handful.studies.executors import DIVERGED, LOCAL, Executor, Job
+from handful.studies.jobs import POLL_SECONDS, Progress, last_words, run_jobs, silent, stop
 from handful.training.metrics import METRICS
 from handful.training.record import RunFolder, differences, read_json, write_config
 from handful.vocabulary import spaced
@@ -106,9 +106,9 @@ def tune_samplers(
     trials: int = TRIALS,
     prune: bool = False,
     final: bool = True,
-    report: Report | None = None,
-    progress: Progress | None = None,
-    executor: Executor = Local(),  # noqa: B008  (as ``search`` has it)
+    report: Report = silent,
+    progress: Progress = silent,
+    executor: Executor = LOCAL,
     parts: Sequence[int] = (),
 ) -> Finding:
     """The best trials of every experiment, and the best experiment of each sampler trained with all seeds.
@@ -164,8 +164,8 @@ def search(
     storage: str,
     trials: int = TRIALS,
     prune: bool = False,
-    report: Report | None = None,
-    executor: Executor = Local(),  # noqa: B008  (one at a time, in processes of this machine)
+    report: Report = silent,
+    executor: Executor = LOCAL,
     out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
@@ -184,8 +184,7 @@ def search(
         out.mkdir(parents=True, exist_ok=True)
     try:
         while (done := min(len(_finished(study)), trials)) < trials or running:
-            if report:
-                report(study.study_name, done, trials)
+            report(study.study_name, done, trials)
             while len(running) < min(executor.workers, trials - done):
                 trial, asked = _ask(study, experiment)
                 folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=out))
@@ -214,8 +213,7 @@ def search(
         for folder, (trial, _) in running.items():
             study.tell(trial, state=states.FAIL)
             shutil.rmtree(folder)
-    if report:
-        report(study.study_name, trials, trials)
+    report(study.study_name, trials, trials)
     if not study.get_trials(deepcopy=False, states=(states.COMPLETE,)):
         raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial

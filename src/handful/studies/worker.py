@@ -1,4 +1,4 @@
-"""The process that runs one job: ``python -m handful.studies.worker FOLDER THREADS [PARENT BEGAN]``."""
+"""The process that runs one job: ``python -m handful.studies.worker FOLDER THREADS PARENT BEGAN``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
 """The options of samplers for that graph."""
 
 
-def main(folder: Path, threads: int, began: float | None = None) -> None:
+def main(folder: Path, threads: int, began: float) -> None:
     """Run or resume the experiment of ``folder/config.json``. Kernels compile before its clock starts.
 
     ``began`` is the time of the start of the process. The file ``STARTUP`` gets the seconds from it to the first epoch.
@@ -54,14 +54,14 @@ class WarmUp(Callback):
     of its first process.
     """
 
-    def __init__(self, experiment: Experiment, startup: Path | None = None, began: float | None = None) -> None:
+    def __init__(self, experiment: Experiment, startup: Path, began: float) -> None:
         self.experiment: Experiment | None = experiment
         self.startup, self.began = startup, began
 
     def on_start(self, loop: Loop) -> None:
         if self.experiment is not None:
             warm_up(self.experiment, loop.graph)
-            if self.startup is not None and self.began is not None and not self.startup.exists():
+            if not self.startup.exists():
                 write_json(self.startup, {"seconds": time.time() - self.began})
         self.experiment = None
 
@@ -97,10 +97,10 @@ def end_with(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 3:
-        end_with(int(sys.argv[3]))
+    folder, threads, parent, began = sys.argv[1:]
+    end_with(int(parent))
     try:
-        main(Path(sys.argv[1]), int(sys.argv[2]), *map(float, sys.argv[4:]))
+        main(Path(folder), int(threads), float(began))
     except (HandfulError, OSError) as error:
         print(error, file=sys.stderr)
         sys.exit(DIVERGED if isinstance(error, DivergedError) else 2)
