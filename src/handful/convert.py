@@ -31,8 +31,8 @@ SPLIT_KEYS = {
 
 
 FACTS = ("task", "metric", "positive")
-EDGES = ("edge_index", "edge_weight", "edge_attr", "adj_t")
-KEYS = (*EDGES, "x", "y", "num_nodes", "num_classes", "class_names", "ids", *FACTS)
+ARRAYS = ("x", "y", "edge_weight", "edge_attr")
+KEYS = ("edge_index", "adj_t", *ARRAYS, "num_nodes", "num_classes", "class_names", "ids", *FACTS)
 """The named arrays that a graph accepts, besides the split."""
 
 
@@ -58,10 +58,7 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
         if not result:
             continue
         mask = source[result[0]]
-        try:
-            folds = np.ndim(mask) == 2
-        except ValueError:
-            raise GraphError(f"{result[0]} has rows of different lengths") from None
+        folds = getattr(mask, "ndim", 1) == 2
         out[field] = _column(mask, result[0], fold) if folds else mask
         folded |= folds
     if fold is not None and not folded:
@@ -70,7 +67,6 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
 
 
 def _column(mask: Any, name: str, fold: int | None) -> Any:
-    mask = mask if isinstance(mask, Tensor) else np.asarray(mask)
     columns = mask.shape[1]
     if fold is None and columns > 1:
         raise GraphError(f"{name} holds {columns} splits, one per column: choose one with fold=0 to fold={columns - 1}")
@@ -96,7 +92,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
         raise GraphError(f"there is no edge_index among {', '.join(sorted(map(str, store))) or 'nothing'}")
     split = store.get("split_idx")
     result = split_fields(store if split is None else split, fold)
-    result |= {key: store[key] for key in ("x", "y", "edge_weight", "edge_attr") if store.get(key) is not None}
+    result |= {key: store[key] for key in ARRAYS if store.get(key) is not None}
     readers = {"num_nodes": _whole, "num_classes": _whole, "class_names": _names, "ids": _ids}
     result |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
     result |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
@@ -224,8 +220,7 @@ def to_pyg(graph: Graph) -> Data:
         from torch_geometric.data import Data
     except ImportError:
         raise GraphError("PyG is not installed: pip install torch_geometric") from None
-    names = ("x", "y", "edge_weight", "edge_attr", *MASKS)
-    fields: dict[str, Any] = {n: t for n in names if (t := getattr(graph, n)) is not None}
+    fields: dict[str, Any] = {n: t for n in (*ARRAYS, *MASKS) if (t := getattr(graph, n)) is not None}
     if graph.ids is not None:
         fields["ids"] = graph.ids.tolist() if graph.ids.dtype.kind == "U" else torch.from_numpy(graph.ids)
     return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, **fields)
@@ -307,7 +302,8 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
         result["edge_weight"] = _numbers(weights, weight)
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
     if (features := _attribute(nodes, x)) is not None:
-        result["x"] = _rows(features, nodes, x)
+        rows = _numbers(features, x)
+        result["x"] = rows[:, None] if rows.ndim == 1 else rows
     if (labels := _attribute(nodes, y)) is not None:
         result |= label_fields(labels)
     for name in MASKS:
@@ -324,13 +320,8 @@ def label_fields(labels: list[Any]) -> dict[str, Any]:
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
     """
-    if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
-        wide = next((label for label in labels if not -(2**63) <= label < 2**63), None)
-        if wide is not None:
-            raise GraphError(f"the label {wide} is too large for the number of a class")
-        return {"y": np.array(labels, np.int64)}
     if all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
-        return {"y": np.array(labels, np.float64)}
+        return {"y": np.array(labels)}  # the graph refuses what is too large for the number of a class
     classes, codes = np.unique([str(label) for label in labels], return_inverse=True)
     return {"y": codes.astype(np.int64), "class_names": tuple(classes.tolist())}
 
@@ -349,19 +340,11 @@ def _numbers(values: Any, key: str) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise GraphError(f"'{key}' is not a number or a vector of numbers: {error}") from None
+        raise GraphError(f"'{key}' must be numbers, or vectors of one length: {error}") from None
     if array.dtype.kind not in "biuf" and array.size:
         raise GraphError(f"'{key}' must hold real numbers, got {_short(values)}")
     with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
         return array.astype(np.float32)
-
-
-def _rows(features: list[Any], nodes: list[tuple[str, dict[str, Any]]], key: str) -> np.ndarray:
-    rows = [np.atleast_1d(_numbers(row, key)) for row in features]
-    for (what, _), row in zip(nodes, rows, strict=True):
-        if row.shape != rows[0].shape or row.ndim != 1:
-            raise GraphError(f"'{key}' of {what} has shape {row.shape}, and that of the first node {rows[0].shape}")
-    return np.stack(rows)
 
 
 def to_networkx(graph: Graph) -> networkx.Graph:

@@ -199,14 +199,6 @@ class Graph:
         """
         return self.indptr.diff()
 
-    def in_degrees(self, begin: int, end: int) -> np.ndarray:
-        """The same for nodes ``begin`` to ``end``, on the CPU: the degrees of all nodes may not fit into a budget.
-
-        >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).in_degrees(1, 3)
-        array([2, 0])
-        """
-        return np.diff(self.topology[0][begin : end + 1])
-
     @cached_property
     def in_weight(self) -> Tensor:
         """float32 ``(N,)``, the sum of the weights of the edges that point to each node; ``in_degree`` without weights.
@@ -342,23 +334,26 @@ class Graph:
             raise GraphError(f"edge_index must have shape (2, E), got {edges.shape}: a row of sources, one of targets")
         if edges.dtype.kind not in "iu":
             raise GraphError(f"edge_index must hold integers, got {edges.dtype}")
-        for key in ("x", "y"):
-            if fields.get(key) is not None:
-                fields[key] = _tensor(fields[key], key)
-                if num_nodes is None and fields[key].ndim:
-                    num_nodes = len(fields[key])
+        names = [name for name in ("x", "y", "edge_weight", "edge_attr") if fields.get(name) is not None]
+        given = {name: _tensor(fields[name], name) for name in names}
+        rows = [len(given[name]) for name in ("x", "y") if name in given and given[name].ndim]
         if num_nodes is None:
-            num_nodes = int(edges.max()) + 1 if edges.size else 0
-        _check_size(num_nodes, edges.shape[1], fields)
+            num_nodes = rows[0] if rows else int(edges.max()) + 1 if edges.size else 0
+        if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
+            raise GraphError(f"num_nodes must be a whole number from 0 on, got {num_nodes!r}")
+        count = edges.shape[1]
+        if num_nodes > max(MOST_ISOLATED, 100 * count, *rows):  # before arrays of that size are allocated
+            raise GraphError(f"{num_nodes:,} nodes are too many for {count:,} edges, x and y: number them without gaps")
         check_edges(edges, num_nodes)
         if edges.dtype != np.int32:
             edges = edges.astype(np.int64, copy=False)
-        of_edges = {n: _tensor(fields[n], n) for n in ("edge_weight", "edge_attr") if fields.get(n) is not None}
+        of_edges = [name for name in names if name.startswith("edge")]
         indptr, indices, order = csr.coo_to_csr(edges[1], edges[0], num_nodes, num_nodes, bool(of_edges))
-        for name, values in of_edges.items():
-            if values.ndim == 0 or len(values) != edges.shape[1]:
-                raise GraphError(f"{name} has {values.numel()} values for {edges.shape[1]} edges")
-            fields[name] = values[torch.from_numpy(order).to(values.device)]
+        for name in of_edges:
+            if given[name].ndim == 0 or len(given[name]) != count:
+                raise GraphError(f"{name} has {given[name].numel()} values for {count} edges")
+            given[name] = given[name][torch.from_numpy(order).to(given[name].device)]
+        fields |= given
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
@@ -400,8 +395,8 @@ class Graph:
         """
         if self.device == torch.device(device):
             return self
-        names = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", *MASKS)
-        moved = replace(self, **{n: t.to(device) for n in names if (t := getattr(self, n)) is not None})
+        tensors = ((name, value) for name, value in self.__getstate__().items() if isinstance(value, Tensor))
+        moved = replace(self, **{name: tensor.to(device) for name, tensor in tensors})  # type: ignore[arg-type]
         if "has_loops" in self.__dict__:  # known here, so it need not be computed there
             moved.__dict__["has_loops"] = self.has_loops
         return moved
@@ -553,10 +548,14 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
     >>> check_edges(np.array([[0, 1], [1, 2]]), num_nodes=3)
     """
     for row, end in zip(edges, ("source", "target"), strict=True):
-        at = csr.first_outside(row, num_nodes)
-        if at >= 0:
-            reason = "is negative" if row[at] < 0 else f"is not below the number of nodes, {num_nodes}"
-            raise GraphError(f"edge {at} has {end} {row[at]}, which {reason}: node ids run from 0 to {num_nodes - 1}")
+        _check_nodes(row, num_nodes, f"edge {{}} has {end}")
+
+
+def _check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
+    """Refuse the id of a node that does not exist. ``words`` describe it, with its place for ``{}``."""
+    at = csr.first_outside(nodes, num_nodes)
+    if at >= 0:
+        raise GraphError(f"{words.format(at)} {nodes[at]}: node ids run from 0 to {num_nodes - 1}")
 
 
 def _tensor(value: Any, name: str) -> Tensor:
@@ -578,15 +577,6 @@ def _tensor(value: Any, name: str) -> Tensor:
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)
     return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C"]))
-
-
-def _check_size(num_nodes: Any, edges: int, fields: dict[str, Any]) -> None:
-    """Refuse an implausible number of nodes before arrays of that size are allocated."""
-    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
-        raise GraphError(f"num_nodes must be a whole number from 0 on, got {num_nodes!r}")
-    rows = (len(value) for key in ("x", "y") if (value := fields.get(key)) is not None and value.ndim)
-    if num_nodes > max(MOST_ISOLATED, 100 * edges, *rows):
-        raise GraphError(f"{num_nodes:,} nodes are too many for {edges:,} edges, x and y: number them without gaps")
 
 
 def validate(graph: Graph) -> dict[str, Any]:
@@ -657,9 +647,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
     host = indptr.cpu().numpy()
     if host[0] != 0 or host[-1] != len(indices) or csr.first_bad_row(host) >= 0:
         raise GraphError(f"indptr must rise from 0 to the number of edges, {len(indices)}")
-    at = csr.first_outside(indices.cpu().numpy(), n)
-    if at >= 0:
-        raise GraphError(f"edge {at} has source {int(indices[at])}: node ids run from 0 to {n - 1}")
+    _check_nodes(indices.cpu().numpy(), n, "edge {} has source")
     dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
     indices = indices.to(dtype).contiguous()
     sources = indices.cpu().numpy()
@@ -698,12 +686,6 @@ def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) 
         row, *column = wrong.nonzero()[0].tolist()
         place, value = ", ".join(map(str, (start + row, *column))), values[(row, *column)].item()
         raise GraphError(f"{name}[{place}] is {value if isinstance(value, int) else f'{value:g}'}: {why}")
-
-
-def _first(wrong: Tensor) -> int | None:
-    """The index of the first true element; ``None`` if there is none."""
-    places = wrong.nonzero()
-    return int(places[0]) if len(places) else None
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
@@ -745,15 +727,14 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
         shape = f"({n}, labels)" if task == "multilabel" else f"({n},)"
         raise GraphError(f"y must have shape {shape} for {task}, one row per node, got {tuple(y.shape)}")
     if task != "classification":
-        y, several = y.to(torch.float32).contiguous(), task == "multilabel"
-        wrong = (y != 0) & (y != 1) & ~y.isnan() if several else y.isinf()
-        what = (
-            "0, 1, or NaN where unknown; give task='regression' for numbers"
-            if several
-            else "numbers, NaN where unknown"
-        )
-        _refuse(wrong, "y", y, f"y holds {what}")
-        return {"y": y, "num_classes": y.shape[1] if several else None, "task": task}
+        y = y.to(torch.float32).contiguous()
+    if task == "regression":
+        _refuse(y.isinf(), "y", y, "y holds numbers, NaN where unknown")
+        return {"y": y, "num_classes": None, "task": task}
+    if task == "multilabel":
+        words = "y holds 0, 1, or NaN where unknown; give task='regression' for numbers"
+        _refuse((y != 0) & (y != 1) & ~y.isnan(), "y", y, words)
+        return {"y": y, "num_classes": y.shape[1], "task": task}
     if fractions:
         raise GraphError("y must hold whole numbers (class ids) for classification, got fractions: see task")
     y = _as_int64(torch.where(y.isnan(), -1, y) if y.is_floating_point() else y, "y")
@@ -767,14 +748,13 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
 
 def _class_values(graph: Graph) -> Tensor:
     """float32 ``(classes,)``: the number of each class: its name, or its place if there are no names."""
-    if graph.class_names is None:
-        return torch.arange(graph.num_classes or 1, dtype=torch.float32)
+    names = graph.class_names or tuple(map(str, range(graph.num_classes or 1)))
     try:
-        values = torch.tensor([float(name) for name in graph.class_names])
+        values = torch.tensor([float(name) for name in names])
     except ValueError:
         values = torch.tensor(torch.nan)
     if not bool(values.isfinite().all()):
-        shown = ", ".join(graph.class_names[:3])
+        shown = ", ".join(names[:3])
         raise GraphError(
             f"the labels of {graph.name} are classes ({shown} …), not numbers to predict: leave the task out, or "
             "name a label column of numbers when the tables are imported, with --task regression"
@@ -831,14 +811,14 @@ def _check_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor]:
     device = graph.indptr.device if isinstance(graph.indptr, Tensor) else None
     out = {name: _as_mask(_tensor(given.get(name, ()), name), n, name).to(device) for name in MASKS}
     for a, b in combinations(MASKS, 2):
-        if (at := _first(both := out[a] & out[b])) is not None:
-            raise GraphError(f"{a} and {b} overlap in {int(both.sum())} nodes, the first being {at}")
+        if bool((both := out[a] & out[b]).any()):
+            first = int(both.nonzero()[0])
+            raise GraphError(f"{a} and {b} overlap in {int(both.sum())} nodes, the first being {first}")
     if not bool(out["train_mask"].any()):
         raise GraphError("train_mask is empty: there is no node to train on")
     for name, mask in out.items():
-        if y is not None and (at := _first(mask & ~is_label(y))) is not None:
-            unknown = "NaN" if y.is_floating_point() else "-1"
-            raise GraphError(f"node {at} is in {name} but has no label (y is {unknown})")
+        if y is not None and bool((lacking := mask & ~is_label(y)).any()):
+            raise GraphError(f"node {int(lacking.nonzero()[0])} is in {name} but has no label: y is -1 or NaN there")
     return out
 
 
@@ -859,9 +839,7 @@ def _as_mask(mask: Tensor, n: int, name: str) -> Tensor:
         # As ids, all but two would be there twice.
         warnings.warn(f"{name} holds 0 and 1 for each of {n} nodes: it is read as a mask, not as ids", stacklevel=2)
         return mask.to(torch.bool)
-    at = csr.first_outside(mask.cpu().numpy(), n)
-    if at >= 0:
-        raise GraphError(f"{name}[{at}] is node {int(mask[at])}: node ids run from 0 to {n - 1}")
+    _check_nodes(mask.cpu().numpy(), n, f"{name}[{{}}] is node")
     out = torch.zeros(n, dtype=torch.bool, device=mask.device)
     out[mask] = True
     return out

@@ -71,13 +71,13 @@ def save(graph: Graph, path: str | Path) -> Path:
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 0 classes)
     """
     with saving(path) as folder:
-        folder.fields = {n: getattr(graph, n) for n in FIELDS}
-        write_arrays(folder, graph)
+        write_graph(folder, graph)
     return Path(path)
 
 
-def write_arrays(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> None:
-    """Write the arrays of ``graph`` to an open folder, except those in ``without``."""
+def write_graph(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> None:
+    """Write ``graph`` to an open folder, except the arrays in ``without``."""
+    folder.fields = {name: getattr(graph, name) for name in FIELDS}
     for name in ARRAYS:
         if name not in without and (values := getattr(graph, name)) is not None:
             folder.write(name, values)
@@ -178,15 +178,15 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 
 def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
     """The result of ``look``, once no other process is replacing the graph at ``path``."""
-    for left in reversed(range(SWAP_TRIES)):
+    for _ in range(SWAP_TRIES):
         before = _made(path)
         try:
             return look()
         except (DatasetError, GraphError, FileNotFoundError):
-            if not left or (_made(path) == before and not any(path.parent.glob(f".{path.name}-*"))):
+            if _made(path) == before and not any(path.parent.glob(f".{path.name}-*")):
                 raise
         time.sleep(SWAP_SECONDS)
-    raise AssertionError("the last try returns or raises")
+    return look()
 
 
 def _refuse_other(path: Path) -> None:
@@ -235,7 +235,7 @@ def open_arrays(
     for name in entries:
         refuse_odd(path / f"{name}.npy")
     stamp = _stamp(path, entries)
-    trusted = not verify and stamp is not None and stamp == _read_stamp(path)
+    trusted = not verify and _is_stamped(path, stamp)
     if not trusted:
         for name, entry in entries.items():
             _verify(path / f"{name}.npy", entry)
@@ -340,9 +340,8 @@ def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[
         missing = {"indptr", "indices"} - set(header["arrays"]) or {*FIELDS} - {*header}
         kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
         shaped = all(type(entry[key]) is kind for entry in header["arrays"].values() for key, kind in kinds.items())
-        names, classes = header.get("class_names"), header.get("num_classes")
-        odd = not isinstance(header.get("name"), str) or type(classes) not in (int, type(None))
-        if unknown or missing or not shaped or odd or not all(isinstance(one, str) for one in names or ()):
+        odd = not isinstance(header["name"], str) or type(header["num_classes"]) not in (int, type(None))
+        if unknown or missing or not shaped or odd or not isinstance(header["class_names"], list | None):
             raise KeyError("arrays")
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         raise DatasetError(f"{path / HEADER} is not the header of a saved graph or shard: write it again") from None
@@ -408,27 +407,29 @@ def _crc32(path: Path, start: int) -> str:
 # -- the stamp ------------------------------------------------------------------------------------------------------
 
 
-def _stamp(path: Path, entries: dict[str, Any]) -> dict[str, list[int]] | None:
-    """Inode, size and times of every file. Only the system sets the time of change, so another file never fits."""
+def _stamp(path: Path, entries: dict[str, Any]) -> str:
+    """Inode, size and times of every file, as JSON; empty if a file is missing.
+
+    Only the system sets the time of change, so another file never fits.
+    """
     names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:
         stats = {name: (path / name).lstat() for name in names}
     except OSError:
-        return None
-    return {name: [s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()}
+        return ""
+    return json.dumps({name: [s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()})
 
 
 def _stamp_file(path: Path) -> Path:
     return private("verified") / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
 
 
-def _read_stamp(path: Path) -> Any:
-    try:
-        return json.loads(_stamp_file(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+def _is_stamped(path: Path, stamp: str) -> bool:
+    with suppress(OSError):
+        return bool(stamp) and _stamp_file(path).read_bytes() == stamp.encode()
+    return False
 
 
-def _write_stamp(path: Path, stamp: dict[str, list[int]] | None) -> None:
+def _write_stamp(path: Path, stamp: str) -> None:
     with suppress(OSError):  # A user without a cache verifies at each opening.
-        write_text(_stamp_file(path), json.dumps(stamp))
+        write_text(_stamp_file(path), stamp)

@@ -12,11 +12,11 @@ import pytest
 from cli.run import handful
 from handful.datasets.drift import moved_columns, stability_index, with_profile
 from handful.datasets.schema import Edges, Schema, fit_columns
-from handful.datasets.tables import Problems, Rows, TableFile
+from handful.datasets.tables import Problems, TableFile
 from handful.settings import TableOptions
 
 
-def people(seed: int, count: int = 1000, **others: Any) -> Rows:
+def people(seed: int, count: int = 1000, **others: Any) -> TableFile:
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {
         "balance": rng.lognormal(7, 1, count),
@@ -29,12 +29,12 @@ def people(seed: int, count: int = 1000, **others: Any) -> Rows:
         "same": [7] * count,
     }
     table = pa.table({**columns, **others})
-    return Rows(TableFile.open(table), table)
+    return TableFile.open(table)
 
 
-def fitted(rows: Rows) -> Schema:
+def fitted(rows: TableFile) -> Schema:
     every, problems = np.ones(len(rows), bool), Problems()
-    found = fit_columns(rows, rows.source.names, TableOptions(hashed=["note"]), every, problems)
+    found = fit_columns(rows, rows.names, TableOptions(hashed=["note"]), every, problems)
     problems.tell()
     return with_profile(Schema("id", Edges("s", "t"), found, rows=len(rows)), rows, every)
 

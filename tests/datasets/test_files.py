@@ -63,7 +63,7 @@ def test_npz_options(tmp_path: Path) -> None:
 
 BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"edge_index": np.array([[0, 1], [1, 4]])}, "edge 1 has target 4"),
-    ({"edge_index": np.array([[0, -1], [1, 2]])}, "edge 1 has source -1, which is negative"),
+    ({"edge_index": np.array([[0, -1], [1, 2]])}, "edge 1 has source -1"),
     ({"edge_index": np.zeros((3, 4), int)}, r"edge_index must have shape \(2, E\), got \(3, 4\)"),
     ({"edge_index": np.zeros((2, 4))}, "edge_index must hold integers"),
     ({"x": np.eye(3), "num_nodes": 4}, r"x must have shape \(4, features\)"),
@@ -82,7 +82,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"train_mask": np.zeros((4, 10), bool)}, "train_mask holds 10 splits"),
     ({"train_mask": np.array([0, 11])}, r"train_mask\[1\] is node 11"),
     ({"edge_weight": np.ones(3)}, "edge_weight has 3 values for 4 edges"),
-    ({"num_nodes": 3}, "is not below the number of nodes, 3"),
+    ({"num_nodes": 3}, "node ids run from 0 to 2"),
 ]
 
 
@@ -111,9 +111,9 @@ def test_unreadable_npz(tmp_path: Path) -> None:
             read_graph(path)
     np.save(tmp_path / "b", np.eye(2))
     (tmp_path / "b.npy").rename(tmp_path / "b.npz")
-    with pytest.raises(DatasetError, match="holds a single array"):
+    with pytest.raises(DatasetError, match=r"not a zip file.*numpy\.savez"):
         read_graph(tmp_path / "b.npz")
-    with pytest.raises(DatasetError, match="has no edge_index; it holds test_mask, train_mask, val_mask, x, y"):
+    with pytest.raises(GraphError, match="no edge_index among test_mask, train_mask, val_mask, x, y"):
         read_graph(write(path, without=("edge_index",)))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("edge_index.npy", b"\x93NUMPY\x01\x00")
@@ -142,7 +142,7 @@ def test_pt(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"junk\.pt cannot be read"):
         read_graph(tmp_path / "junk.pt")
     torch.save({"x": tensors["x"]}, tmp_path / "x.pt")
-    with pytest.raises(DatasetError, match="has no edge_index; it holds x"):
+    with pytest.raises(GraphError, match=r"x\.pt: there is no edge_index among x"):
         read_graph(tmp_path / "x.pt")
 
 

@@ -599,7 +599,7 @@ def test_dates_decimal_commas_and_encodings(tmp_path: Path) -> None:
 )
 def test_how_dates_are_written(values: list[str], format: str) -> None:
     table = pa.table({"day": values})
-    rows = tables.Rows(tables.TableFile.open(table), table)
+    rows = tables.TableFile.open(table)
     assert schema.date_format(rows, "day") == format
     if format:
         assert np.isfinite(rows.numbers("day", format=format)).all()

@@ -65,7 +65,7 @@ def test_broken_files(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DatasetError, match=r"pokec\.mat (cannot be read|has no array)"):
             read_linkx(path)
-    with pytest.raises(DatasetError, match="has no array 'label'"):
+    with pytest.raises(DatasetError, match=r"'label'.*not LINKX's file"):
         read_linkx(write_mat(path, label=None))  # type: ignore[arg-type]
     with pytest.raises(HandfulError, match=r"pokec\.mat: edge 0 has target 9"):
         read_linkx(write_mat(path, edge_index=np.array([[0], [9]])))

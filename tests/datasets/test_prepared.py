@@ -167,6 +167,9 @@ def test_servers_without_ranges_and_parts_beyond_the_end(server: Server, tmp_pat
         server.ranges = ranges
         (tmp_path / "file.bin.part").write_bytes(part)
         (tmp_path / "file.bin.part.tag").write_text(server.tag)
+        if ranges:
+            with pytest.raises(DatasetError, match="run again"):
+                fetch(server.url, tmp_path / "file.bin")
         assert fetch(server.url, tmp_path / "file.bin").read_bytes() == CONTENT
         (tmp_path / "file.bin").unlink()
 

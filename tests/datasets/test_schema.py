@@ -18,27 +18,27 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import QuantileTransformer
 
 from handful.datasets.schema import Column, Edges, Schema, fit_columns, fit_labels, normal_scores
-from handful.datasets.tables import Problems, Rows, TableFile
+from handful.datasets.tables import Problems, TableFile
 from handful.errors import DatasetError
 from handful.settings import TableOptions
 
 EDGES = Edges("source", "target")
 
 
-def rows(**columns: Any) -> Rows:
+def rows(**columns: Any) -> TableFile:
     table = pa.table(columns)
-    return Rows(TableFile.open(table), table)
+    return TableFile.open(table)
 
 
-def fitted(table: Rows, how: TableOptions | None = None, where: list[bool] | None = None) -> Schema:
+def fitted(table: TableFile, how: TableOptions | None = None, where: list[bool] | None = None) -> Schema:
     problems = Problems()
     mask = np.ones(len(table), bool) if where is None else np.array(where)
-    found = fit_columns(table, table.source.names, how or TableOptions(), mask, problems)
+    found = fit_columns(table, table.names, how or TableOptions(), mask, problems)
     problems.tell()
     return Schema("id", EDGES, found, rows=int(mask.sum()))
 
 
-def encoded(schema: Schema, table: Rows) -> tuple[np.ndarray, list[str]]:
+def encoded(schema: Schema, table: TableFile) -> tuple[np.ndarray, list[str]]:
     problems, said = Problems(), list[str]()
     x = schema.encode(table, problems, said.append)
     problems.tell()
@@ -182,7 +182,7 @@ def test_differences_name_the_columns() -> None:
     assert [words.split()[0] for words in schema.differences(other)] == ["'d'", "'e'", "'a'", "'b'", "'c'"]
     *_, scale, categories, kind = schema.differences(other)
     assert "has another fill and center and spread" in scale
-    assert ("categories" in categories, "a category, not a number" in kind) == (True, True)
+    assert ("categories (y, z)" in categories, "has another kind" in kind) == (True, True)
     turned = Schema("id", EDGES, schema.columns[::-1])
     assert len(schema.differences(turned)) == 1
 

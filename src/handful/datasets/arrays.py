@@ -30,9 +30,6 @@ class ArrayFile(Mapping[str, np.ndarray]):
         self._read: dict[str, np.ndarray] = {}
         if not path.is_file():
             raise DatasetError(f"{path} does not exist, or is no file")
-        with path.open("rb") as file:
-            if file.read(6) == npy.MAGIC_PREFIX:
-                raise DatasetError(f"{path} holds a single array, not an archive of arrays: write it with numpy.savez")
         with readable(path, "write it with numpy.savez"), zipfile.ZipFile(path) as archive:
             self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 

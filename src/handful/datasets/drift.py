@@ -14,7 +14,7 @@ from math import log, sqrt
 import numpy as np
 
 from handful.datasets.schema import Column, Schema, numbers_in
-from handful.datasets.tables import Rows, arrow, places_among
+from handful.datasets.tables import TableFile, arrow, places_among
 from handful.errors import DatasetError
 from handful.vocabulary import number
 
@@ -25,12 +25,12 @@ LEAST = 1e-4
 """The minimum of a share in the index."""
 
 
-def with_profile(schema: Schema, rows: Rows, fitted: np.ndarray) -> Schema:
+def with_profile(schema: Schema, rows: TableFile, fitted: np.ndarray) -> Schema:
     """``schema`` with the distribution of its columns in the ``fitted`` rows, boolean ``(rows,)``, of its table."""
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
-def moved_columns(schema: Schema, rows: Rows) -> dict[str, str]:
+def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
     """The columns of a later table that have drifted, the worst first, with descriptions; empty for a schema without a
     profile.
     """
@@ -59,7 +59,7 @@ def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> f
     return float(((q - p) * np.log(q / p)).sum())
 
 
-def _with_shares(column: Column, rows: Rows, fitted: np.ndarray) -> Column:
+def _with_shares(column: Column, rows: TableFile, fitted: np.ndarray) -> Column:
     if column.kind not in ("category", "text"):
         values, missing = _means(column, rows)
         known = values[fitted & ~missing]
@@ -68,7 +68,7 @@ def _with_shares(column: Column, rows: Rows, fitted: np.ndarray) -> Column:
     return replace(column, shares=tuple(map(float, shares)))
 
 
-def _means(column: Column, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _means(column: Column, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
     """float64 ``(rows,)``, the numbers of a column, or the means of vectors; and which of them are missing."""
     values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
     return values.mean(1), missing
@@ -79,7 +79,7 @@ def _count(column: Column) -> int:
     return len(column.categories) + 2 * len(column.marks) + 3
 
 
-def _bins(column: Column, rows: Rows) -> np.ndarray:
+def _bins(column: Column, rows: TableFile) -> np.ndarray:
     """int64 ``(rows,)``: the bin of each value."""
     last = _count(column) - 1
     if column.kind in ("category", "text"):
@@ -92,7 +92,7 @@ def _bins(column: Column, rows: Rows) -> np.ndarray:
     return np.where(missing, last, np.searchsorted(marks, values, "left") + np.searchsorted(marks, values, "right"))
 
 
-def _describe(column: Column, rows: Rows, was: np.ndarray, now: np.ndarray) -> str:
+def _describe(column: Column, rows: TableFile, was: np.ndarray, now: np.ndarray) -> str:
     """The median of numbers, the shares of new and missing values, and the category with the largest change."""
     said = []
     if column.marks:

@@ -63,8 +63,6 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         store = _read_pt(path)
     else:
         raise DatasetError(f"{path} is not a graph file: give {KINDS}")
-    if "edge_index" not in store:
-        raise DatasetError(f"{path} has no edge_index; it holds {', '.join(sorted(map(str, store))) or 'nothing'}")
     with blaming(path):
         graph = from_mapping(store, fold, **fields)
     if lost := unused(map(str, store)):

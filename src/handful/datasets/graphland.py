@@ -22,7 +22,7 @@ from handful.datasets.arrays import whole
 from handful.datasets.prepared import Archive, Built
 from handful.datasets.registry import Source
 from handful.datasets.splits import Masks
-from handful.datasets.tables import Rows, TableFile, read_matrix
+from handful.datasets.tables import TableFile, read_matrix
 from handful.errors import DatasetError, blaming, readable
 from handful.graph import MASKS, Graph
 
@@ -61,20 +61,17 @@ def _info(path: Path) -> dict[str, Any]:
 
         info = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
         for key in LISTS:
-            names = info[key] or []
-            if not isinstance(names, list) or not all(isinstance(name, str | int | float) for name in names):
-                raise ValueError(f"{key} is no list of names")
-            info[key] = [str(name) for name in names]
+            info[key] = [str(name) for name in info[key] or ()]
         return {**info, "task": str(info["task"]), "target_name": str(info["target_name"])}
 
 
-def _labels(rows: Rows, info: dict[str, Any]) -> np.ndarray:
+def _labels(rows: TableFile, info: dict[str, Any]) -> np.ndarray:
     """The labels: numbers, NaN if unknown; or classes, -1 if unknown."""
     target = info["target_name"]
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
         return values.astype(np.float32)
-    return whole(np.where(np.isnan(values), -1, values), f"{rows.source.path}: '{target}'")
+    return whole(np.where(np.isnan(values), -1, values), f"{rows.path}: '{target}'")
 
 
 def _split(path: Path, y: np.ndarray) -> Masks:
@@ -87,7 +84,7 @@ def _split(path: Path, y: np.ndarray) -> Masks:
 # -- features -------------------------------------------------------------------------------------------------------
 
 
-def _features(rows: Rows, info: dict[str, Any], fractions_as_numbers: bool = False) -> np.ndarray:
+def _features(rows: TableFile, info: dict[str, Any], fractions_as_numbers: bool = False) -> np.ndarray:
     """Numerical, fraction and categorical features, in this order and preprocessed; float32."""
     categorical, fractions = info["categorical_features_names"], info["fraction_features_names"]
     numerical = [name for name in info["numerical_features_names"] if name not in set(fractions)]
@@ -95,9 +92,9 @@ def _features(rows: Rows, info: dict[str, Any], fractions_as_numbers: bool = Fal
         numerical, fractions = [*numerical, *fractions], []
     names = [*numerical, *fractions, *categorical]
     if not names:
-        raise DatasetError(f"{rows.source.path} has none of the features that info.yaml names")
+        raise DatasetError(f"{rows.path} has none of the features that info.yaml names")
     values = np.stack([rows.numbers(name, missing=True) for name in names], axis=1).astype(np.float32)
-    with readable(rows.source.path, "its features need scikit-learn: pip install 'handful[graphland]'"):
+    with readable(rows.path, "its features need scikit-learn: pip install 'handful[graphland]'"):
         from sklearn.compose import make_column_transformer
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import make_pipeline

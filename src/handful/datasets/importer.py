@@ -12,7 +12,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,32 +22,19 @@ import numpy as np
 import torch
 
 from handful.budget import room
-from handful.datasets.arrays import whole
 from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.leakage import leaking_columns
 from handful.datasets.schema import Edges, Say, Schema, alike, date_format, fit_columns, fit_labels
 from handful.datasets.splits import RANDOM_HIGH, draw_split, time_split
-from handful.datasets.tables import (
-    SUFFIXES,
-    Faults,
-    NotWholeError,
-    Problems,
-    Rows,
-    Source,
-    TableFile,
-    arrow,
-    places_among,
-    reading,
-    resolved,
-)
+from handful.datasets.tables import Faults, NotWholeError, Problems, Source, TableFile, arrow, number_ids, reading
 from handful.errors import DatasetError, blaming, unknown
 from handful.files import naming
-from handful.graph import MASKS, Graph
+from handful.graph import MASKS, Graph, is_label
 from handful.kernels.buckets import imbalance
 from handful.random import derive_seed
 from handful.settings import TableOptions
-from handful.storage import FIELDS, open_graph, save, saving, write_arrays
+from handful.storage import open_graph, save, saving, write_graph
 
 USUAL = {
     "source": ("source", "src", "src_id", "source_id", "from", "u"),
@@ -62,8 +49,6 @@ TIME = "time:"
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
-READ = 1 << 22
-"""The number of edges in a block."""
 MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
 OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
@@ -129,9 +114,10 @@ def import_tables(
     if wrong := [name for name in fields if name not in Graph.__dataclass_fields__]:
         raise DatasetError(unknown("option", wrong[0], [*OPTIONS, *Graph.__dataclass_fields__]))
     how = TableOptions(**{name: value for name, value in options.items() if name in OPTIONS})
+    split = split if schema is None else None
     time = split.removeprefix(TIME) if split is not None and split.startswith(TIME) else None
-    read = partial(_read, edges, nodes, how, time, schema, progress, say)
-    drawn = split if schema is None and time is None else None
+    drawn = split if time is None else None
+    read = partial(_Reader(how, time, schema, progress, say).read, edges, nodes)
     if memory is not None:
         if out is None:
             raise DatasetError("memory is the budget of a graph that is written to a folder: give out too")
@@ -166,13 +152,13 @@ def _write(
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
         with blaming(tables.where):  # what is checked of all else, and what follows from it
             graph = _with_split(Graph(*no_edges, **tables.fields | fields), split, seed)
-        write_arrays(folder, graph, without=("indptr", "indices"))
+        write_graph(folder, graph, without=("indptr", "indices"))
         roles, symmetric = tables.roles, is_balanced(tables.blocks)
         both = roles.undirected and not symmetric
         space, blocks = room(memory, LEAST, "sorting the edges"), partial(_pieces, tables.blocks)
         repeated = not both and roles.repeated is None
         write_edges(folder, graph.num_nodes, space, blocks, both=both, loops=True, repeated=repeated)
-        folder.fields = {name: getattr(graph, name) for name in FIELDS} | {"undirected": symmetric or roles.undirected}
+        folder.fields["undirected"] = symmetric or roles.undirected
 
 
 def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
@@ -189,9 +175,7 @@ def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
     >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])
     (True, False)
     """
-    totals = [0, 0]
-    for targets, sources in _pieces(blocks, READ):
-        totals = [total + imbalance(targets, sources, derive_seed(k)) for k, total in enumerate(totals)]
+    totals = [sum(imbalance(block[1], block[0], derive_seed(k)) for block in blocks) for k in range(2)]
     return all(total % 2**64 == 0 for total in totals)
 
 
@@ -208,7 +192,6 @@ class _Tables:
         blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        skipped: the number of edges that were left out.
     """
 
     roles: Edges
@@ -216,56 +199,6 @@ class _Tables:
     blocks: list[np.ndarray]
     num_nodes: int
     fields: dict[str, Any]
-    skipped: int = 0
-
-
-def _read(
-    edges: Source,
-    nodes: Source | None,
-    how: TableOptions,
-    time: str | None,
-    schema: Schema | None,
-    progress: Progress,
-    say: Say,
-    scratch: Path | None,
-) -> _Tables:
-    """The content of the tables of ``import_tables``. With ``scratch``, the edges are in files of that folder."""
-    if nodes is None and isinstance(edges, str | Path) and Path(edges).is_dir():
-        edges, nodes = (_table(Path(edges), stem) for stem in ("edges", "nodes"))
-    written = how if schema is None else schema
-    listed = TableFile.open(edges, written.decimal, written.encoding, "the edge table")
-    roles = _edge_roles(listed, how) if schema is None else schema.edges
-    used = [listed.has(name) for name in (roles.source, roles.target, roles.weight) if name is not None]
-    if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
-        raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
-    if extra := [name for name in listed.named if name not in used]:
-        say(f"{listed.path}: not used, since no model here takes more of an edge than a weight: {', '.join(extra)}")
-    reader = _EdgeReader(listed, roles, how.unknown, progress, scratch)
-    if nodes is None:
-        if schema is not None and schema.columns:
-            raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-        return reader.read(None)
-    described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
-    given = schema
-    table, schema, masks = _read_nodes(described, how, time, roles, schema, say)
-    ids, fields = _node_fields(table, schema, masks, say)
-    if given is None:
-        _tell_leaks(table, schema, fields, say)
-    tables = reader.read(ids)
-    if tables.skipped:
-        say(f"{listed.path}: {tables.skipped:,} edges have an end that is no node, and are left out")
-    tables.where = described.path
-    tables.fields |= _pad(fields, tables.num_nodes - len(table), schema)
-    return tables
-
-
-def _table(folder: Path, stem: str) -> Path:
-    result = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
-    if not result:
-        raise DatasetError(f"{folder} has no table '{stem}' ({', '.join(stem + s for s in SUFFIXES)}): give one")
-    if len(result) > 1:
-        raise DatasetError(f"{folder} has both {result[0].name} and {result[1].name}: keep one of them")
-    return result[0]
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
@@ -280,76 +213,205 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     return result
 
 
-def _edge_roles(table: TableFile, how: TableOptions) -> Edges:
-    source, target = (_find(table, role, getattr(how, role), needed=True) for role in ("source", "target"))
-    return Edges(source, target, _find(table, "weight", how.weight), how.undirected, how.repeated)
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the tables of ``import_tables``, which has its fields; ``time`` is the column of a split by time."""
+
+    how: TableOptions
+    time: str | None
+    schema: Schema | None
+    progress: Progress
+    say: Say
+
+    def read(self, edges: Source, nodes: Source | None, scratch: Path | None) -> _Tables:
+        """The content of the tables. With ``scratch``, the edges are in files of that folder."""
+        if nodes is None and isinstance(edges, str | Path) and Path(edges).is_dir():
+            edges, nodes = (TableFile.find(Path(edges), stem) for stem in ("edges", "nodes"))
+        how, schema = self.how, self.schema
+        written = how if schema is None else schema
+        listed = TableFile.open(edges, written.decimal, written.encoding, "the edge table")
+        if schema is None:
+            source, target = (_find(listed, role, getattr(how, role), needed=True) for role in ("source", "target"))
+            roles = Edges(source, target, _find(listed, "weight", how.weight), how.undirected, how.repeated)
+        else:
+            roles = schema.edges
+        used = [listed.has(name) for name in (roles.source, roles.target, roles.weight) if name is not None]
+        if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
+            raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
+        if extra := [name for name in listed.named if name not in used]:
+            unused = f"not used, since no model here takes more of an edge than a weight: {', '.join(extra)}"
+            self.say(f"{listed.path}: {unused}")
+        if nodes is None:
+            if schema is not None and schema.columns:
+                raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
+            return self._edges(listed, roles, None, scratch)
+        described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
+        ids, fields, schema = self._nodes(described, roles)
+        tables = self._edges(listed, roles, ids, scratch)
+        tables.where = described.path
+        tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
+        return tables
+
+    # -- nodes --------------------------------------------------------------------------------------------------
+
+    def _nodes(self, source: TableFile, roles: Edges) -> tuple[Any, dict[str, Any], Schema]:
+        """The ids of a node table, the fields of ``Graph`` that come from it, and its schema: ours, or a fitted one."""
+        problems, how, say = Problems(), self.how, self.say
+        names: list[str] = []
+        if self.schema is None:
+            schema, names, table = self._choose(source, roles)
+        else:
+            schema, table = self.schema, source.read(texts=self.schema.as_text())
+            schema.check(table, say)
+            _tell_drift(table, schema, how.strict, say)
+        fields: dict[str, Any] = {}
+        masks: dict[str, np.ndarray] = {}
+        ids = None
+        with problems.collected():
+            ids = table.ids(schema.id)
+        with problems.collected():
+            if self.schema is None:
+                schema = replace(schema, classes=fit_labels(table, schema.labels, how.task))
+            fields = schema.label_fields(table, say)
+            if self.time is not None:
+                masks = _by_time(table, self.time, how.dates, fields.get("y"), say)
+        with problems.collected():
+            masks = masks or _masks(table, schema, fields.get("y"))
+        if self.schema is None:
+            schema = self._fit(table, schema, names, masks.get("train_mask"), problems)
+        x = schema.encode(table, problems, say)
+        problems.tell()
+        if self.schema is None:
+            _tell_leaks(table, schema, x, fields.get("y"), say)
+        fields |= masks | {"schema": schema.to_json()}
+        fields |= {"x": x} if schema.columns else {}
+        fields |= {"kept": schema.kept_texts(table)} if schema.kept else {}
+        return ids, fields, schema
+
+    def _fit(
+        self, table: TableFile, schema: Schema, names: list[str], train: np.ndarray | None, problems: Problems
+    ) -> Schema:
+        """The schema with the encoding of the columns ``names``, fitted to the training rows, if any."""
+        fitted = np.ones(len(table), bool) if train is None or not train.any() else train
+        columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
+        problems.tell()
+        for name, values in [*((c.name, c.categories) for c in columns), ("the label", schema.classes)]:
+            if pair := alike(values):
+                self.say(f"{path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
+        used = {schema.id, schema.split, *schema.labels, *MASKS, *schema.kept, *(column.name for column in columns)}
+        ignored = tuple(name for name in table.names if name not in used)
+        schema = replace(schema, columns=columns, ignored=ignored, rows=int(fitted.sum()), training=not fitted.all())
+        return with_profile(schema, table, fitted)
+
+    def _choose(self, source: TableFile, roles: Edges) -> tuple[Schema, list[str], TableFile]:
+        """A schema with the roles of the columns of a node table, the names of its features, and the table."""
+        problems, how, say = Problems(), self.how, self.say
+        usual = _find(source, "label", None)
+        labels = ((usual,) if usual else ()) if how.label is None else how.label
+        chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
+        for name in filter(None, (how.id, how.split_column, self.time, *labels, *chosen, *how.ignore, *how.keep)):
+            with problems.collected():
+                source.has(name)
+                if name in labels and name in chosen and name not in how.ignore:
+                    raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
+        problems.tell()
+        id, split = _find(source, "id", how.id, needed=True), _find(source, "split", how.split_column)
+        if not labels:
+            looked = ", ".join(USUAL["label"])
+            say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
+        left_out = {id, split, *labels, *MASKS, *how.ignore, *({self.time, *how.keep} - set(chosen))}
+        names = [name for name in source.named if name not in left_out]
+        if how.features is not None:
+            names = [name for name in source.names if name in chosen and name not in how.ignore]
+        texts = [id, *how.categorical, *how.widths, *({split, *how.keep} - {None, *chosen})]
+        table = source.read(texts=texts).with_codes(name for name in names if name not in how.numbers)
+        identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
+        if identifiers:
+            listed = ", ".join(identifiers)
+            say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
+        schema = Schema(id, roles, (), labels, how.task, split=split, identifiers=identifiers, kept=how.keep)
+        schema = replace(schema, decimal=how.decimal, encoding=how.encoding)
+        return schema, [name for name in names if name not in identifiers], table
+
+    # -- edges --------------------------------------------------------------------------------------------------
+
+    def _edges(self, table: TableFile, roles: Edges, known: Any, scratch: Path | None) -> _Tables:
+        """The edges between ``known`` ids; between any ids if it is ``None``.
+
+        Integer ids are read as integers. If some are not, the table is read again with ids as text.
+        """
+        pa, scan = arrow(), partial(self._scan, table, roles, scratch)
+        if known is None or pa.types.is_integer(known.type):
+            with suppress(NotWholeError):
+                return scan(known, pa.int64())
+        ids = pa.array([]) if known is None else known
+        return scan(ids.cast(pa.string()), pa.string(), known is None)
+
+    def _scan(
+        self, table: TableFile, roles: Edges, scratch: Path | None, known: Any, kind: Any, grows: bool = False
+    ) -> _Tables:
+        pa, path, unknown = arrow(), table.path, self.how.unknown
+        ends, weight = (roles.source, roles.target), roles.weight
+        types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
+        absent, unweighted, strange = Faults(), Faults(), Faults()
+        blocks: list[np.ndarray] = []
+        weights: list[np.ndarray] = []
+        skipped = 0
+        for row, block in table.blocks(list(types), types):
+            sides = [table.ids_in(block, end, kind) for end in ends]
+            for end, side in zip(ends, sides, strict=True):
+                absent.add(side.is_null(), row, f"the edge has no '{end}'")
+            if absent.count:
+                continue
+            kept: Any = slice(None)
+            if known is None:
+                parts = np.stack([side.to_numpy() for side in sides])
+            else:
+                # Together, since a table in which text is looked up is built for every call.
+                numbers, known = number_ids(pa.concat_arrays(sides), known, grows or unknown == "add")
+                parts = numbers.reshape(2, -1)
+                if unknown == "error":
+                    for end, side, part in zip(ends, sides, parts, strict=True):
+                        strange.add(part < 0, row, f"{end} '{{}}' is not in the node table", side)
+                if unknown == "skip":
+                    kept = (parts >= 0).all(axis=0)
+                    skipped += len(kept) - int(kept.sum())
+            if weight is not None:
+                with reading(path):
+                    values = block.column(weight).cast(pa.float32()).to_numpy(zero_copy_only=False)
+                unweighted.add(~np.isfinite(values), row, f"'{weight}' is missing or not finite")
+                unweighted.add(values < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", values)
+                weights.append(values[kept])
+            blocks.append(_keep(parts[:, kept], scratch))
+            self.progress(len(block))
+        problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
+        if strange.count:
+            such = " and ".join(f"'{id}'" for id in known[:2].to_pylist())
+            advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
+            problems.append(f"{path}, {strange}: {advice}")
+        problems.tell()
+        if skipped:
+            self.say(f"{path}: {skipped:,} edges have an end that is no node, and are left out")
+        fields: dict[str, Any] = {"edge_weight": np.concatenate(weights)} if weights else {}
+        if known is not None:
+            whole = pa.types.is_integer(known.type)
+            fields["ids"] = known.to_numpy() if whole else np.array(known.to_pylist(), np.str_)
+            return _Tables(roles, path, blocks, len(known), fields)
+        low, high = min(int(block.min()) for block in blocks), max(int(block.max()) for block in blocks)
+        if low >= 0 and high < 8 * sum(block.shape[1] for block in blocks) + 1_000_000:
+            return _Tables(roles, path, blocks, high + 1, fields)
+        if scratch is not None:
+            gaps = f"{path}: ids from {low} to {high} have gaps"
+            raise DatasetError(f"{gaps}, and are numbered in memory: leave memory out, or give a node table")
+        own, places = np.unique(np.concatenate(blocks, axis=1), return_inverse=True)
+        fields["ids"] = own.astype(np.int64)
+        return _Tables(roles, path, [places.reshape(2, -1)], len(own), fields)
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _read_nodes(
-    source: TableFile, how: TableOptions, time: str | None, roles: Edges, schema: Schema | None, say: Say
-) -> tuple[Rows, Schema, dict[str, np.ndarray]]:
-    """The node table, its schema, which is the given one or is fitted to it, and its split by ``time``, if any."""
-    if schema is not None:
-        table = source.read(types=_texts(schema.as_text()))
-        schema.check(table, say)
-        _tell_drift(table, schema, how.strict, say)
-        return table, schema, {}
-    problems = Problems()
-    usual = _find(source, "label", None)
-    labels = ((usual,) if usual else ()) if how.label is None else how.label
-    chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
-    for name in (how.id, how.split_column, time, *labels, *chosen, *how.ignore, *how.keep):
-        with problems.collected():
-            if name is not None:
-                source.has(name)
-            if name in labels and name in chosen and name not in how.ignore:
-                raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
-    problems.tell()
-    id, split = _find(source, "id", how.id, needed=True), _find(source, "split", how.split_column)
-    if not labels:
-        looked = ", ".join(USUAL["label"])
-        say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
-    used = {id, split, *labels, *MASKS}
-    left_out = {*how.ignore, *({time, *how.keep} - set(chosen))}
-    names = [name for name in source.named if name not in used | left_out]
-    if how.features is not None:
-        names = [name for name in source.names if name in chosen and name not in how.ignore]
-    texts = [id, split, *how.categorical, *how.widths, *(set(how.keep) - set(chosen))]
-    table = source.read(types=_texts(texts))
-    if codes := [name for name in table.codes() if name in names and name not in how.numbers]:
-        table = source.read(types=_texts([*texts, *codes]))
-    classes: tuple[str, ...] = ()
-    fitted, masks = np.ones(len(table), bool), {}
-    with problems.collected():
-        classes = fit_labels(table, labels, how.task) if labels else ()
-        found = Schema(id, roles, (), labels, how.task, classes).label_fields(table, say)
-        masks = {} if time is None else _by_time(table, time, how.dates, found.get("y"), say)
-    with problems.collected():
-        train = (masks or _split(table, split)).get("train_mask")
-        fitted = fitted if train is None or not train.any() else train
-    identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
-    if identifiers:
-        listed = ", ".join(identifiers)
-        say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
-    columns = fit_columns(table, [n for n in names if n not in identifiers], how, fitted, problems)
-    with problems.collected():
-        _check_ids(table, id)
-    problems.tell()
-    for name, values in {**{c.name: c.categories for c in columns}, "the label": classes}.items():
-        if pair := alike(values):
-            say(f"{source.path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
-    used |= {*how.keep, *(column.name for column in columns)}
-    ignored = tuple(name for name in source.names if name not in used)
-    rows, training = int(fitted.sum()), not bool(fitted.all())
-    told = (ignored, rows, training, identifiers, how.decimal, how.encoding, how.keep)
-    made = Schema(id, roles, columns, labels, how.task, classes, split, *told)
-    return table, with_profile(made, table, fitted), masks
-
-
-def _by_time(table: Rows, name: str, dates: str, y: np.ndarray | None, say: Say) -> dict[str, np.ndarray]:
+def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> dict[str, np.ndarray]:
     """The masks of a split by the times in the column ``name``; the boundaries are said."""
     if y is None:
         raise table.error(f"a split by '{name}' needs labels, and the table has none")
@@ -357,29 +419,27 @@ def _by_time(table: Rows, name: str, dates: str, y: np.ndarray | None, say: Say)
     format = date_format(table, name, dates) if types.is_string(column.type) else ""
     if types.is_string(column.type) and not format:
         raise table.error(f"'{name}' holds text such as '{column.drop_null()[0]}', and no times to split by")
-    times = table.numbers(name, missing=True, format=format)
-    masks, first = time_split(times, RANDOM_HIGH, _has_label(y) & ~np.isnan(times))
+    times, labelled = table.numbers(name, missing=True, format=format), _has_label(y)
+    masks, first = time_split(times, RANDOM_HIGH, labelled & ~np.isnan(times))
     days = bool(format) or types.is_date(column.type) or types.is_timestamp(column.type)
     shown = [str(np.datetime64(round(86400 * t), "s")).removesuffix("T00:00:00") if days else f"{t:g}" for t in first]
     sizes = [f"{int(mask.sum()):,}" for mask in masks.values()]
-    absent = int((_has_label(y) & np.isnan(times)).sum())
+    absent = int((labelled & np.isnan(times)).sum())
     lost = f"; {absent:,} labelled rows without '{name}' are in no part" if absent else ""
     parts = f"train before {shown[0]} ({sizes[0]}), val before {shown[1]} ({sizes[1]}), then test ({sizes[2]})"
-    say(f"{table.source.path}: split by '{name}': {parts}{lost}")
+    say(f"{table.path}: split by '{name}': {parts}{lost}")
     return masks
 
 
-def _tell_leaks(table: Rows, schema: Schema, fields: dict[str, Any], say: Say) -> None:
+def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray | None, say: Say) -> None:
     """Say which columns alone predict the label (nearly) perfectly."""
-    y = fields.get("y")
-    leaks = leaking_columns(schema, fields["x"], y) if "x" in fields and y is not None and y.ndim == 1 else {}
-    if leaks:
+    if y is not None and y.ndim == 1 and (leaks := leaking_columns(schema, x, y)):
         names = ", ".join(f"'{name}'" for name in list(leaks)[:MOST_MOVED])
         told = f"'{schema.labels[0]}' is predicted almost without mistakes by one column alone: {names}"
-        say(f"{table.source.path}: {told}; ignore what is not yet known when you predict")
+        say(f"{table.path}: {told}; ignore what is not yet known when you predict")
 
 
-def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
+def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> None:
     """Warn about columns that differ from those in training, the worst first; with ``strict``, raise an error."""
     if not (moved := moved_columns(schema, table)):
         return
@@ -388,56 +448,28 @@ def _tell_drift(table: Rows, schema: Schema, strict: bool, say: Say) -> None:
     more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
     if strict:
         raise table.error(f"{names}: {listed}{more}. Correct the table, or leave strict out")
-    say(f"{table.source.path}: {names}: {listed}{more}")
-
-
-def _texts(names: Sequence[str | None]) -> dict[str, Any]:
-    return {name: arrow().string() for name in names if name is not None}
-
-
-def _node_fields(table: Rows, schema: Schema, masks: dict[str, np.ndarray], say: Say) -> tuple[Any, dict[str, Any]]:
-    """The ids of a node table, and the fields of ``Graph`` that come from it."""
-    problems = Problems()
-    result: dict[str, Any] = {"schema": schema.to_json()}
-    ids = None
-    with problems.collected():
-        ids = _check_ids(table, schema.id)
-    with problems.collected():
-        result |= schema.label_fields(table, say)
-    with problems.collected():
-        result |= masks or _masks(table, schema, result.get("y"))
-    x = schema.encode(table, problems, say)
-    problems.tell()
-    result |= {"x": x} if schema.columns else {}
-    result |= {"kept": schema.kept_texts(table)} if schema.kept else {}
-    if schema.task == "classification" and not schema.classes:
-        result = {name: value for name, value in result.items() if name not in ("y", "num_classes", "class_names")}
-    return ids, result
-
-
-def _masks(table: Rows, schema: Schema, y: np.ndarray | None) -> dict[str, Any]:
-    masks = _split(table, schema.split)
-    if y is None or not masks:
-        return masks if masks and masks["train_mask"].any() else {}
-    unlabelled = np.logical_or.reduce(list(masks.values())) & ~_has_label(y)
-    table.refuse(unlabelled, f"the node is in a split but has no '{schema.labels[0]}': leave its split empty")
-    return masks
+    say(f"{table.path}: {names}: {listed}{more}")
 
 
 def _has_label(y: np.ndarray) -> np.ndarray:
-    return np.asarray(y >= 0 if y.dtype.kind == "i" else ~np.isnan(y).all(axis=tuple(range(1, y.ndim))))
+    return is_label(torch.from_numpy(y)).numpy()
 
 
-def _split(table: Rows, name: str | None) -> dict[str, np.ndarray]:
-    """The masks of the split column ``name``; without one, those of the columns ``train_mask`` etc., if any."""
-    if name is None:
-        return {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.source.names}
-    if name not in table.source.names:
-        return {}
-    values = [(value or "").strip().lower() for value in table.text(name).to_pylist()]
-    codes = np.array([SPLIT_VALUES.get(value, -2) if value else -1 for value in values])
-    table.refuse(codes == -2, "'{}' is not a split: use train, val, test or empty", values)
-    return {mask: codes == i for i, mask in enumerate(MASKS)}
+def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The masks of the split column; without one, those of the columns ``train_mask`` etc., if any."""
+    masks: dict[str, np.ndarray] = {}
+    if schema.split is None:
+        masks = {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.names}
+    elif schema.split in table.names:
+        values = [(value or "").strip().lower() for value in table.text(schema.split).to_pylist()]
+        codes = np.array([SPLIT_VALUES.get(value, -2) if value else -1 for value in values])
+        table.refuse(codes == -2, "'{}' is not a split: use train, val, test or empty", values)
+        masks = {mask: codes == i for i, mask in enumerate(MASKS)}
+    if y is not None:
+        unlabelled = np.logical_or.reduce(list(masks.values())) & ~_has_label(y)
+        table.refuse(unlabelled, f"the node is in a split but has no '{schema.labels[0]}': leave its split empty")
+    train = masks.get("train_mask")
+    return {} if y is None and (train is None or not train.any()) else masks
 
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
@@ -448,168 +480,6 @@ def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
             value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
             fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])
     return fields
-
-
-# -- ids --------------------------------------------------------------------------------------------------------------
-
-
-def _check_ids(table: Rows, name: str) -> Any:
-    """The ids of a node table, int64 or text, checked to be present and distinct."""
-    column = table.column(name)
-    table.refuse(column.is_null(), f"the node has no '{name}'")
-    with reading(table.source.path):
-        ids = _plain_ids(column, f"{table.source.path}: column '{name}'")
-    codes = ids.dictionary_encode().indices.to_numpy()
-    again = np.append(False, np.diff(np.maximum.accumulate(codes)) == 0)
-    table.refuse(again, "node '{}' is there a second time", ids)
-    return ids
-
-
-def _plain_ids(column: Any, where: str) -> Any:
-    """A column of ids as int64 if all are whole numbers that fit, else as text; fractions raise an error."""
-    pa = arrow()
-    if pa.types.is_floating(column.type):
-        whole(column.drop_null().to_numpy(), f"{where}: ids")
-    if pa.types.is_string(column.type):
-        usual = pa.compute.match_substring_regex(column, r"^(0|-?[1-9][0-9]{0,18})$")
-        if not pa.compute.all(usual, min_count=0).as_py():
-            return column
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column.cast(pa.string())
-
-
-class _Ids:
-    """The node numbers of ids of one type. If it ``grows``, unknown ids get new numbers."""
-
-    def __init__(self, known: Any, grows: bool) -> None:
-        self.known, self.grows = known, grows
-        self._low, self._table = 0, None
-        if not grows and arrow().types.is_integer(known.type):
-            ids = known.to_numpy()
-            low, high = int(ids.min()), int(ids.max())
-            if high - low < 8 * len(ids) + 1_000_000:  # close together: a table is faster than a search
-                self._low, self._table = low, np.full(high - low + 2, -1, np.int32)
-                self._table[ids - low] = np.arange(len(ids), dtype=np.int32)
-
-    def numbers(self, values: Any) -> np.ndarray:
-        """The number of every id; -1 for an unknown id."""
-        if not self.grows:
-            return self._places(values)
-        pa = arrow()
-        encoded = values.dictionary_encode()
-        places = self._places(encoded.dictionary)
-        fresh = np.flatnonzero(places < 0)
-        places[fresh] = len(self.known) + np.arange(len(fresh))
-        self.known = pa.concat_arrays([self.known, encoded.dictionary.take(pa.array(fresh))])
-        return places[encoded.indices.to_numpy()]  # type: ignore[no-any-return]
-
-    def _places(self, values: Any) -> np.ndarray:
-        if self._table is not None:
-            ids, last = values.to_numpy(), len(self._table) - 1
-            inside = (ids >= self._low) & (ids < self._low + last)
-            return self._table[np.where(inside, ids - self._low, last)]
-        return places_among(values, self.known)
-
-    def kept(self) -> np.ndarray:
-        """The ids as an array for a graph."""
-        if arrow().types.is_integer(self.known.type):
-            return self.known.to_numpy()  # type: ignore[no-any-return]
-        return np.array(self.known.to_pylist(), dtype=np.str_)
-
-
-# -- edges ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _EdgeReader:
-    """Reads an edge list block by block, into memory or into files in the folder ``scratch``."""
-
-    table: TableFile
-    roles: Edges
-    unknown: str
-    progress: Progress
-    scratch: Path | None
-
-    def read(self, known: Any) -> _Tables:
-        """The edges between ``known`` ids; between any ids if it is ``None``.
-
-        Integer ids are read as integers. If some are not, the table is read again with ids as text.
-        """
-        pa = arrow()
-        if known is None or pa.types.is_integer(known.type):
-            with suppress(NotWholeError):
-                return self._scan(known, pa.int64())
-        ids = pa.array([]) if known is None else known
-        return self._scan(ids.cast(pa.string()), pa.string(), known is None)
-
-    def _scan(self, known: Any, kind: Any, grows: bool = False) -> _Tables:
-        roles, path = self.roles, self.table.path
-        ends, weight = (roles.source, roles.target), roles.weight
-        types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: arrow().float32()})
-        ids = None if known is None else _Ids(known, grows or self.unknown == "add")
-        absent, unweighted, strange = Faults(), Faults(), Faults()
-        blocks: list[np.ndarray] = []
-        weights: list[np.ndarray] = []
-        skipped = 0
-        for row, block in self.table.blocks(list(types), types):
-            sides = [self._side(block.column(end), end, kind) for end in ends]
-            for end, side in zip(ends, sides, strict=True):
-                absent.add(side.is_null(), row, f"the edge has no '{end}'")
-            if absent.count:
-                continue
-            kept: Any = slice(None)
-            if ids is None:
-                parts = np.stack([side.to_numpy() for side in sides])
-            else:
-                # Together, since a table in which text is looked up is built for every call.
-                parts = ids.numbers(arrow().concat_arrays(sides)).reshape(2, -1)
-                if self.unknown == "error":
-                    for end, side, part in zip(ends, sides, parts, strict=True):
-                        strange.add(part < 0, row, f"{end} '{{}}' is not in the node table", side)
-                if self.unknown == "skip":
-                    kept = (parts >= 0).all(axis=0)
-                    skipped += len(kept) - int(kept.sum())
-            if weight is not None:
-                with reading(path):
-                    numbers = block.column(weight).cast(arrow().float32()).to_numpy(zero_copy_only=False)
-                unweighted.add(~np.isfinite(numbers), row, f"'{weight}' is missing or not finite")
-                unweighted.add(numbers < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", numbers)
-                weights.append(numbers[kept].astype(np.float32))
-            blocks.append(_keep(parts[:, kept], self.scratch))
-            self.progress(len(block))
-        problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
-        if strange.count and ids is not None:
-            such = " and ".join(f"'{id}'" for id in ids.known[:2].to_pylist())
-            advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
-            problems.append(f"{path}, {strange}: {advice}")
-        problems.tell()
-        fields: dict[str, Any] = {"edge_weight": np.concatenate(weights)} if weights else {}
-        if ids is not None:
-            return _Tables(roles, path, blocks, len(ids.known), {"ids": ids.kept(), **fields}, skipped)
-        low, high = min(int(block.min()) for block in blocks), max(int(block.max()) for block in blocks)
-        if low >= 0 and high < 8 * sum(block.shape[1] for block in blocks) + 1_000_000:
-            return _Tables(roles, path, blocks, high + 1, fields)
-        if self.scratch is not None:
-            gaps = f"{path}: ids from {low} to {high} have gaps"
-            raise DatasetError(f"{gaps}, and are numbered in memory: leave memory out, or give a node table")
-        own, places = np.unique(np.concatenate(blocks, axis=1), return_inverse=True)
-        fields["ids"] = own.astype(np.int64)
-        return _Tables(roles, path, [places.reshape(2, -1)], len(own), fields)
-
-    def _side(self, side: Any, end: str, kind: Any) -> Any:
-        """One end of the edges of a block, as ids of type ``kind``."""
-        if side.type == kind:
-            return side
-        where = f"{self.table.path}: column '{end}'"
-        with reading(self.table.path):
-            ids = _plain_ids(resolved(side), where)
-            if arrow().types.is_string(kind):
-                return ids.cast(kind)
-        if ids.type != kind:
-            raise NotWholeError(f"{where} holds {side.type}")
-        return ids
 
 
 def _keep(block: np.ndarray, scratch: Path | None) -> np.ndarray:

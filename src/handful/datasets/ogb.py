@@ -22,7 +22,7 @@ from handful.datasets.prepared import Archive, Built
 from handful.datasets.registry import Source
 from handful.datasets.splits import Masks
 from handful.datasets.tables import TableFile, read_matrix
-from handful.errors import DatasetError, blaming
+from handful.errors import DatasetError, blaming, readable
 from handful.graph import MASKS, Graph
 
 URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
@@ -70,14 +70,12 @@ def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.nda
 
 def _binary(raw: Path) -> Arrays:
     store, label = ArrayFile(raw / "data.npz"), ArrayFile(raw / "node-label.npz")
-    for key, file in (("edge_index", store), ("num_nodes_list", store), ("node_label", label)):
-        if key not in file:
-            raise DatasetError(f"{file.path} has no array '{key}': fetch it again")
-    counts, labels = store["num_nodes_list"], label["node_label"]
+    with readable(raw, "fetch it again"):
+        edges, counts, labels = store["edge_index"], store["num_nodes_list"], label["node_label"]
     nodes = int(counts.reshape(-1)[0]) if counts.size == 1 and counts.dtype.kind in "iu" else 0
     if nodes < 1 or labels.size % nodes or labels.dtype.kind not in "iuf":
         raise DatasetError(f"{raw} does not hold the labels and the number of nodes of one graph: fetch it again")
-    return store["edge_index"], store.get("node_feat"), labels.astype(np.float64).reshape(nodes, -1), nodes
+    return edges, store.get("node_feat"), labels.astype(np.float64).reshape(nodes, -1), nodes
 
 
 def _split(folder: Path, num_nodes: int) -> Masks:

@@ -14,7 +14,7 @@ from handful.datasets.arrays import read_mat, whole
 from handful.datasets.prepared import fetch, is_prepared, prepared
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import RANDOM_LOW, random_split
-from handful.errors import DatasetError, blaming
+from handful.errors import blaming, readable
 from handful.graph import Graph
 
 URL = "https://drive.usercontent.google.com/download?id=1575QYJwJlj7AWuOKMlwVmMz8FcslUncu&confirm=t"
@@ -32,12 +32,11 @@ def _load(query: Query) -> Graph:
 def read_linkx(path: Path) -> Graph:
     """``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 for an unknown gender."""
     store = read_mat(path)
-    for key in ("edge_index", "node_feat", "label"):
-        if key not in store:
-            raise DatasetError(f"{path} has no array '{key}': it is not LINKX's file")
+    with readable(path, "it is not LINKX's file"):
+        ends, features, labels = (store[key] for key in ("edge_index", "node_feat", "label"))
     with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
-        x = store["node_feat"].astype(np.float32)
-    ends, y = whole(store["edge_index"], f"{path}: the edges"), whole(store["label"], f"{path}: the labels").reshape(-1)
+        x = features.astype(np.float32)
+    ends, y = whole(ends, f"{path}: the edges"), whole(labels, f"{path}: the labels").reshape(-1)
     fields = {"x": x, "y": y, "num_classes": 2, "class_names": ("female", "male"), "name": "pokec"}
     with blaming(path):
         return Graph.from_edge_index(ends, len(y), **fields).to_undirected()

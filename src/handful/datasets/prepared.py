@@ -24,7 +24,6 @@ from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -106,6 +105,8 @@ def fetch(url: str, target: Path) -> Path:
     except Timeout:
         raise DatasetError(f"{target} is being downloaded by another process: wait for it") from None
     except (OSError, HTTPException) as error:
+        if getattr(error, "code", None) == 416:  # the server has nothing beyond the part: begin again
+            part.unlink()
         reason = getattr(error, "reason", None) or error
         raise DatasetError(f"{url} cannot be downloaded ({reason}): run again, or put it at {target} by hand") from None
     return target
@@ -122,7 +123,9 @@ def _download(url: str, part: Path) -> None:
     tag = part.with_name(f"{part.name}.tag")
     have = part.stat().st_size if part.exists() else 0
     version = tag.read_text() if have and tag.exists() else ""
-    with _opened(url, {"Range": f"bytes={have}-", "If-Range": version} if version else {}) as response:
+    resume = {"Range": f"bytes={have}-", "If-Range": version} if version else {}
+    request = Request(url, headers={"User-Agent": "handful", "Accept-Encoding": "identity", **resume})
+    with urlopen(request, timeout=TIMEOUT_SECONDS) as response:
         headers = response.headers
         if headers.get_content_type() == "text/html":
             raise OSError("it is a web page, and not the file")
@@ -142,16 +145,6 @@ def _download(url: str, part: Path) -> None:
         part.unlink()
         raise OSError("its MD5 is not the one that its server sent")
     tag.unlink()
-
-
-def _opened(url: str, resume: dict[str, str]) -> Any:
-    headers = {"User-Agent": "handful", "Accept-Encoding": "identity"}
-    try:
-        return urlopen(Request(url, headers=headers | resume), timeout=TIMEOUT_SECONDS)
-    except HTTPError as error:
-        if error.code != 416:  # The server has nothing beyond what we have: download it again from the start.
-            raise
-    return urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:

@@ -56,18 +56,14 @@ def _load(query: Query) -> Graph:
     return prepared(folder, build, f"fold{fold or 0}")
 
 
-def _class(kind: str) -> Any:
+def _build(home: Path, kind: str, name: str) -> Built:
     try:
         from torch_geometric import datasets
     except ImportError:
         raise DatasetError("data sets of PyG need PyG: pip install torch_geometric") from None
     if kind not in datasets.__all__:
         raise DatasetError(unknown("data set in PyG", kind, datasets.__all__))
-    return getattr(datasets, kind)
-
-
-def _build(home: Path, kind: str, name: str) -> Built:
-    cls = _class(kind)
+    cls: Any = getattr(datasets, kind)
     takes = inspect.signature(cls.__init__).parameters
     if "name" in takes and not name:
         raise DatasetError(f"'pyg:{kind}' is not complete: write pyg:{kind}/NAME")

@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from handful.datasets.tables import Problems, Rows, TableFile, arrow, places_among, reading
+from handful.datasets.tables import Problems, TableFile, arrow, places_among, reading
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
@@ -119,10 +119,15 @@ class Column:
             steps.append(f"(x − {self.center:.4g}) / {self.spread:.4g}")
         return "; ".join(steps) or ("0 or 1" if self.kind == "boolean" else "as it is")
 
-    def encode(self, rows: Rows, out: np.ndarray, say: Say) -> None:
+    def encode(self, rows: TableFile, out: np.ndarray, say: Say) -> None:
         """Write the features of this column, float32 ``(rows, width)``, to ``out``, which is zeros."""
         if self.kind == "category":
-            self._mark_categories(rows.text(self.name), out, say)
+            places, unseen = _places(rows.text(self.name), self.categories)
+            out[np.arange(len(places)), places] = 1  # the last feature is for -1
+            if len(unseen):
+                names = _list_names([f"'{value}'" for value in unseen.unique().to_pylist()])
+                other = f"{len(unseen):,} rows are 'other'" + ("" if self.missing else ", which no row was in before")
+                say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
             return
         if self.kind == "text":
             weighed = _hash_words(rows, self.name, self.size) * np.array(self.idf or 1, np.float32)
@@ -140,25 +145,6 @@ class Column:
         out[:, : self.size] = (values - self.center) / self.spread
         if self.indicator:
             out[:, self.size] = missing
-
-    def _mark_categories(self, texts: Any, out: np.ndarray, say: Say) -> None:
-        """One-hot codes of the categories. Unknown values get the last column, with a note."""
-        places, unseen = _places(texts, self.categories)
-        out[np.arange(len(places)), places] = 1  # the last feature is for -1
-        if len(unseen):
-            names = _list_names([f"'{value}'" for value in unseen.unique().to_pylist()])
-            other = f"{len(unseen):,} rows are 'other'" + ("" if self.missing else ", which no row was in before")
-            say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
-
-    def differences(self, other: Column) -> list[str]:
-        """A description of the differences between the encoding of ``other`` and this one."""
-        if self.kind != other.kind:
-            return [f"'{self.name}' is a {other.kind}, not a {self.kind}"]
-        mine, theirs = (asdict(replace(column, missing=0, marks=(), shares=())) for column in (self, other))
-        differ = [name for name in mine if mine[name] != theirs[name]]
-        odd = sorted(set(self.categories) ^ set(other.categories))
-        which = f" ({_list_names(odd)})" if odd else ""
-        return [f"'{self.name}' has another {' and '.join(differ)}{which}"] if differ else []
 
 
 @dataclass(frozen=True)
@@ -228,32 +214,29 @@ class Schema:
 
     def as_text(self) -> list[str]:
         """The columns of a CSV file that are read as text, without guessing a type."""
-        own = [column.name for column in self.columns if column.kind in ("category", "text")]
-        own += [column.name for column in self.columns if column.format]
-        own += [name for name in self.kept if name not in [column.name for column in self.columns]]
-        return [self.id, *own, *([] if self.split is None else [self.split])]
+        own = [column.name for column in self.columns if column.kind in ("category", "text") or column.format]
+        kept = [name for name in self.kept if name not in [column.name for column in self.columns]]
+        return [self.id, *own, *kept, *([] if self.split is None else [self.split])]
 
     # -- applying -----------------------------------------------------------------------------------------------------
 
-    def check(self, rows: Rows, say: Say) -> None:
+    def check(self, rows: TableFile, say: Say) -> None:
         """Raise an error with all columns of the schema that a table lacks; note the columns that are not used."""
-        has, needed = rows.source.names, [self.id, *(column.name for column in self.columns)]
+        has, needed = rows.names, [self.id, *(column.name for column in self.columns)]
         if lacking := [name for name in needed if name not in has]:
-            raise DatasetError(
-                f"{rows.source.path} has no column {_list_names(lacking)}, which the schema needs: its columns are "
-                f"{_list_names(has)}"
-            )
+            needs = f"has no column {_list_names(lacking)}, which the schema needs"
+            raise DatasetError(f"{rows.path} {needs}: its columns are {_list_names(has)}")
         known = {*needed, self.split, *self.labels, *self.ignored, *self.kept}
         if extra := [name for name in has if name not in known]:
-            say(f"{rows.source.path}: not in the schema, and not used: {_list_names(extra)}")
+            say(f"{rows.path}: not in the schema, and not used: {_list_names(extra)}")
 
-    def encode(self, rows: Rows, problems: Problems, say: Say) -> np.ndarray:
+    def encode(self, rows: TableFile, problems: Problems, say: Say) -> np.ndarray:
         """The features of a table, float32 ``(rows, width)``."""
         x = np.zeros((len(rows), self.width), np.float32)
         at = 0
         for column in self.columns:
             with problems.collected():
-                column.encode(rows, x[:, at : at + column.width], lambda text: say(f"{rows.source.path}: {text}"))
+                column.encode(rows, x[:, at : at + column.width], lambda text: say(f"{rows.path}: {text}"))
             at += column.width
         return x
 
@@ -261,14 +244,15 @@ class Schema:
         """The features, float32 ``(width,)``, of a node without a row in the table."""
         pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
-        row: np.ndarray = self.encode(Rows(TableFile.open(table), table), problems, lambda text: None)[0]
+        row: np.ndarray = self.encode(TableFile.open(table), problems, lambda text: None)[0]
         if problems:
             raise DatasetError(f"a node cannot be added without a row: {problems[0]}")
         return row
 
-    def label_fields(self, rows: Rows, say: Say) -> dict[str, Any]:
+    def label_fields(self, rows: TableFile, say: Say) -> dict[str, Any]:
         """The labels of a table by this schema, as fields of ``Graph``; labels that the schema lacks are unknown."""
-        if not self.labels or any(name not in rows.source.names for name in self.labels):
+        none = not self.labels or (self.task == "classification" and not self.classes)
+        if none or any(name not in rows.names for name in self.labels):
             return {}
         if self.task != "classification":
             named = {} if self.task == "regression" else {"num_classes": len(self.classes), "class_names": self.classes}
@@ -276,14 +260,14 @@ class Schema:
         texts = _label_texts(rows, self.labels[0])[0]
         places, unseen = _places(texts, self.classes)
         if len(unseen):
-            say(f"{rows.source.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
+            say(f"{rows.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
         numbered = self.classes == tuple(str(i) for i in range(len(self.classes)))
         names = None if numbered else self.classes
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
-    def kept_texts(self, rows: Rows) -> np.ndarray:
+    def kept_texts(self, rows: TableFile) -> np.ndarray:
         """Text ``(rows, kept)``: the columns that are given back with predictions; nothing where they are missing."""
-        there = [rows.text(name).to_pylist() if name in rows.source.names else [] for name in self.kept]
+        there = [rows.text(name).to_pylist() if name in rows.names else [] for name in self.kept]
         texts = [[text or "" for text in column] or [""] * len(rows) for column in there]
         return np.array(texts, np.str_).reshape(len(self.kept), len(rows)).T
 
@@ -291,10 +275,17 @@ class Schema:
 
     def differences(self, other: Schema) -> list[str]:
         """Descriptions of the differences between the features of ``other`` and of this schema, by column."""
-        mine, theirs = ({column.name: column for column in one.columns} for one in (self, other))
+        mine, theirs = (
+            {column.name: asdict(replace(column, missing=0, marks=(), shares=())) for column in one.columns}
+            for one in (self, other)
+        )
         result = [f"'{name}' is missing" for name in mine if name not in theirs]
         result += [f"'{name}' is new" for name in theirs if name not in mine]
-        result += [words for name in mine if name in theirs for words in mine[name].differences(theirs[name])]
+        for name, column in mine.items():
+            if differ := [key for key, value in column.items() if value != theirs.get(name, column)[key]]:
+                odd = sorted(set(column["categories"]) ^ set(theirs[name]["categories"]))
+                which = f" ({_list_names(odd)})" if odd else ""
+                result.append(f"'{name}' has another {' and '.join(differ)}{which}")
         if not result and list(mine) != list(theirs):
             result = ["the columns are in another order"]
         return result
@@ -344,7 +335,7 @@ class Schema:
 
 
 def fit_columns(
-    rows: Rows, names: Sequence[str], how: TableOptions, fitted: np.ndarray, problems: Problems
+    rows: TableFile, names: Sequence[str], how: TableOptions, fitted: np.ndarray, problems: Problems
 ) -> tuple[Column, ...]:
     """Fit the encoding of the columns of a table; empty columns are left out.
 
@@ -362,7 +353,7 @@ def fit_columns(
     return tuple(column for column in result if column is not None)
 
 
-def _fit_column(rows: Rows, name: str, how: TableOptions, fitted: np.ndarray) -> Column | None:
+def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarray) -> Column | None:
     kind = _kind(rows, name, how)
     if kind is None:
         return None
@@ -396,7 +387,7 @@ def _fit_column(rows: Rows, name: str, how: TableOptions, fitted: np.ndarray) ->
     return replace(column, center=center, spread=spread if spread > max(1e-12, rounding) else max(1.0, rounding))
 
 
-def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
+def _kind(rows: TableFile, name: str, how: TableOptions) -> Kind | None:
     """The kind of a column; ``None`` if it is empty."""
     types, column = arrow().types, rows.column(name)
     if column.null_count == len(column):
@@ -410,9 +401,8 @@ def _kind(rows: Rows, name: str, how: TableOptions) -> Kind | None:
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
             raise rows.error(f"{such}: write none between thousands and say that the decimal one is a comma")
         if (odd := _odd_among_numbers(column)) is not None:
-            rows.refuse(
-                odd, f"'{name}' is '{{}}', and most are numbers: leave it empty, or name it categorical", column
-            )
+            advice = "leave it empty, or name it categorical"
+            rows.refuse(odd, f"'{name}' is '{{}}', and most are numbers: {advice}", column)
         return "category"
     result = _kind_of(column.type)
     if result is None:
@@ -448,7 +438,7 @@ def _odd_among_numbers(column: Any) -> np.ndarray | None:
     return odd if many and 0 < odd.sum() <= (len(column) - column.null_count) / 5 else None
 
 
-def _fit_categories(rows: Rows, name: str, asked: bool) -> tuple[str, ...]:
+def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
     values = sorted(rows.text(name).drop_null().unique().to_pylist())
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
@@ -478,13 +468,13 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 # -- labels -----------------------------------------------------------------------------------------------------------
 
 
-def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]:
+def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str, ...]:
     """The classes: the distinct labels in sorted order, by number if all are whole numbers; for several labels, the
     columns.
 
     A column without any label has none.
     """
-    if task == "multilabel":
+    if task == "multilabel" or not labels:
         return tuple(labels)
     if len(labels) != 1:
         raise DatasetError(f"labels in several columns ({_list_names(labels)}) are for the task multilabel")
@@ -499,7 +489,7 @@ def fit_labels(rows: Rows, labels: Sequence[str], task: Task) -> tuple[str, ...]
     return tuple(sorted(values, key=int) if whole else sorted(values))
 
 
-def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
+def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
     """A column of classes as text, with missing values for unknown ones, and whether all are whole numbers."""
     pa = arrow()
     column = rows.column(name)
@@ -507,16 +497,16 @@ def _label_texts(rows: Rows, name: str) -> tuple[Any, bool]:
         numbers = rows.numbers(name, missing=True)
         fractions = ~np.isnan(numbers) & (numbers != np.round(numbers))
         rows.refuse(fractions, "label {} is a fraction, not a class: is it a --task regression?", numbers)
-        with reading(rows.source.path):
+        with reading(rows.path):
             column = pa.compute.cast(pa.array(numbers, from_pandas=True), pa.int64())
     if pa.types.is_signed_integer(column.type):
         column = pa.compute.if_else(pa.compute.equal(column, -1), None, column)
     whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
-    with reading(rows.source.path):
+    with reading(rows.path):
         return column.cast(pa.string()), whole
 
 
-def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
+def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
     """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for several labels; NaN if unknown."""
     values = np.concatenate([numbers_in(rows, name, "number", 1)[0] for name in labels], axis=1)
     if task == "regression":
@@ -528,7 +518,7 @@ def _targets(rows: Rows, labels: Sequence[str], task: Task) -> np.ndarray:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def date_format(rows: Rows, name: str, order: str = "auto") -> str:
+def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     """The ``strptime`` format of the dates in a text column; empty if some value is not a date.
 
     Days come before months in dates with points (23.05.2024), or if a number above 12 shows it; else ``order`` must
@@ -553,7 +543,9 @@ def date_format(rows: Rows, name: str, order: str = "auto") -> str:
     return f"{date}{time}"
 
 
-def numbers_in(rows: Rows, name: str, kind: Kind, size: int | None, format: str = "") -> tuple[np.ndarray, np.ndarray]:
+def numbers_in(
+    rows: TableFile, name: str, kind: Kind, size: int | None, format: str = ""
+) -> tuple[np.ndarray, np.ndarray]:
     """float64 ``(rows, size)``, and which rows are missing; an unknown ``size`` is that of the first row.
 
     A column of another kind raises an error. Booleans are also numbers, and numbers of 0 and 1 are also booleans.
@@ -576,14 +568,14 @@ def _is_no_bit(values: np.ndarray) -> np.ndarray:
     return np.asarray(~np.isnan(values) & (values != 0) & (values != 1))
 
 
-def _vectors(rows: Rows, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _vectors(rows: TableFile, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     pa = arrow()
     missing = np.asarray(column.is_null())
     if missing.all():
         return np.zeros((len(rows), size or 1)), missing
     if pa.types.is_string(column.flatten().type) or pa.types.is_large_string(column.flatten().type):
         raise rows.error(f"column '{name}' holds lists of words: have them hashed, or ignore it")
-    with reading(rows.source.path):
+    with reading(rows.path):
         flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     size = size or int(lengths[~missing][0])
@@ -602,7 +594,7 @@ def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
-def _hash_words(rows: Rows, name: str, size: int) -> np.ndarray:
+def _hash_words(rows: TableFile, name: str, size: int) -> np.ndarray:
     """float32 ``(rows, size)``: the words of every text, each counted with a sign in a place that its checksum gives.
 
     An entry of a list is one word. A checksum is the same on every machine and in every version of Python.

@@ -29,7 +29,7 @@ from handful.kernels.block_model import draw_ends, noisy_means, simple_rows
 from handful.kernels.csr import index_dtype
 from handful.random import derive_seed, generator
 from handful.settings import Range, Share, check_fields
-from handful.storage import FIELDS, saving
+from handful.storage import ARRAYS, saving, write_graph
 
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
 """The keys of the random streams."""
@@ -263,15 +263,14 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
             with folder.array("x", str(model.dtype).removeprefix("torch."), (model.features,)) as out:
                 for block in block_features(model, y, rows):
                     out.append(block)
-        folder.fields = _fields(model)
+        write_graph(folder, _like(model), without=ARRAYS)
 
 
-def _fields(model: BlockModel) -> dict[str, Any]:
-    """The fields of the model's graph that are not arrays, from a small graph with the same proportions of classes."""
+def _like(model: BlockModel) -> Graph:
+    """A small graph with the fields of the model's graph that are not arrays: its classes are as unequal."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
-    like = Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")
-    return {name: getattr(like, name) for name in FIELDS}
+    return Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")
 
 
 _DEFAULT = BlockModel()

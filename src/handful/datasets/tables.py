@@ -10,12 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from handful.datasets.arrays import whole
 from handful.errors import DatasetError, first_line
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
@@ -63,18 +64,17 @@ def reading(path: Path) -> Iterator[None]:
         said = " ".join(str(error).split())
         row = re.search(r"Row #(\d+): (.*)", said)
         value = re.search(r"conversion error to (\w+): invalid value '(.*)'", said)
-        if row and value:
-            kind = NotWholeError if value[1] == "int64" else DatasetError
-            what = f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
-            raise kind(f"{path}, row {row[1]}: {what}") from None
-        if row:
-            plainly = re.sub(r"Expected (\d+) columns, got (\d+).*", r"\2 columns where there should be \1", row[2])
-            raise DatasetError(f"{path}, row {row[1]}: {plainly}") from None
         if "invalid UTF8" in said:
             raise DatasetError(f"{path} {NOT_UTF}") from None
         if "Empty CSV file" in said:
             raise empty(path) from None
-        raise DatasetError(f"{path} cannot be read: {said}") from None
+        if row is None:
+            raise DatasetError(f"{path} cannot be read: {said}") from None
+        what = re.sub(r"Expected (\d+) columns, got (\d+).*", r"\2 columns where there should be \1", row[2])
+        if value:
+            what = f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
+        kind = NotWholeError if value and value[1] == "int64" else DatasetError
+        raise kind(f"{path}, row {row[1]}: {what}") from None
 
 
 def empty(path: Path) -> DatasetError:
@@ -84,15 +84,15 @@ def empty(path: Path) -> DatasetError:
 
 @dataclass(frozen=True)
 class TableFile:
-    """One table: its column names, and its rows in blocks."""
+    """One table: its column names, and its rows in blocks; after ``read``, the columns."""
 
     path: Path
     names: tuple[str, ...]
     first_row: int = 1
     delimiter: str | None = None
-    """``None`` for Parquet and for a table in memory."""
+    """``None`` for Parquet and for a table that never was a file."""
     table: Any = None
-    """The table itself, if it is in memory."""
+    """The table of pyarrow, if it is in memory."""
     decimal: str = "."
     encoding: str = "utf-8"
 
@@ -127,6 +127,16 @@ class TableFile:
             cells = [*HEADLESS, *(f"column {i + 1}" for i in range(len(HEADLESS), len(cells)))][: len(cells)]
         return cls(path, tuple(cells), skip + 1 + header, delimiter, None, decimal, encoding)
 
+    @staticmethod
+    def find(folder: Path, stem: str) -> Path:
+        """The table ``stem`` of a folder, such as ``edges.csv``."""
+        result = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
+        if not result:
+            raise DatasetError(f"{folder} has no table '{stem}' ({', '.join(stem + s for s in SUFFIXES)}): give one")
+        if len(result) > 1:
+            raise DatasetError(f"{folder} has both {result[0].name} and {result[1].name}: keep one of them")
+        return result[0]
+
     @property
     def named(self) -> list[str]:
         """The columns that have a name in the header: pandas writes its index without one."""
@@ -138,9 +148,7 @@ class TableFile:
             raise DatasetError(f"{self.path} has no column '{name}': its columns are {', '.join(self.names)}")
         return name
 
-    def blocks(
-        self, names: Sequence[str], types: dict[str, Any] | None = None, multiline: bool = False
-    ) -> Iterator[tuple[int, Any]]:
+    def blocks(self, names: Sequence[str], types: dict[str, Any], multiline: bool = False) -> Iterator[tuple[int, Any]]:
         """Record batches of the columns ``names``, each with the number of its first row; ``types`` apply to CSV only.
 
         ``multiline`` allows line breaks in quoted cells, which makes reading slower.
@@ -150,7 +158,7 @@ class TableFile:
             raise DatasetError(f"{self.path} has more than one column '{twice[0]}': rename one of them")
         row = self.first_row
         with reading(self.path):
-            for block in self._batches(list(names), types or {}, multiline):
+            for block in self._batches(list(names), types, multiline):
                 if len(block):
                     yield row, block
                 row += len(block)
@@ -181,45 +189,45 @@ class TableFile:
             yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
     def read(
-        self, names: Sequence[str] | None = None, types: dict[str, Any] | None = None, count: int | None = None
-    ) -> Rows:
-        """The whole table, or its columns ``names``.
+        self, names: Sequence[str] | None = None, type: Any = None, texts: Sequence[str] = (), count: int | None = None
+    ) -> TableFile:
+        """The whole table, or its columns ``names``, in memory.
 
-        If ``count`` is given, a table with another number of rows raises an error.
+        The columns of a CSV file are of a ``type`` of pyarrow, or of the type that fits their values; ``texts`` are
+        read as they are. If ``count`` is given, a table with another number of rows raises an error.
         """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
+        types = (dict.fromkeys(wanted, type) if type else {}) | dict.fromkeys(texts, arrow().string())
         table = arrow().Table.from_batches([block for _, block in self.blocks(wanted, types, multiline=True)])
         if count is not None and len(table) != count:
             raise DatasetError(f"{self.path} has {len(table):,} rows where there should be {count:,}: fetch it again")
-        return Rows(self, table)
+        return replace(self, names=tuple(wanted), table=table)
 
-
-@dataclass(frozen=True)
-class Rows:
-    """All rows of a table, in memory."""
-
-    source: TableFile
-    table: Any
+    # -- in memory ----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.table)
 
     def column(self, name: str) -> Any:
         """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
-        column = self.table.column(self.source.has(name)).combine_chunks()
-        if self.source.delimiter is not None and arrow().types.is_binary(column.type):
+        column = self.table.column(self.has(name)).combine_chunks()
+        if self.delimiter is not None and arrow().types.is_binary(column.type):
             raise self.error(f"column '{name}' {NOT_UTF}")
         return resolved(column) if len(self.table) else column
 
-    def codes(self) -> list[str]:
-        """The columns of a CSV file that were read as whole numbers but are codes: some cell begins with a zero."""
-        pa = arrow()
-        whole = [field.name for field in self.table.schema if pa.types.is_integer(field.type)]
-        if self.source.delimiter is None or not whole:
-            return []
-        cells = self.source.read(whole, dict.fromkeys(whole, pa.string()))
-        zero = {name: pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]") for name in whole}
-        return [name for name in whole if pa.compute.any(zero[name]).as_py()]
+    def with_codes(self, names: Iterable[str]) -> TableFile:
+        """The table in which those columns ``names`` of a CSV file are text that were read as whole numbers but are
+        codes: some cell begins with a zero.
+        """
+        pa, table = arrow(), self.table
+        numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
+        if self.delimiter is None or not numbers:
+            return self
+        cells = replace(self, table=None).read(numbers, pa.string()).table
+        for name in numbers:
+            if pa.compute.any(pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]")).as_py():
+                table = table.set_column(table.column_names.index(name), name, cells.column(name))
+        return replace(self, table=table)
 
     def is_identifier(self, name: str) -> bool:
         """Whether a column has more than ``SOME_ROWS`` distinct whole numbers or texts of digits.
@@ -233,29 +241,66 @@ class Rows:
             digits = compute.all(compute.match_substring_regex(known, "^[0-9]+$")).as_py()
             return bool(digits) and len(known.unique()) == len(known)
         values = known.to_numpy() if types.is_integer(known.type) or types.is_floating(known.type) else np.full(1, 0.5)
-        whole = bool((values == np.round(values)).all())
-        return whole and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
+        integers = bool((values == np.round(values)).all())
+        return integers and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
 
     def text(self, name: str) -> Any:
         """A column as text: whole numbers without a point, booleans as true and false."""
-        with reading(self.source.path):
+        with reading(self.path):
             return self.column(name).cast(arrow().string())
+
+    def ids(self, name: str) -> Any:
+        """The ids of a node table, int64 or text, checked to be present and distinct."""
+        column = self.column(name)
+        self.refuse(column.is_null(), f"the node has no '{name}'")
+        ids = self._plain_ids(column, name)
+        codes = ids.dictionary_encode().indices.to_numpy()
+        again = np.append(False, np.diff(np.maximum.accumulate(codes)) == 0)
+        self.refuse(again, "node '{}' is there a second time", ids)
+        return ids
+
+    def ids_in(self, block: Any, name: str, kind: Any) -> Any:
+        """The column ``name`` of a block of edges, as ids of type ``kind``."""
+        column = block.column(name)
+        if column.type == kind:
+            return column
+        ids = self._plain_ids(resolved(column), name)
+        if arrow().types.is_string(kind):
+            return ids.cast(kind)
+        if ids.type != kind:
+            raise NotWholeError(f"{self.path}: column '{name}' holds {column.type}")
+        return ids
+
+    def _plain_ids(self, column: Any, name: str) -> Any:
+        """A column of ids as int64 if all are whole numbers that fit, else as text; fractions raise an error."""
+        pa = arrow()
+        if pa.types.is_floating(column.type):
+            whole(column.drop_null().to_numpy(), f"{self.path}: column '{name}': ids")
+        if pa.types.is_string(column.type):
+            usual = pa.compute.match_substring_regex(column, r"^(0|-?[1-9][0-9]{0,18})$")
+            if not pa.compute.all(usual, min_count=0).as_py():
+                return column
+        with reading(self.path):
+            try:
+                return column.cast(pa.int64())
+            except pa.ArrowInvalid:
+                return column.cast(pa.string())
 
     def error(self, words: str) -> DatasetError:
         """An error message about the table, with its name."""
-        return DatasetError(f"{self.source.path}: {words}")
+        return DatasetError(f"{self.path}: {words}")
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
         """Raise an error if ``wrong``, boolean ``(rows,)``, is true for a row; see ``Faults.add``."""
-        if (faults := Faults().add(wrong, self.source.first_row, words, values)).count:
-            raise DatasetError(f"{self.source.path}, {faults}")
+        if (faults := Faults().add(wrong, self.first_row, words, values)).count:
+            raise DatasetError(f"{self.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
         """A column of numbers as float64, dates and durations in days, times of day in hours; text by its ``format``.
 
         Infinite values are refused. If ``missing`` is set, missing values are NaN; else they are refused too.
         """
-        with reading(self.source.path):
+        with reading(self.path):
             column = self.column(name)
             if format and arrow().types.is_string(column.type):
                 texts, column = column, arrow().compute.strptime(column, format, "s", error_is_null=True)
@@ -298,6 +343,17 @@ def places_among(values: Any, among: Any) -> np.ndarray:
     """The index of every value of a pyarrow array in another array; -1 if it is not there."""
     compute = arrow().compute
     return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
+
+
+def number_ids(values: Any, known: Any, grows: bool) -> tuple[np.ndarray, Any]:
+    """The number of every id, -1 for an unknown one; and the ``known`` ids, with the unknown ones if it ``grows``."""
+    encoded = values.dictionary_encode()
+    places = places_among(encoded.dictionary, known)
+    if grows:
+        fresh = np.flatnonzero(places < 0)
+        places[fresh] = len(known) + np.arange(len(fresh))
+        known = arrow().concat_arrays([known, encoded.dictionary.take(arrow().array(fresh))])
+    return places[encoded.indices.to_numpy()], known
 
 
 @dataclass
@@ -352,10 +408,8 @@ def _in_memory(source: Any, name: str) -> Any:
         source = source.reset_index()
     names = [str(key) for key, _ in source.items()]
     columns = [_typed(values, key, name) for key, (_, values) in zip(names, source.items(), strict=True)]
-    if len(set(map(len, columns))) > 1:
-        lengths = ", ".join(f"'{key}' {len(values):,}" for key, values in zip(names, columns, strict=True))
-        raise DatasetError(f"{name} has columns of different lengths: {lengths}")
-    return pa.table(columns, names=names)
+    with reading(Path(name)):
+        return pa.table(columns, names=names)
 
 
 def _typed(values: Any, column: str, name: str) -> Any:
@@ -383,8 +437,6 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
         raise DatasetError(f"{path} is UTF-16: {SAVE_AS}")
     codec = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
     lines = re.split(r"\r\n|\n|\r", block.decode(codec, errors="replace"))
-    if len(block) == HEADER_BYTES and len(lines) == 1:
-        raise DatasetError(f"{path} has no line of less than {HEADER_BYTES:,} bytes that could be its header")
     return lines if len(block) < HEADER_BYTES else lines[:-1]
 
 
@@ -399,7 +451,7 @@ def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int |
     """
     source = TableFile.open(path)
     names = source.names[:columns]
-    rows = source.read(names, dict.fromkeys(names, arrow().from_numpy_dtype(np.dtype(dtype))), count)
+    rows = source.read(names, arrow().from_numpy_dtype(np.dtype(dtype)), count=count)
     for name in names:
         rows.refuse(rows.column(name).is_null(), f"a value is missing ({name})")
     return np.stack([rows.column(name).to_numpy() for name in names])
