@@ -99,9 +99,11 @@ class OpenedRun:
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
-            result = read_json(self.path / DECISION, sealed=True)
-            weights = result["class_weight"]
-            return Decision(kind, positive, result["threshold"], None if weights is None else tuple(weights))
+            result = read_json(self.path / DECISION)
+            limit, weights = result.get("threshold"), result.get("class_weight")
+            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(w, float) for w in weights or ())):
+                raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
+            return Decision(kind, positive, limit, None if weights is None else tuple(weights))
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
         balanced = self.experiment is not None and self.experiment.settings.class_weight == "balanced"
         weights = tuple(self.encoding.get("balanced", ())) if balanced else None
@@ -110,7 +112,13 @@ class OpenedRun:
     @cached_property
     def encoding(self) -> dict[str, Any]:
         """The encoding of the run's graph: ``features``, ``class_names`` and ``schema``."""
-        return read_encoding(self.folders[0])
+        result = read_encoding(self.folders[0])
+        kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
+        classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
+        wrong = (kind == "regression" and names) or (kind == "binary" and outputs > 2)
+        if wrong or (kind != "regression" and names is not None and len(names) != classes):
+            raise RunError(f"{self.folders[0].encoding} is not of this run: its classes are not those of the model")
+        return result
 
     @property
     def sampler(self) -> Sampler:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from filelock import FileLock, Timeout
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from handful.errors import HandfulError, RunError, readable
 from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json
 from handful.finding import decode
-from handful.graph import Graph, fingerprint
+from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
@@ -313,12 +313,12 @@ def environment() -> dict[str, str]:
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_json(path: Path, sealed: bool = False) -> dict[str, Any]:
-    """A JSON object from a file of a run; it must have a checksum if it is ``sealed``."""
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of a run."""
     with readable(path, "delete the run folder, or use another one", RunError):
         value = json.loads(read_bytes(path).decode("utf-8"))
-        if not isinstance(value, dict) or (sealed and "crc32" not in value):
-            raise ValueError(f"it does not hold a JSON object{' with a checksum' if sealed else ''}")
+        if not isinstance(value, dict):
+            raise ValueError("it does not hold a JSON object")
         return unseal(value)
 
 
@@ -431,10 +431,18 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
-    """The record that ``write_encoding`` writes: ``features``, ``kind``, ``class_names``, ``positive``, ``schema``, and
-    for classes ``balanced``.
+    """What ``write_encoding`` wrote.
+
+    Raises:
+        RunError: it cannot be read, or is no encoding.
     """
-    return read_json(folder.encoding, sealed=True)
+    encoding = read_json(folder.encoding)
+    names, kind, positive = (encoding.get(name) for name in ("class_names", "kind", "positive"))
+    named = names is None or (isinstance(names, list) and all(isinstance(name, str) for name in names))
+    if not named or kind not in get_args(Kind) or positive not in (None, 0, 1) or isinstance(positive, bool | float):
+        wrong = "its kind, its class names or its positive class is unknown"
+        raise RunError(f"{folder.encoding} does not hold the encoding of a graph: {wrong}")
+    return encoding
 
 
 def _model_file(path: str | Path) -> Path:
