@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,6 +47,33 @@ def loader(
     return Answer(result, [loader_table(result)])
 
 
-for name in ("memory", "ranks", "samplers", "scale"):
+@p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
+def scale(
+    given: p.Given,
+    nodes: Annotated[str, typer.Option(help="Nodes of each graph, separated by commas.")] = "500000,4000000,20000000",
+    degree: Annotated[float, typer.Option(help="Approximate mean degree.")] = 20.0,
+    features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
+    train: Annotated[float, typer.Option(help="Share of training nodes.")] = 0.01,
+    rounds: Rounds = 3,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs while they are measured.")] = None,
+    seed: p.Seed = 42,
+) -> Answer:
+    """Time epochs with and without a memory budget, on synthetic graphs of several sizes on disk.
+
+    Default: GraphSAGE 3×256 with LayerNorm, 32 parts, 2GiB.
+    """
+    from handful.bench.scale import bench_scale, scale_tables
+    from handful.budget import as_bytes
+
+    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
+    usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
+    sizes = p.parse_integers(nodes, "--nodes")
+    asked = [p.make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
+    with console.status("starting…") as status:
+        result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
+    return Answer(result, scale_tables(result))
+
+
+for name in ("memory", "ranks", "samplers"):
     former(name, f"python -m benchmarks.{name} in a checkout", bench)
 former("gpu", "handful bench epoch --device cuda", bench)
