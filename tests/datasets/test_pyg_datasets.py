@@ -18,8 +18,8 @@ needs_data = pytest.mark.skipif(not SHARED.exists(), reason="the shared data are
 
 
 def copied(home: Path, name: str) -> Path:
-    """The raw files of one data set where PyG may write beside them."""
-    shutil.copytree(SHARED / name, home / "pyg" / name, copy_function=shutil.copyfile)
+    """The raw files of one data set, and nothing that PyG may have written beside them."""
+    shutil.copytree(SHARED / name / "raw", home / "pyg" / name / "raw", copy_function=shutil.copyfile)
     return home
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from handful.files import seal
+
 NUMBERS: list[Any] = [
     *(
         0,
@@ -130,9 +132,6 @@ def mutate_json(rng: Random, text: bytes) -> bytes:
 
 def resealed(value: dict[str, Any]) -> dict[str, Any]:
     """The value with the checksum that belongs to it, so that what is behind the checksum is tried too."""
-    from handful import files
-
-    seal: Any = getattr(files, "sealed", dict)
     try:
         return seal({k: v for k, v in value.items() if k != "crc32"})
     except (TypeError, ValueError):

@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from handful.errors import HandfulError, RunError, readable
-from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json
+from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
 from handful.finding import decode
 from handful.graph import Graph, Kind, fingerprint
 from handful.kernels.threads import get_threads
@@ -175,10 +175,10 @@ class RunFolder:
                         self.path.rmdir()
                 raise
 
-    def append(self, *lines: dict[str, Any]) -> None:
-        """Add evaluations to ``metrics.jsonl`` and flush them."""
+    def append(self, line: dict[str, Any]) -> None:
+        """Add one evaluation to ``metrics.jsonl`` and flush it."""
         with self.written("the evaluation"), self.metrics.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(seal(line)) + "\n" for line in lines)
+            file.write(json.dumps(seal(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
         """The evaluations so far, without a last line that a kill has cut short.
@@ -198,9 +198,10 @@ class RunFolder:
     def rewind(self, history: list[dict[str, Any]]) -> None:
         """Reset ``metrics.jsonl`` to ``history``, the evaluations in the checkpoint from which the run continues."""
         with self.written("the evaluations"):
-            self.metrics.unlink(missing_ok=True)
-        if history:
-            self.append(*history)
+            if history:
+                write_text(self.metrics, "".join(json.dumps(seal(line)) + "\n" for line in history))
+            else:
+                self.metrics.unlink(missing_ok=True)
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
