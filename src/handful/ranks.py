@@ -187,9 +187,7 @@ def add_up(*values: float) -> list[float]:
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    if size() == 1:
-        return list(values)
-    return total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
+    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 
 def broadcast(value: Any) -> Any:

@@ -39,11 +39,8 @@ class Sampler(ABC):
     name: ClassVar[str] = ""
     layerwise: ClassVar[bool] = False
     """Whether every layer of a sample has nodes and edges of its own, with their weights."""
-
-    @property
-    def induces(self) -> bool:
-        """Whether its samples are subgraphs with all edges of the graph between their nodes."""
-        return False
+    induces: ClassVar[bool] = False
+    """Whether its samples are subgraphs with all edges of the graph between their nodes."""
 
     @property
     def shared(self) -> bool:

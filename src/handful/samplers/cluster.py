@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
@@ -47,6 +47,7 @@ class Clusters(Sampler):
 
     clusters: Size = 200
     per_batch: Size = 20
+    induces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -56,10 +57,6 @@ class Clusters(Sampler):
     def prepare(self, graph: Graph) -> float:
         """Split the graph into clusters, unless the cache has them; returns the seconds of METIS."""
         return partition(graph, self.clusters).seconds
-
-    @property
-    def induces(self) -> bool:
-        return True
 
     def share(self, graph: Graph) -> float:
         return self.per_batch / self.clusters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from handful.adjacency import Adjacency
 from handful.batch import Sample
@@ -28,9 +29,7 @@ class FullGraph(Sampler):
     [100]
     """
 
-    @property
-    def induces(self) -> bool:
-        return True
+    induces: ClassVar[bool] = True
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         yield Sample(graph.nodes, (full_adjacency(graph),), graph.train_nodes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -48,20 +48,12 @@ class RandomNodes(Sampler):
     drop_last: bool = False
     stratify: bool = False
     fraction: Annotated[float, Range(0, 1, open_low=True)] | None = None
+    induces: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_options(self)
         if self.fraction is not None and (self.drop_last or self.stratify):
             raise SamplerError("fraction draws nodes independently: it goes with neither drop_last nor stratify")
-
-    @property
-    def induces(self) -> bool:
-        return True
-
-    @property
-    def steps(self) -> int:
-        """The number of steps per epoch."""
-        return self.parts if self.fraction is None else int(np.ceil(1 / self.fraction - 1e-9))
 
     def share(self, graph: Graph) -> float:
         return 1 / self.parts if self.fraction is None else self.fraction
@@ -77,7 +69,7 @@ class RandomNodes(Sampler):
             yield from induced_parts(graph, *self.deal(graph, seed, epoch))
             return
         size = max(1, round(self.fraction * graph.num_nodes))
-        for step in range(self.steps):
+        for step in range(int(np.ceil(1 / self.fraction - 1e-9))):
             nodes = generator(seed, epoch, step).choice(graph.num_nodes, size, replace=False, shuffle=False)
             nodes.sort()
             yield torch.from_numpy(nodes).to(graph.device), induced_adjacency(graph, nodes)

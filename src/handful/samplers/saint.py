@@ -52,7 +52,7 @@ class RandomWalks(Sampler):
     coverage: Size = 50
 
     @property
-    def induces(self) -> bool:
+    def induces(self) -> bool:  # type: ignore[override]
         return not self.normalize
 
     def __post_init__(self) -> None:
@@ -64,17 +64,13 @@ class RandomWalks(Sampler):
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         counts = self.counts(graph, seed) if self.normalize else None
-        for step in range(self.steps(graph)):
+        for step in range(max(1, graph.num_nodes // (self.roots * self.length))):
             nodes = self.visited(graph, seed, epoch, step)
             if counts is None:
                 ids = torch.from_numpy(nodes).to(graph.device)
                 yield training_sample(graph, ids, (induced_adjacency(graph, nodes),))
             else:
                 yield normalized(graph, nodes, counts)
-
-    def steps(self, graph: Graph) -> int:
-        """The number of steps per epoch."""
-        return max(1, graph.num_nodes // (self.roots * self.length))
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
         """The distinct nodes, ascending, that the walks of these keys have visited."""

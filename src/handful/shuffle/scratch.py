@@ -198,19 +198,15 @@ class Budget:
             scratch.spill(needed - free)  # the allocator may keep some of it in gaps between other arrays
             release()
 
-    def holds(self, needed: int, scratch: Scratch) -> bool:
-        """Whether ``needed`` more bytes fit after all waiting arrays are moved to files."""
-        release()
-        return needed <= self.free() + scratch.held
-
     def require(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Check that ``needed`` more bytes fit.
+        """Check that ``needed`` more bytes fit after all waiting arrays are moved to files.
 
         Raises:
             HandfulError: they do not fit.
         """
-        if not self.holds(needed, scratch):
-            raise self.too_small(needed, self.free() + scratch.held, what)
+        release()
+        if needed > (free := self.free() + scratch.held):
+            raise self.too_small(needed, free, what)
 
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
         """The error, with a budget and an m that are enough: a part's memory is about proportional to its nodes."""
