@@ -182,12 +182,12 @@ def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
 
 def add_up(*values: float) -> list[float]:
     """The sum of each over all ranks."""
-    return total(torch.tensor(values, dtype=torch.float64)).tolist()
+    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:
     """The largest of each over all ranks."""
-    return total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
+    return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 
 def broadcast(value: Any) -> Any:
