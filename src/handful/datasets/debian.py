@@ -121,7 +121,7 @@ def _load(query: Query) -> Graph:
 SOURCES = (
     Source(
         name="debian",
-        description="packages of Debian 12 main, joined by dependencies; the class is the section (embedded)",
+        description="packages of Debian 12 main, joined by dependencies; the class is the section (bundled)",
         load=_load,
         splits=tuple(NAMED),
         task="58 classes",
