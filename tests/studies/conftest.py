@@ -38,12 +38,12 @@ def untrained(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Experi
     """
     seen: dict[str, Experiment] = {}
 
-    def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> list[Outcome]:
+    def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Outcome]:
         seen.update(jobs)
-        return [
-            made_outcome(name, [0.5 + 0.01 * i] * len(job.seeds), job, folder, graph="made up", seconds=1.0 + i)
+        return {
+            name: made_outcome(name, [0.5 + 0.01 * i] * len(job.seeds), job, folder, graph="made up", seconds=1.0 + i)
             for i, (name, job) in enumerate(jobs.items())
-        ]
+        }
 
     monkeypatch.setattr("handful.studies.grid.train_jobs", train_jobs)
     return seen

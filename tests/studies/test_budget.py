@@ -74,7 +74,7 @@ def test_progress_counts_the_epochs_of_all_jobs(tmp_path: Path) -> None:
     request = Request(GRAPH, budget="smoke", out=tmp_path, report=lambda *args: said.append(args))
     one = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1, 2))
     trained_here({"a": one}, tmp_path)
-    outcomes = train_jobs(request, {"a": one, "b": one.with_(seeds=(1,))})
+    outcomes = train_jobs(request, {"a": one, "b": one.with_(seeds=(1,))}).values()
     assert [outcome.error for outcome in outcomes] == [None, None]
     assert said[-1] == (6, 6, "b: done")
     assert {total for _, total, _ in said} == {6}

@@ -86,8 +86,8 @@ def test_jobs_on_two_nodes_end_as_they_do_here(cluster: Any, job: Experiment, tm
     executor = Ray()
     assert executor.workers == 2
     jobs = {"two": job, "three": job.with_(sampler=RandomNodes(3)), "bad": job.with_(graph=str(tmp_path / "no.npz"))}
-    two, three, bad = run_jobs(jobs, tmp_path / "ray", executor)
-    here = run_jobs({name: jobs[name] for name in ("two", "three")}, tmp_path / "here")
+    two, three, bad = run_jobs(jobs, tmp_path / "ray", executor).values()
+    here = list(run_jobs({name: jobs[name] for name in ("two", "three")}, tmp_path / "here").values())
     for there, own in zip((two, three), here, strict=True):
         assert there.error is None
         assert there.summary is not None
@@ -136,7 +136,7 @@ def test_a_cancelled_job_keeps_its_checkpoint_and_a_lost_node_is_made_good(
             cluster.remove_node(lost)
             cluster.add_node(num_cpus=2, resources={"extra": 1})
 
-    (outcome,) = run_jobs({"long": long}, tmp_path / "out", executor, lose_node)
+    outcome = run_jobs({"long": long}, tmp_path / "out", executor, lose_node)["long"]
     assert removed, outcome
     assert outcome.error is None
     losses = [line["loss"] for line in run.lines()]

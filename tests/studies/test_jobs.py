@@ -30,7 +30,7 @@ def job(tmp_path: Path) -> Experiment:
 
 def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(job: Experiment, tmp_path: Path) -> None:
     seen: list[tuple[str, int, str]] = []
-    (first,) = run_jobs({"rns": job}, tmp_path / "out", progress=lambda *args: seen.append(args))
+    first = run_jobs({"rns": job}, tmp_path / "out", progress=lambda *args: seen.append(args))["rns"]
     assert first.error is None
     assert first.summary is not None
     assert (first.name, first.experiment, first.folder) == ("rns", job, tmp_path / "out" / "rns")
@@ -39,7 +39,7 @@ def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(j
     assert [len(run.history) for run in first.summary.runs] == [3, 3]
     assert seen[-1] == ("rns", 6, "done")
     stamp = (first.folder / "summary.json").stat().st_mtime_ns
-    (again,) = run_jobs({"rns": job}, tmp_path / "out")
+    again = run_jobs({"rns": job}, tmp_path / "out")["rns"]
     assert again.summary == first.summary
     assert (first.folder / "summary.json").stat().st_mtime_ns == stamp
     own = job.run()
@@ -61,7 +61,7 @@ def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(j
 @pytest.mark.slow
 def test_a_failed_job_says_why_and_the_others_go_on(job: Experiment, tmp_path: Path) -> None:
     jobs = {"bad": job.with_(graph=str(tmp_path / "missing.npz")), "rns": job.with_(seeds=(1,))}
-    failed, fine = run_jobs(jobs, tmp_path / "out", Local(2))
+    failed, fine = run_jobs(jobs, tmp_path / "out", Local(2)).values()
     assert failed.summary is None
     assert "missing.npz" in str(failed.error)
     assert "Traceback" not in str(failed.error)
@@ -83,7 +83,7 @@ def test_a_killed_job_goes_on_where_it_was(job: Experiment, tmp_path: Path) -> N
     process.wait()
     before = [line["loss"] for line in run.lines()][:5]
     assert not (folder / "summary.json").exists()
-    (outcome,) = run_jobs({"rns": long}, tmp_path / "out")
+    outcome = run_jobs({"rns": long}, tmp_path / "out")["rns"]
     assert outcome.summary is not None
     lines = run.lines()
     assert [line["epoch"] for line in lines] == list(range(1, 81))

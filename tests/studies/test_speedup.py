@@ -168,7 +168,7 @@ def test_the_studies_tell_what_their_records_hold(tmp_path: Path) -> None:
 def test_without_both_runs_there_is_nothing_to_compare(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends = [made_outcome("full", [0.7], folder=folder), made_outcome("rns", None)]
+    ends = {"full": made_outcome("full", [0.7], folder=folder), "rns": made_outcome("rns", None)}
     monkeypatch.setattr("handful.studies.grid.train_jobs", lambda request, jobs: ends)
     found = run_study("speedup", Request(GRAPH, budget="smoke", out=tmp_path))
     assert found.failed == ("rns",)

@@ -25,7 +25,7 @@ def made(
     for graph, methods in tests.items():
         for method, seeds in methods.items():
             name = f"{graph}-{method}"
-            entries[name] = Entry(MADE, graph, method, facts={"name": graph, "method": method})
+            entries[name] = Entry(MADE, graph, method, facts={"name": graph, "method": method, "epochs": 2})
             outcomes[name] = made_outcome(name, seeds, metric=metric)
     return survey_finding(Request(budget="smoke", seeds=(1, 2, 3)), Grid(entries, outcomes), missing or {})
 

@@ -35,13 +35,12 @@ STUDIES = {
     "survey": "survey.run",
 }
 """The module of this package and the function of each study."""
+FIXED = ("implicit", "backward-error", "bias-bound", "degree-law", "explicit-penalty")
+"""The studies without a choice of epochs."""
 ONLY = {
     "tune_each": ("parts", "fanout", "survey"),
     "optimizer": ("backward-error",),
-    "epochs": (
-        *("regimes", "controls", "samplers", "speedup", "architectures", "graphland", "synthetic"),
-        *("parts", "fanout", "batch-size", "along-adam", "mean-field", "survey"),
-    ),
+    "epochs": tuple(name for name in STUDIES if name not in FIXED),
 }
 """The studies that have an option of ``Request``, for options that not all studies have."""
 

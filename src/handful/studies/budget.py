@@ -185,8 +185,8 @@ def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Exp
     return result
 
 
-def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> list[Outcome]:
-    """The outcomes of all jobs. Runs those that are not done, below ``request.out``."""
+def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Outcome]:
+    """The outcomes of all jobs, by name. Runs those that are not done, below ``request.out``."""
     total, done = sum(job.epochs for job in jobs.values()), dict.fromkeys(jobs, 0)
 
     def progress(name: str, epochs: int, word: str) -> None:

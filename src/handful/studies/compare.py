@@ -88,8 +88,7 @@ def compare_samplers(
     With ``baselines``, it has those of the split of the first seed.
     """
     experiment, jobs = next(iter(jobs.values())), pace(jobs, equal, out)
-    outcomes = run_jobs(jobs, out, executor, progress)
-    grid = Grid(entries_of(jobs), {outcome.name: outcome for outcome in outcomes})
+    grid = Grid(entries_of(jobs), run_jobs(jobs, out, executor, progress))
     result = comparison("compare", grid)
     if not baselines or not grid.done or is_sharded(experiment.graph):
         return result

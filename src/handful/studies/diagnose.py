@@ -125,9 +125,8 @@ def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
     for term in FIGURE:
         means = [mean_ci95(d.values(term)) for d in diagnoses]
         series = [points(n, [n], [value], hue) for n, value, hue in zip(names, means, colors, strict=True)]
-        log = all(value["mean"] > 0 for value in means)
-        # A log scale has no zero for a bar to start from.
-        views.append(View(TERMS[term], "dot" if log else "bar", Axis("", of=names), Axis("", log=log), series))
+        y = Axis("", log=all(value["mean"] > 0 for value in means))
+        views.append(View(TERMS[term], "dot", Axis("", of=names), y, series))
     return Chart("terms", f"{graph}: implicit regularisation terms", views, together=True)
 
 

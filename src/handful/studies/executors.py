@@ -79,12 +79,7 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
     with (folder / ERRORS).open("w") as errors:
         # In its own session: Ctrl-C in the terminal reaches the parent alone, which then ends its jobs.
         return subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            start_new_session=True,
+            command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
         )
 
 
@@ -134,7 +129,7 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
             raise FileNotFoundError(f"{os.uname().nodename} has no {place}: all machines must share it")
     with suppress(Timeout), FileLock(Path(folder) / "lock").acquire(timeout=LOST_SECONDS):
         pass  # if the lock is not free, the job reports it
-    process = start(Path(folder), threads, cwd, env)
+    process = start(Path(folder), threads, cwd, {**os.environ, **env})
     try:
         while (code := process.poll()) is None:
             time.sleep(0.05)  # process.wait() would delay the exception by which Ray cancels

@@ -110,8 +110,7 @@ class Grid:
     def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
         """The grid of ``entries``. Tunes the jobs, if the request asks for it, and runs those that are not done."""
         jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
-        outcomes = train_jobs(request, jobs)
-        return cls(entries, {outcome.name: outcome for outcome in outcomes})
+        return cls(entries, train_jobs(request, jobs))
 
     @property
     def done(self) -> list[Outcome]:

@@ -85,8 +85,8 @@ def silent(*_: object) -> None:
 
 def run_jobs(
     jobs: Mapping[str, Experiment], out: Path, executor: Executor = LOCAL, progress: Progress = silent
-) -> list[Outcome]:
-    """The outcomes in the order of ``jobs``. Runs the jobs that are not done.
+) -> dict[str, Outcome]:
+    """The outcome of each of ``jobs``, by name. Runs the jobs that are not done.
 
     Args:
         jobs: experiments by the name of their folder below ``out``.
@@ -121,7 +121,7 @@ def run_jobs(
         stop(running.values())
     for name, job in jobs.items():
         progress(name, job.epochs, "done")
-    return [_outcome(name, job, out / name, errors.get(name)) for name, job in jobs.items()]
+    return {name: _outcome(name, job, out / name, errors.get(name)) for name, job in jobs.items()}
 
 
 def _check_data(done: Mapping[str, Experiment], out: Path) -> None:

@@ -95,7 +95,7 @@ def choose_parts(
         if needed > planned.available:
             error = f"by the plan it takes {show_size(needed)}, and {show_size(planned.available)} are free"
             return Outcome(f"m-{m}", job, out / f"m-{m}", None, error)
-        return run_jobs({f"m-{m}": job}, out, progress=progress)[0]
+        return run_jobs({f"m-{m}": job}, out, progress=progress)[f"m-{m}"]
 
     metric = METRICS[graph.metric]
     chosen, seen = recommend(measure, min(most, graph.num_nodes), memory, metric.higher_is_better)

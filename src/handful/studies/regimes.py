@@ -167,7 +167,7 @@ def synthetic(request: Request) -> Finding:
 
 
 def pair_finding(
-    study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: list[str] | None = None
+    study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: Sequence[str] = ()
 ) -> Finding:
     """A row for every pair of jobs: full graph, RNS, and their difference."""
     grid = Grid.train(request, entries)
@@ -175,9 +175,7 @@ def pair_finding(
     known = [gap for gap in gaps if gap is not None]
     better = sum(gap == 0 or (gap > 0) == grid.metric.higher_is_better for gap in known)
     said = f"RNS matches or improves on full-graph training in {better} of {len(known)} cases."
-    if missing:
-        said += f" Not on disk: {', '.join(missing)}."
+    said += f" Not on disk: {', '.join(missing)}." if missing else ""
     where = {"graphland": "GraphLand", "synthetic": "synthetic"}.get(study) if request.graph is None else None
-    payload = {"missing": missing} if missing is not None else {}
-    topic = "full graph and RNS"
+    payload, topic = {"missing": [*missing]} if missing else {}, "full graph and RNS"
     return grid.cross_finding(study, said, corner, "column", topic, where=where, apart=True, payload=payload)

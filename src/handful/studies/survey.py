@@ -31,10 +31,7 @@ from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
 """Batches per epoch: the m of RNS. The options of the other samplers give about as many."""
-SCALES = {
-    "laptop": Scale(hidden=64, layers=2, epochs=40),
-    "paper": Scale(hidden=256, layers=3, epochs=300),
-}
+SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
 """The method that the others are tested against."""
 LONGER, ONCE = 3, ("neighbor",)
@@ -142,8 +139,9 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     """The finding of the survey."""
     graphs, methods, scale = grid.names("row"), grid.names("column"), scale_of(request)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
-    limits = {graph: seconds_of_slowest(grid, graph) for graph in graphs}
-    at_epochs = cut_grid(grid, "epoch", {graph: epochs_of(grid, graph) for graph in graphs})
+    epochs = {entry.row: entry.facts["epochs"] for entry in grid.entries.values()}
+    limits = {graph: epochs[graph] * seconds_of_slowest(grid, graph) for graph in graphs}
+    at_epochs = cut_grid(grid, "epoch", epochs)
     at_seconds = cut_grid(grid, "train_seconds", limits)
     said, tables, charts, payload = [], [], [], {"left_out": missing, "seeds": list(request.seeds), "seconds": limits}
     for question, one in (("equal epochs", at_epochs), ("equal seconds", at_seconds)):
@@ -155,7 +153,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
         if ranks is not None:
             charts.append(rank_chart(question, ranks))
         charts.append(difference_chart(question, one))
-        payload[question] = {"ranks": ranks and vars(ranks), "against": against}
+        payload[question] = {"ranks": ranks, "against": against}
     tables.append(cost_table(grid))
     charts.append(trade_chart(at_epochs))
     result = grid.finding("survey", " ".join(said), tables, charts, payload=payload, curves=False)
@@ -169,15 +167,10 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
 # -- equal epochs and seconds -----------------------------------------------------------------------------------------
 
 
-def epochs_of(grid: Grid, graph: str) -> float:
-    """The epochs of the comparison on ``graph``."""
-    return next((e.facts["epochs"] for e in grid.entries.values() if e.row == graph and "epochs" in e.facts), inf)
-
-
 def seconds_of_slowest(grid: Grid, graph: str) -> float:
-    """The seconds that the slowest method takes for the epochs of the comparison, without evaluation."""
+    """The seconds of an epoch of the slowest method, without evaluation."""
     taken = (grid.mean(graph, method, "epoch_seconds") for method in grid.names("column"))
-    return max((epochs_of(grid, graph) * seconds for seconds in taken if seconds), default=inf)
+    return max((seconds for seconds in taken if seconds), default=inf)
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
@@ -201,30 +194,24 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 # -- statistics -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """Mean ranks of the methods over the graphs that all methods finished, best first."""
-
-    graphs: list[str]
-    mean: dict[str, float]
-    friedman_p: float
-    critical_difference: float
-
-
 def whole(grid: Grid) -> list[str]:
     """The graphs that all methods finished and whose metric is a share: ranks and means need one unit."""
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 
 
-def rank(grid: Grid) -> Ranks | None:
-    """Mean ranks; ``None`` with fewer than two graphs or methods."""
+def rank(grid: Grid) -> dict[str, Any] | None:
+    """Mean ranks of the methods over the graphs that all methods finished, best first, and their tests.
+
+    ``None`` with fewer than two graphs or methods.
+    """
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or len(methods) < 2:
         return None
     scores = np.array([[grid.mean(graph, method) for method in methods] for graph in graphs], float)
     mean = dict(sorted(zip(methods, mean_ranks(scores).tolist(), strict=True), key=lambda item: item[1]))
-    return Ranks(graphs, mean, friedman(scores), critical_difference(len(methods), len(graphs), ALPHA))
+    apart = critical_difference(len(methods), len(graphs), ALPHA)
+    return {"graphs": graphs, "mean": mean, "friedman_p": friedman(scores), "critical_difference": apart}
 
 
 def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
@@ -248,13 +235,13 @@ def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
 # -- tables and charts ------------------------------------------------------------------------------------------------
 
 
-def accuracy_table(heading: str, grid: Grid, ranks: Ranks | None) -> Table:
+def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Table:
     """The test metric of every method on every graph, with the best two marked, and the mean ranks."""
     table = grid.cross_table(f"Test · {heading}", "Graph", best_in="row")
     labels = [f"{graph}, {grid.outcome(graph, 'rns').metric.label()}" for graph in grid.names("row")]
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
     if ranks is not None:
-        mean = [ranks.mean[method] for method in grid.names("column")]
+        mean = [ranks["mean"][method] for method in grid.names("column")]
         rows.append([Cell("mean rank"), *ranked([f"{rank:.2f}" for rank in mean], mean, highest=False)])
     return replace(table, rows=rows)
 
@@ -281,13 +268,13 @@ def cost_table(grid: Grid) -> Table:
     return Table("Seconds of an epoch, RNS = 1", ["Graph", *map(title, methods)], rows)
 
 
-def rank_chart(question: str, ranks: Ranks) -> Chart:
+def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
     """Mean ranks, each with a bar of the critical difference: methods differ clearly if their bars do not overlap."""
-    half, series = ranks.critical_difference / 2, []
-    for (method, mean), hue in zip(ranks.mean.items(), hues(list(ranks.mean)), strict=True):
+    half, series = ranks["critical_difference"] / 2, []
+    for (method, mean), hue in zip(ranks["mean"].items(), hues(list(ranks["mean"])), strict=True):
         series.append(Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue))
     x, y = Axis("", of=[one.name for one in series]), Axis("mean rank (1 is best), bar = critical difference")
-    heading = f"Mean ranks at {question} over {len(ranks.graphs)} graphs: bars that do not overlap differ"
+    heading = f"Mean ranks at {question} over {len(ranks['graphs'])} graphs: bars that do not overlap differ"
     return Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])
 
 
@@ -325,13 +312,10 @@ def difference_chart(question: str, grid: Grid) -> Chart:
     return Chart(name, f"Every method against plain RNS at {question}", [view])
 
 
-def conclude(ranks: Ranks | None) -> str:
+def conclude(ranks: dict[str, Any] | None) -> str:
     """The method with the best mean rank, and the methods that differ from it by the critical difference."""
     if ranks is None:
         return "Ranks need two graphs that all methods finished, with metrics that are shares."
-    (first, best), *rest = ranks.mean.items()
-    apart = [title(method) for method, mean in rest if mean - best >= ranks.critical_difference]
-    return (
-        f"{title(first)} has the best mean rank, {best:.2f}. By the critical difference of "
-        f"{ranks.critical_difference:.2f} it is better than {', '.join(apart) or 'no other'}."
-    )
+    (first, best), *rest = ranks["mean"].items()
+    apart = ", ".join(title(method) for method, mean in rest if mean - best >= ranks["critical_difference"])
+    return f"{title(first)} has the best mean rank, {best:.2f}, and is clearly better than {apart or 'no other'}."

@@ -23,7 +23,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from handful.errors import HandfulError, RunError
+from handful.errors import HandfulError, RunError, first_line
 from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
@@ -145,10 +145,10 @@ def tune_samplers(
     ends: dict[str, dict[str, Any]] = {}
     if final:
         jobs = {sampler: one.experiment for sampler, one in best.items()}
-        for outcome in run_jobs(jobs, out / "final", executor, progress):
+        for name, outcome in run_jobs(jobs, out / "final", executor, progress).items():
             if outcome.summary is None:
-                raise HandfulError(f"training the best of {outcome.name} failed: {outcome.error}")
-            ends[outcome.name] = {key: outcome.estimate(key) for key in ("val", "test")}
+                raise HandfulError(f"training the best of {name} failed: {outcome.error}")
+            ends[name] = {key: outcome.estimate(key) for key in ("val", "test")}
         rows = [[*best[name].cells(), *(Cell(metric.text(end)) for end in own.values())] for name, own in ends.items()]
         tables.append(Table("The best of each sampler over the seeds", [*head, metric.label("test")], rows))
     values = ", ".join(f"{spaced(name)} {value:g}" for name, value in first.parameters.items())
@@ -175,7 +175,8 @@ def search(
     process uses the storage, so that other machines need no access to it.
     """
     optuna, states = _optuna(), _optuna().trial.TrialState
-    data = experiment.load(experiment.seeds[0])
+    seed = experiment.seeds[0]
+    data = experiment.load(seed)
     study = open_study(experiment, data, storage, parts)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
@@ -188,13 +189,11 @@ def search(
             while len(running) < min(executor.workers, trials - done):
                 trial, asked = _ask(study, experiment)
                 folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=out))
-                write_config(folder / "config.json", asked.with_(seeds=experiment.seeds[:1]).to_json())
+                write_config(folder / "config.json", asked.with_(seeds=(seed,)).to_json())
                 running[folder] = trial, executor.submit(folder, trials - done)
             for folder, (trial, job) in list(running.items()):
                 code = job.poll()
-                behind = (
-                    prune and code is None and _falls_behind(trial, RunFolder(folder / f"seed-{experiment.seeds[0]}"))
-                )
+                behind = prune and code is None and _falls_behind(trial, RunFolder(folder / f"seed-{seed}"))
                 if behind or code == DIVERGED:
                     stop([job])
                     trial.set_user_attr("diverged", not behind)
@@ -280,8 +279,7 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
         try:
             store = optuna.storages.RDBStorage(storage, engine_kwargs=engine)
         except Exception as error:
-            reason = str(error).strip().splitlines()[0]
-            raise RunError(f"storage {storage} cannot be opened: {reason}") from None
+            raise RunError(f"storage {storage} cannot be opened: {first_line(error)}") from None
         direction = "maximize" if METRICS[data.metric].higher_is_better else "minimize"
         study = optuna.create_study(study_name=name, storage=store, direction=direction, load_if_exists=True)
         asked = {"experiment": comparable(experiment), "data": data.identity(), "space": space}

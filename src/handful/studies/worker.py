@@ -72,9 +72,9 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
     This compiles the kernels of ``experiment``, or loads them from numba's cache.
     """
     sampler, width = experiment.sampler, graph.num_features
-    dtype = None if graph.x is None else graph.x.dtype
-    kind = {None: "", torch.float16: "&half=1", torch.bfloat16: "&bfloat16=1"}.get(dtype, "")
-    few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}{kind}").replace(undirected=graph.undirected)
+    few = load(f"synthetic?nodes={FEW}&degree=4&classes=2&features={width}").replace(undirected=graph.undirected)
+    if few.x is not None and graph.x is not None:
+        few = few.replace(x=few.x.to(graph.x.dtype))
     if graph.edge_weight is not None:
         few = few.replace(edge_weight=torch.ones(few.num_edges))
     # ClusterGCN uses the kernels of RNS, and would write the clusters of these few nodes to disk.
