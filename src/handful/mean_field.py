@@ -47,19 +47,16 @@ def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tens
         mass: float ``(N,)``, the mass of every node of the graph (``Adjacency.mass``).
     """
     edges = sample.stack(depth - 1)
-    first, scale = edges[0], 1.0
-    if hop == "mean":  # without a weight per edge
-        known = first.mass(hop)
-        scale = inverse(known)
-    else:
-        first, known = first.operator(hop)
-    full = mass[sample.nodes[: first.num_targets]]
-    lacking = (full - known > ROUNDING * full) & (mean_field >= LEAST_SHARE * (known + mean_field))
-    share = torch.where(lacking, mean_field / (known + mean_field), 0.0)  # of the stand-in in the row that it serves
+    # A mean needs no weights of edges: every edge of a row has the same factor.
+    first, known = (edges[0], edges[0].mass(hop)) if hop == "mean" else edges[0].operator(hop)
+    full, total = mass.index_select(0, sample.nodes[: first.num_targets]), known + mean_field
+    lacking = (full - known > ROUNDING * full) & (mean_field >= LEAST_SHARE * total)
+    share = torch.where(lacking, mean_field / total, 0.0)  # of the stand-in in the row that it serves
+    scale = inverse(torch.where(lacking, total, known)) if hop == "mean" else 1 - share
     ends = [first.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
-    result = add_stand_ins((first.indptr, first.indices, first.weight), scale * (1 - share), share, ends)
+    result = add_stand_ins((first.indptr, first.indices, first.weight), scale, share, ends)
     layers = tuple(
         Adjacency(result.indptr[: t + 1], result.indices[:e], s, result.weight[:e], normalized=True)
         for (s, t), e in zip(pairwise(result.sizes), result.indptr[result.sizes[1:]].tolist(), strict=True)
     )
-    return Sample(sample.nodes[result.rows], layers, sample.targets, sample.target_weight), result
+    return Sample(sample.nodes.index_select(0, result.rows), layers, sample.targets, sample.target_weight), result

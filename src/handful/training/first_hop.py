@@ -131,7 +131,7 @@ class Known:
             return make_batch(self.graph, sample)
         assert self.graph.x is not None
         assert self.graph.y is not None
-        y = self.graph.y[sample.nodes[sample.targets]]
+        y = self.graph.y.index_select(0, sample.nodes.index_select(0, sample.targets))
         sample, result = self.stand_in(sample)
         return self._fill(sample, result, self.graph.x, sample.nodes, y)
 
