@@ -99,7 +99,12 @@ def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int
         arrays = [tuple(map(array, group)) for group in ((begin, sources, values), (scale, share), (indices, weight))]
         over_rows(_add, array(indptr), arrays[0], array(rows), array(level), array(place), *arrays[1:])
         return StandIns(rows, level, sizes, indptr, indices, weight)
-    rows, level, sizes = _number_torch((share > 0).nonzero().squeeze(1), ends)
+    rows = torch.cat([torch.arange(ends[0], device=device), (share > 0).nonzero().squeeze(1)])
+    level = (torch.arange(len(rows), device=device) >= ends[0]).long()
+    until = (rows[:, None] < torch.tensor(ends, device=device)).sum(1) - level
+    until, order = torch.sort(until, descending=True, stable=True)
+    rows, level = rows[order], level[order]
+    sizes = [int((until >= i).sum()) for i in range(1, len(ends))]
     place = torch.full((2, ends[0]), -1, dtype=sources.dtype, device=device)
     place[level, rows] = torch.arange(len(rows), dtype=place.dtype, device=device)
     own, served = level[: sizes[1]] == 0, place[1, rows[: sizes[1]]]
@@ -114,18 +119,6 @@ def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int
     at = indptr[last + 1] - 1
     indices[at], weight[at] = served[last], torch.where(own[last], share[rows[last]], 1.0)
     return StandIns(rows, level, sizes, indptr, indices, weight)
-
-
-def _number_torch(chosen: Tensor, ends: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:
-    """``rows``, ``level`` and ``sizes`` with stand-ins for the rows ``chosen``."""
-    device, last = chosen.device, len(ends) - 2
-    counts = torch.searchsorted(chosen, torch.tensor(ends, device=device)).tolist()
-    rows, sizes = [torch.arange(ends[last], device=device), chosen[:0]], [ends[last]]
-    for i in range(last, 0, -1):
-        rows += [torch.arange(ends[i], ends[i - 1], device=device), chosen[counts[i + 1] : counts[i]]]
-        sizes.append(sizes[-1] + len(rows[-2]) + len(rows[-1]))
-    level = torch.cat([torch.full_like(block, i % 2) for i, block in enumerate(rows)])
-    return torch.cat(rows), level, sizes[::-1]
 
 
 @kernel

@@ -208,7 +208,8 @@ def stays_on_host(
         return False
     needed = graph_bytes(graph) + aggregates
     if needed <= free:  # else a trial of a step would tell nothing new
-        needed = needed_bytes(graph, model, sampler, loss) + aggregates
+        width = 2 * graph.num_features if aggregates else None  # of the rows of a step: [own ‖ aggregated]
+        needed = needed_bytes(graph, model, sampler, loss, width) + aggregates
     if needed <= free:
         return False
     why = f"training with the graph on {device} takes at least {show_size(needed)}, and {show_size(free)} are free"
