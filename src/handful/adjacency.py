@@ -120,7 +120,7 @@ class Adjacency:
             indptr, indices, order = (torch.from_numpy(array) for array in result)
         else:
             indptr, indices, order = csr.transpose_torch(self.indptr, self.indices, self.num_sources)
-        return indptr, indices, None if self.weight is None else self.weight[order]
+        return indptr, indices, None if self.weight is None else self.weight.index_select(0, order)
 
     def to(self, device: torch.device | str) -> Adjacency:
         """The same edges on another device."""

@@ -18,16 +18,14 @@ Evaluation is exact and has none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from handful.adjacency import Adjacency, Hop
+from handful.adjacency import Adjacency, Hop, inverse
 from handful.batch import Sample
-from handful.kernels.stand_in import add_stand_ins
+from handful.kernels.stand_in import StandIns, add_stand_ins
 
 ROUNDING = 1e-5
 """A row lacks nothing if the mass that it lacks is less than this share of its mass in the full graph."""
@@ -35,18 +33,8 @@ LEAST_SHARE = 0.2
 """A row gets no stand-in where that would have a smaller share in it."""
 
 
-class StandIns(NamedTuple):
-    """A sample with its stand-ins."""
-
-    sample: Sample
-    rows: Tensor
-    """int64, the row of the plain sample that each row is, or stands in for the neighbours of."""
-    level: Tensor
-    """int64, 0 for a row of the plain sample, 1 for a stand-in."""
-
-
-def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> StandIns:
-    """Add stand-ins to the rows of ``sample`` that lack neighbours.
+def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> tuple[Sample, StandIns]:
+    """``sample`` with stand-ins for the rows that lack neighbours; and which row is what.
 
     Rows are numbered by the layer up to which they are needed, so that the targets of a layer are the first of its
     sources, and all layers are slices of one CSR.
@@ -59,41 +47,16 @@ def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tens
         mass: float ``(N,)``, the mass of every node of the graph (``Adjacency.mass``).
     """
     edges = sample.stack(depth - 1)
-    real, known = edges[0].operator(hop)
-    full = mass[sample.nodes[: real.num_targets]]
-    lacking = (full - known > ROUNDING * full) & (mean_field >= LEAST_SHARE * (known + mean_field))
-    chosen = lacking.nonzero().squeeze(1)
-    ends = [real.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
-    rows, level, sizes = _number_rows(chosen, ends)
-    share = torch.where(lacking, mean_field / (known + mean_field), 0.0)  # of the stand-in in the row that it serves
-    layers = _layers(real, share, rows, level, sizes)
-    return StandIns(Sample(sample.nodes[rows], layers, sample.targets, sample.target_weight), rows, level)
-
-
-def _number_rows(chosen: Tensor, ends: Sequence[int]) -> tuple[Tensor, Tensor, list[int]]:
-    """Row and level of every node of the batch, those that are needed longest first; how many enter layer 1, 2, …, L.
-
-    Row v enters layers 1 to i for the largest i with v < t_{i-1}, and the stand-in of row v for the largest with
-    v < t_i.
-    """
-    device, last = chosen.device, len(ends) - 2
-    counts = torch.searchsorted(chosen, torch.tensor(ends, device=device)).tolist()
-    rows, sizes = [torch.arange(ends[last], device=device), chosen[:0]], [ends[last]]
-    for i in range(last, 0, -1):
-        rows += [torch.arange(ends[i], ends[i - 1], device=device), chosen[counts[i + 1] : counts[i]]]
-        sizes.append(sizes[-1] + len(rows[-2]) + len(rows[-1]))
-    level = torch.cat([torch.full_like(block, i % 2) for i, block in enumerate(rows)])
-    return torch.cat(rows), level, sizes[::-1]
-
-
-def _layers(real: Adjacency, share: Tensor, rows: Tensor, level: Tensor, sizes: list[int]) -> tuple[Adjacency, ...]:
-    """The layers over the numbered rows: edges among rows of the sample, one from a stand-in to the row that it serves,
-    and one from each stand-in to itself."""
-    assert real.weight is not None
-    edges = real.indptr, real.indices, real.weight
-    indptr, indices, weight = add_stand_ins(edges, rows, level, sizes[1], share)
-    ends = indptr[torch.tensor(sizes[1:], device=real.device)].tolist()
-    return tuple(
-        replace(real, indptr=indptr[: t + 1], indices=indices[:e], num_sources=s, weight=weight[:e], offset=0)
-        for s, t, e in zip(sizes, sizes[1:], ends, strict=False)
+    # A mean needs no weights of edges: every edge of a row has the same factor.
+    first, known = (edges[0], edges[0].mass(hop)) if hop == "mean" else edges[0].operator(hop)
+    full, total = mass.index_select(0, sample.nodes[: first.num_targets]), known + mean_field
+    lacking = (full - known > ROUNDING * full) & (mean_field >= LEAST_SHARE * total)
+    share = torch.where(lacking, mean_field / total, 0.0)  # of the stand-in in the row that it serves
+    scale = inverse(torch.where(lacking, total, known)) if hop == "mean" else 1 - share
+    ends = [first.num_sources, *(layer.num_targets for layer in edges), 0]  # s_1 = t_0, t_1, …, t_{L-1}, t_L
+    result = add_stand_ins((first.indptr, first.indices, first.weight), scale, share, ends)
+    layers = tuple(
+        Adjacency(result.indptr[: t + 1], result.indices[:e], s, result.weight[:e], normalized=True)
+        for (s, t), e in zip(pairwise(result.sizes), result.indptr[result.sizes[1:]].tolist(), strict=True)
     )
+    return Sample(sample.nodes.index_select(0, result.rows), layers, sample.targets, sample.target_weight), result

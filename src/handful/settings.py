@@ -170,7 +170,7 @@ class Settings:
         mean_field: the weight λ of the mean-field neighbour, which replaces missing neighbours in a part, such as 3; 0
             for none. For GraphSAGE and GCN. See ``handful.mean_field``.
         trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
-            Batches with mean-field neighbours are always trimmed.
+            With a known first hop or mean-field neighbours, trim all layers of a part.
         checkpoint_activations: keep only the inputs of layers, and recompute the rest in the backward pass: less
             memory, the same result.
         checkpoint_seconds: minimum time between two checkpoints, in seconds.

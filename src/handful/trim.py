@@ -50,8 +50,8 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
         if sum(counts[:-1]) > WORTH * free * adj.num_targets:
             return sample
         indices, place = rows_among(adj.indptr, adj.indices, result)
-        weight = None if adj.weight is None else adj.weight[edges_of_rows(adj.indptr, result)]
-    degree = None if adj.normalized else adj.degree_with_loops[order]
+        weight = None if adj.weight is None else adj.weight.index_select(0, edges_of_rows(adj.indptr, result))
+    degree = None if adj.normalized else adj.degree_with_loops.index_select(0, order)
 
     def rectangle(sources: int, targets: int, count: int) -> Adjacency:
         return replace(
@@ -70,8 +70,8 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
     return replace(
         sample,
         **features,
-        nodes=sample.nodes[order],
+        nodes=sample.nodes.index_select(0, order),
         layers=tuple(reversed(layers)),
-        targets=place[sample.targets].to(sample.targets.dtype),
+        targets=place.index_select(0, sample.targets).to(sample.targets.dtype),
         hops=None,
     )

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from handful.kernels.linear import CHUNK, BFloat16Linear, add_linear, linear
+from handful.kernels.linear import CHUNK, PooledLinear, add_linear, linear
+from handful.kernels.memory import SMALLEST
 from rounding import UNIT, assert_within, sum_bound
 
 
@@ -22,7 +23,7 @@ def inputs(rows: int, dtype: torch.dtype, bias: bool = True) -> list[Tensor]:
 def test_equals_the_torch_twin(rows: int, bias: bool) -> None:
     tensors = inputs(rows, torch.bfloat16, bias)
     results = []
-    for function in (linear, BFloat16Linear().twin):
+    for function in (linear, PooledLinear().twin):
         out = function(*tensors)
         assert out.dtype == torch.bfloat16
         results.append([out, *torch.autograd.grad(out, tensors, torch.ones_like(out))])
@@ -51,6 +52,17 @@ def test_other_types_are_torchs_own() -> None:
     for dtype in (torch.float32, torch.float64):
         tensors = inputs(30, dtype)
         assert torch.equal(linear(*tensors), torch.nn.functional.linear(*tensors))
+
+
+def test_many_rows_without_a_gradient_have_the_same_result() -> None:
+    x, weight, bias = inputs(SMALLEST // 36 + 1, torch.float32)
+    results = []
+    for function in (linear, torch.nn.functional.linear):
+        out = function(x.detach(), weight, bias)
+        results.append([out, *torch.autograd.grad(out, (weight, bias), torch.ones_like(out))])
+    sums = x.abs() @ weight.abs().T + bias.abs(), x.abs().sum(0).expand(9, -1), torch.full((9,), len(x))
+    for mine, other, terms, n in zip(*results, sums, (18, len(x), len(x)), strict=True):
+        assert_within(mine, other, sum_bound(torch.float32, terms.detach().double(), n))
 
 
 @pytest.mark.usefixtures("both_ways")

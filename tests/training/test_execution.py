@@ -268,7 +268,8 @@ def test_auto_asks_what_fits(
     monkeypatch.setattr(execution, "free_gpu", lambda device: needed + spare)
     assert stays_on_host("auto", graph, model, sampler, GPU, batch_loss) == host
     assert ("the graph stays on the host" in capsys.readouterr().err) == host
-    assert stays_on_host("auto", graph, model, sampler, GPU, batch_loss, aggregates=1)
+    needed = needed_bytes(graph, model, sampler, batch_loss, width=16) + 1  # rows of a step are [own ‖ aggregated]
+    assert stays_on_host("auto", graph, model, sampler, GPU, batch_loss, aggregates=1) == host
     assert stays_on_host("host", graph, model, sampler, GPU, batch_loss)
     assert not stays_on_host("device", graph, model, sampler, GPU, batch_loss)
     monkeypatch.undo()

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from handful.kernels.dispatch import Fused
-from handful.kernels.memory import empty
+from handful.kernels.memory import SMALLEST, empty
 
 CHUNK = 8192
 """The number of rows that are converted to float32 at once."""
@@ -33,8 +33,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x · weightᵀ + bias``, for ``x`` ``(N, in)`` and ``weight`` ``(out, in)``."""
     if x.device.type == "cpu":
         x = as_asked(x)
-        if x.dtype == torch.bfloat16:
-            return BFloat16Linear()(x, weight, bias)
+        large = x.dtype == weight.dtype == torch.float32 and 4 * len(x) * len(weight) >= SMALLEST
+        if x.dtype == torch.bfloat16 or (large and not x.requires_grad):
+            return PooledLinear()(x, weight, bias)
     return F.linear(x, weight, bias)
 
 
@@ -52,22 +53,22 @@ def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
     return out.add_(linear(x, weight))
 
 
-class BFloat16Linear(Fused):
-    """The product of the rounded numbers, rounded once."""
+class PooledLinear(Fused):
+    """The product in memory of earlier activations; for bfloat16 that of the rounded numbers, rounded once."""
 
     def twin(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         with torch.autocast("cpu", enabled=False):
-            return F.linear(x.float(), weight.to(torch.bfloat16).float(), bias).to(torch.bfloat16)
+            return F.linear(x.float(), weight.to(x.dtype).float(), bias).to(x.dtype)
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, tuple[Tensor | None, ...]]:
         with torch.autocast("cpu", enabled=False):
-            return product(x, weight.to(torch.bfloat16).T, bias), (x, weight, bias)
+            return product(x, weight.to(x.dtype).T, bias), (x, weight, bias)
 
     def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         x, weight, bias = saved
         with torch.autocast("cpu", enabled=False):
             return (
-                product(grad, weight.to(torch.bfloat16)) if needed[0] else None,
+                product(grad, weight.to(x.dtype)) if needed[0] else None,
                 outer(grad, x).to(weight.dtype) if needed[1] else None,
                 grad.sum(0, dtype=torch.float32).to(bias.dtype) if needed[2] else None,
             )

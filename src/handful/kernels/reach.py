@@ -79,7 +79,7 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
         run(_mark, ranges, order, hop, array(indptr), array(indices), distance)
         counts.append(int(_collect(hop, hi, distance, order)))
     kept = torch.from_numpy(order[: counts[-1]])
-    ends = starts_torch(indptr.diff()[kept[: counts[-2] if hops else 0]])
+    ends = starts_torch(indptr.diff().index_select(0, kept[: counts[-2] if hops else 0]))
     return Reach(kept, counts, ends, ends[counts[:-1]].tolist())
 
 
@@ -122,7 +122,7 @@ def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, T
     undefined for nodes that are not there."""
     rows = len(reach.indptr) - 1
     place = torch.empty(len(indptr) - 1, dtype=torch.int32, device=indptr.device)
-    place[reach.order] = torch.arange(len(reach.order), dtype=torch.int32, device=indptr.device)
+    place.scatter_(0, reach.order, torch.arange(len(reach.order), dtype=torch.int32, device=indptr.device))
     if backend(indptr.device) != "numba":
         return place[indices[edges_of_rows(indptr, reach)].to(torch.int64)], place
     out = torch.empty(reach.edges[-1] if rows else 0, dtype=torch.int32)

@@ -3,8 +3,10 @@ with their first hop."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,62 +16,109 @@ from handful.kernels.dispatch import backend
 from handful.kernels.gather import gather
 from handful.kernels.threads import kernel, over_rows, prefetch
 
+Edges = tuple[Tensor, Tensor, Tensor | None]
 AHEAD, LINE = 8, 16
 """How many edges ahead a source's row is prefetched, and how many float32 a cache line holds."""
 
 
+class StandIns(NamedTuple):
+    """Rows of a sample and their stand-ins, and the edges among them."""
+
+    rows: Tensor
+    """int64, the row of the sample that each row is, or stands in for the neighbours of."""
+    level: Tensor
+    """int64, 0 for a row of the sample, 1 for a stand-in."""
+    sizes: list[int]
+    """The number of rows that enter layer 1, 2, …, L."""
+    indptr: Tensor
+    indices: Tensor
+    weight: Tensor
+
+
 @kernel
-def _add(lo: int, hi: int, indptr: Any, edges: Any, rows: Any, level: Any, place: Any, share: Any, out: Any) -> None:
-    (begin, sources, values), (indices, weight) = edges, out
+def _number(ends: Any, begin: Any, share: Any, rows: Any, level: Any, place: Any, indptr: Any) -> Any:
+    count, sizes, edges = 0, np.empty(ends.shape[0] - 1, np.int64), 0
+    for i in range(ends.shape[0] - 1, 0, -1):
+        served = (ends[i + 1], ends[i]) if i + 1 < ends.shape[0] else (0, 0)
+        for stands_in, lo, hi in ((0, ends[i], ends[i - 1]), (1, *served)):
+            for v in range(lo, hi):
+                if stands_in == 0 or share[v] > 0:
+                    rows[count], level[count], place[stands_in, v] = v, stands_in, count
+                    if v < share.shape[0]:  # the others have no edges
+                        edges += 1 if stands_in else begin[v + 1] - begin[v] + (share[v] > 0)
+                    count += 1
+                    indptr[count] = edges
+        sizes[i - 1] = count
+    return sizes
+
+
+@kernel
+def _add(lo: int, hi: int, indptr: Any, edges: Any, rows: Any, level: Any, place: Any, scales: Any, out: Any) -> None:
+    (begin, sources, values), (scale, share), (indices, weight) = edges, scales, out
     for i in range(lo, hi):
         v, at = rows[i], indptr[i]
         if level[i] == 1:
             indices[at], weight[at] = i, 1
             continue
         for e in range(begin[v], begin[v + 1]):
-            indices[at], weight[at] = place[0, sources[e]], values[e] * (1 - share[v])
+            indices[at] = place[0, sources[e]]
+            weight[at] = scale[v] * values[e] if values.shape[0] > 0 else scale[v]
             at += 1
         if at < indptr[i + 1]:
             indices[at], weight[at] = place[1, v], share[v]
 
 
-def add_stand_ins(
-    edges: tuple[Tensor, Tensor, Tensor], rows: Tensor, level: Tensor, targets: int, share: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``indptr``, ``indices`` and ``weight`` of the first ``targets`` rows of the batch.
+def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int]) -> StandIns:
+    """A sample with a stand-in for every row of positive ``share``, numbered by the layer up to which a row is needed.
+
+    Row v of the sample enters layers 1 to i for the largest i with v < t_{i-1}, and its stand-in for the largest with
+    v < t_i. A row has its edges of the sample and one from its stand-in; a stand-in has one, to itself.
 
     Args:
-        edges: the same of the sample.
-        rows: int64 ``(n,)``, the row of the sample that each row of the batch is, or stands in for the neighbours of.
-        level: int64 ``(n,)``, 1 for a stand-in, which has one edge, to itself; else 0.
-        targets: how many rows of the batch have edges.
-        share: float ``(sample's rows,)``, of the stand-in in the row that it serves.
+        edges: ``indptr``, ``indices`` and ``weight`` (or ``None`` for ones) of the t_1 rows of the sample with edges.
+        scale: float ``(t_1,)``, the factor of the weights of a row.
+        share: float ``(t_1,)``, the weight of the stand-in in the row that it serves.
+        ends: s_1 = t_0, t_1, …, t_{L-1}, 0: the sources of layer 1, and the targets of the layers.
 
     >>> edges = torch.tensor([0, 1, 1]), torch.tensor([1]), torch.tensor([1.0])
-    >>> share = torch.tensor([0.25, 0.0])
-    >>> add_stand_ins(edges, torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1]), 2, share)
+    >>> result = add_stand_ins(edges, torch.tensor([0.75, 1.0]), torch.tensor([0.25, 0.0]), [2, 2, 0])
+    >>> result.rows, result.level, result.sizes
+    (tensor([0, 1, 0]), tensor([0, 0, 1]), [3, 2])
+    >>> result.indptr, result.indices, result.weight
     (tensor([0, 2, 2]), tensor([1, 2]), tensor([0.7500, 0.2500]))
     """
-    (begin, sources, values), device = edges, rows.device
-    place = torch.full((2, int(rows.max()) + 1 if len(rows) else 0), -1, dtype=sources.dtype, device=device)
-    place[level, rows] = torch.arange(len(rows), dtype=place.dtype, device=device)
-    own, served = level[:targets] == 0, place[1, rows[:targets]]
-    count = torch.where(own, begin.diff()[rows[:targets]], 0) + (served >= 0)
-    indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    indices, weight = sources.new_empty(int(indptr[-1])), values.new_empty(int(indptr[-1]))
+    (begin, sources, values), device = edges, scale.device
     if backend(device) == "numba":
-        arrays = [tuple(map(array, group)) for group in (edges, (indices, weight))]
-        given = rows, level, place, share.to(values.dtype)
-        over_rows(_add, array(indptr), arrays[0], *map(array, given), arrays[1])
-        return indptr, indices, weight
+        most, place = ends[0] + ends[1], sources.new_empty((2, ends[0]))
+        rows, level, indptr = begin.new_empty(most), begin.new_empty(most), begin.new_zeros(most + 1)
+        given = array(begin), array(share), array(rows), array(level), array(place), array(indptr)
+        sizes = _number(np.array(ends), *given).tolist()
+        rows, level, indptr = rows[: sizes[0]], level[: sizes[0]], indptr[: sizes[1] + 1]
+        indices, weight = sources.new_empty(int(indptr[-1])), scale.new_empty(int(indptr[-1]))
+        values = scale[:0] if values is None else values
+        arrays = [tuple(map(array, group)) for group in ((begin, sources, values), (scale, share), (indices, weight))]
+        over_rows(_add, array(indptr), arrays[0], array(rows), array(level), array(place), *arrays[1:])
+        return StandIns(rows, level, sizes, indptr, indices, weight)
+    rows = torch.cat([torch.arange(ends[0], device=device), (share > 0).nonzero().squeeze(1)])
+    level = (torch.arange(len(rows), device=device) >= ends[0]).long()
+    until = (rows[:, None] < torch.tensor(ends, device=device)).sum(1) - level
+    until, order = torch.sort(until, descending=True, stable=True)
+    rows, level = rows[order], level[order]
+    sizes = [int((until >= i).sum()) for i in range(1, len(ends))]
+    place = torch.full((2, ends[0]), -1, dtype=sources.dtype, device=device)
+    place[level, rows] = torch.arange(len(rows), dtype=place.dtype, device=device)
+    own, served = level[: sizes[1]] == 0, place[1, rows[: sizes[1]]]
+    count = torch.where(own, begin.diff()[rows[: sizes[1]]], 0) + (served >= 0)
+    indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    indices, weight = sources.new_empty(int(indptr[-1])), scale.new_empty(int(indptr[-1]))
     of_edge = torch.repeat_interleave(begin.diff(), output_size=len(sources))
     shift = indptr[place[0, : len(begin) - 1].long()] - begin[:-1]
     at = torch.arange(len(sources), device=device) + shift[of_edge]
-    indices[at], weight[at] = place[0, sources.long()], values * (1 - share)[of_edge]
+    indices[at], weight[at] = place[0, sources.long()], scale[of_edge] * (1 if values is None else values)
     last = (served >= 0).nonzero().squeeze(1)
     at = indptr[last + 1] - 1
     indices[at], weight[at] = served[last], torch.where(own[last], share[rows[last]], 1.0)
-    return indptr, indices, weight
+    return StandIns(rows, level, sizes, indptr, indices, weight)
 
 
 @kernel

@@ -141,14 +141,13 @@ def batch_cost(graph: Graph) -> StepCost:
     return StepCost(0, 0, graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20)
 
 
-def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -> int:
+def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, width: int | None = None) -> int:
     """An estimate of the bytes of training on a device that also holds the graph.
 
         graph + parts of an epoch + max(a step, an evaluation)
 
     The step is that of the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for
-    every node
-    and unit of width.
+    every node and unit of width. Rows of a step have ``width`` numbers, by default the number of features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -159,7 +158,9 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss) -
     True
     """
     sample = next((one for one in sampler.sample(graph, seed=0, epoch=0) if len(one.targets)), None)
-    step = 0 if sample is None else step_cost(model, graph, sample, loss)(sample)
+    step = 0 if sample is None else step_cost(model, graph, sample, loss, width=width)(sample)
+    if sample is not None and graph.x is not None and width is not None:
+        step += sample.num_nodes * (width - graph.num_features) * graph.x.element_size()
     width = max((p.shape[0] for p in model.parameters() if p.ndim == 2), default=0)
     evaluation = 4 * KEPT_BY_EVALUATION * graph.num_nodes * width
     dealt = DEALT * graph.num_nodes + int(sampler.share(graph) * graph.indices.nbytes)

@@ -208,7 +208,8 @@ def stays_on_host(
         return False
     needed = graph_bytes(graph) + aggregates
     if needed <= free:  # else a trial of a step would tell nothing new
-        needed = needed_bytes(graph, model, sampler, loss) + aggregates
+        width = 2 * graph.num_features if aggregates else None  # of the rows of a step: [own ‖ aggregated]
+        needed = needed_bytes(graph, model, sampler, loss, width) + aggregates
     if needed <= free:
         return False
     why = f"training with the graph on {device} takes at least {show_size(needed)}, and {show_size(free)} are free"
@@ -242,7 +243,10 @@ def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[B
 
 
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
-    """What cuts a sample to what its loss can see, if ``trimmed`` and ``model`` allow; else what leaves it as it is."""
+    """What cuts a sample to what its loss can see, if ``trimmed`` and ``model`` allow; else what leaves it as it is.
+
+    With ``known`` its own ``trims`` decides.
+    """
     if known is not None:
         return known.cut
     if not trimmed or not isinstance(model, Network):
@@ -252,9 +256,10 @@ def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Call
 
 def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:
     """What gathers features and labels of a sample, cut to what its loss can see if ``trimmed`` and ``model`` allow."""
-    cut = trimmer(model, trimmed, known)
-    make = partial(make_batch, graph) if known is None else known.make_batch
-    return lambda sample: make(cut(sample))
+    if known is not None:
+        return known.make_batch
+    cut = trimmer(model, trimmed)
+    return lambda sample: make_batch(graph, cut(sample))
 
 
 def gather(
@@ -304,7 +309,7 @@ def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[B
 def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample], known: Known | None = None) -> Tensor:
     """The logits of the samples' targets, one row for each in their order, as their samples give them."""
     with evaluating(model):
-        known = None if known is None else replace(known, mean_field=0.0)  # stand-ins are for training
+        known = None if known is None else replace(known, mean_field=0.0, trims=True)  # stand-ins are for training
         batches = gather(graph, samples, model, trimmed=True, known=known)
         rows = [in_units(model, logits_of(model, batch)[batch.targets].float()) for batch in batches]
     return torch.cat(rows) if rows else torch.empty(0, graph.num_outputs, device=graph.device)

@@ -27,8 +27,8 @@ from handful.batch import Batch, Sample, make_batch
 from handful.budget import free_memory, show_size
 from handful.errors import HandfulError, SamplerError
 from handful.graph import Graph
-from handful.kernels.stand_in import gather_hops
-from handful.mean_field import StandIns, stand_in
+from handful.kernels.stand_in import StandIns, gather_hops
+from handful.mean_field import stand_in
 from handful.nn.backbone import Stack
 from handful.samplers.base import Sampler
 from handful.samplers.full import full_adjacency
@@ -96,6 +96,7 @@ class Known:
         exact: whether the first hop is exact also beside stand-ins.
         seconds: that it took to make.
         whole: how many of the later layers compute all rows of the full graph (BatchNorm); ``None`` if none must.
+        trims: whether samples are cut to the receptive field of their loss.
     """
 
     graph: Graph
@@ -107,6 +108,7 @@ class Known:
     exact: bool = True
     seconds: float = 0.0
     whole: int | None = None
+    trims: bool = True
 
     @property
     def width(self) -> int:
@@ -116,9 +118,9 @@ class Known:
     def cut(self, sample: S) -> S:
         """``sample``, cut to the receptive field of its loss; the full graph as it is without a known hop."""
         full = sample.num_nodes == self.graph.num_nodes
-        return trim(sample, max(1, self.depth - 1), self.whole if full else None)
+        return trim(sample, max(1, self.depth - 1), self.whole if full else None) if self.trims else sample
 
-    def stand_in(self, sample: Sample) -> StandIns:
+    def stand_in(self, sample: Sample) -> tuple[Sample, StandIns]:
         """``handful.mean_field.stand_in`` with what is known here."""
         return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
 
@@ -129,29 +131,29 @@ class Known:
             return make_batch(self.graph, sample)
         assert self.graph.x is not None
         assert self.graph.y is not None
-        return self._fill(self.stand_in(sample), self.graph.x, sample.nodes, self.graph.y[sample.nodes[sample.targets]])
+        y = self.graph.y.index_select(0, sample.nodes.index_select(0, sample.targets))
+        sample, result = self.stand_in(sample)
+        return self._fill(sample, result, self.graph.x, sample.nodes, y)
 
     def expand(self, batch: Batch) -> Batch:
         """The same of a batch whose rows are those of ``graph``."""
         batch = self.cut(batch)
         if not self.mean_field:
             return batch
-        return self._fill(self.stand_in(batch), batch.x, torch.arange(batch.num_nodes, device=batch.x.device), batch.y)
+        sample, result = self.stand_in(batch)
+        return self._fill(sample, result, batch.x, result.rows, batch.y)
 
-    def _fill(self, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
-        """The batch of ``result``, whose plain row i has the features ``x[at[i]]``."""
-        sample = result.sample
-        first = sample.layers[0]
-        assert first.weight is not None
-        edges = None if self.exact else (first.indptr, first.indices, first.weight)
-        x = gather_hops(x, at[result.rows], result.level, self.features, edges)
+    def _fill(self, sample: Sample, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
+        """The batch of ``sample``, whose row i is, or stands in for the neighbours of, row ``at[i]`` of ``x``."""
+        edges = None if self.exact else (result.indptr, result.indices, result.weight)
+        x = gather_hops(x, at, result.level, self.features, edges)
         return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def structure(sample: Sample, known: Known | None) -> Sample:
     """``sample`` cut as a known hop allows, with its stand-ins if there are any."""
     sample = sample if known is None else known.cut(sample)
-    return sample if known is None or not known.mean_field else known.stand_in(sample).sample
+    return sample if known is None or not known.mean_field else known.stand_in(sample)[0]
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,8 @@ def know(
     stands_in = settings.mean_field if model.depth > 1 else 0.0  # one layer lacks nothing
     exact = settings.first_hop == "exact" or not stands_in
     whole = model.whole_layers - 1 if model.whole_layers else None
-    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, exact, perf_counter() - began, whole)
+    seconds = perf_counter() - began
+    return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, exact, seconds, whole, settings.trim)
 
 
 def _writable(folder: Path) -> Path | None:
