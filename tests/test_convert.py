@@ -262,7 +262,7 @@ def test_networkx_refusals() -> None:
         from_networkx(source)
     source = nx.path_graph(2)
     nx.set_node_attributes(source, {0: [1, 2], 1: [3]}, "x")
-    with pytest.raises(GraphError, match="'x' must be numbers, or vectors of one length"):
+    with pytest.raises(GraphError, match="x is not an array of numbers"):
         from_networkx(source)
     source = nx.path_graph(3)
     source.edges[0, 1]["weight"] = 2

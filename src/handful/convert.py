@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,18 +93,17 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
     split = store.get("split_idx")
     result = split_fields(store if split is None else split, fold)
     result |= {key: store[key] for key in ARRAYS if store.get(key) is not None}
-    readers = {"num_nodes": _whole, "num_classes": _whole, "class_names": _names, "ids": _ids}
+    readers = {"num_nodes": _plain, "num_classes": _plain, "class_names": _names, "ids": _ids}
     result |= {key: read(store[key], key) for key, read in readers.items() if store.get(key) is not None}
     result |= {key: str(store[key]) for key in FACTS if store.get(key) is not None}
     return Graph.from_edge_index(store["edge_index"], **result | fields)
 
 
-def _whole(value: Any, name: str) -> int:
-    """One whole number, from a number or an array of any shape."""
-    number = value.item() if isinstance(value, Tensor | np.ndarray) and math.prod(value.shape) == 1 else value
-    if isinstance(number, bool) or not isinstance(number, Integral):
+def _plain(value: Any, name: str) -> Any:
+    """A number that may be in an array, as a plain number."""
+    if math.prod(getattr(value, "shape", ())) != 1:
         raise GraphError(f"{name} must be one whole number, got {_short(value)}")
-    return int(number)
+    return value.item() if hasattr(value, "item") else value
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
@@ -248,10 +247,8 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"an adjacency matrix must be square, got shape {matrix.shape}")
     coo = matrix.tocoo()
-    if coo.data.dtype.kind not in "biuf":
-        raise GraphError(f"an adjacency matrix must hold real numbers, got {coo.data.dtype}")
     if not (coo.data == 1).all():
-        fields = {"edge_weight": coo.data.astype(np.float32)} | fields
+        fields = {"edge_weight": coo.data} | fields
     return Graph.from_edge_index(np.stack([coo.row, coo.col]), matrix.shape[0], **fields)
 
 
@@ -299,11 +296,10 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     result: dict[str, Any] = {}
     named_edges = [(f"edge {u!r} to {v!r}", data) for u, v, data in edges]
     if (weights := _attribute(named_edges, weight)) is not None:
-        result["edge_weight"] = _numbers(weights, weight)
+        result["edge_weight"] = weights
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
     if (features := _attribute(nodes, x)) is not None:
-        rows = _numbers(features, x)
-        result["x"] = rows[:, None] if rows.ndim == 1 else rows
+        result["x"] = [np.atleast_1d(row) for row in features]
     if (labels := _attribute(nodes, y)) is not None:
         result |= label_fields(labels)
     for name in MASKS:
@@ -334,17 +330,6 @@ def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] |
     if any(key in data for _, data in items):
         raise GraphError(f"{lacking} has no '{key}', and others have: give it to all or to none")
     return None
-
-
-def _numbers(values: Any, key: str) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise GraphError(f"'{key}' must be numbers, or vectors of one length: {error}") from None
-    if array.dtype.kind not in "biuf" and array.size:
-        raise GraphError(f"'{key}' must hold real numbers, got {_short(values)}")
-    with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
-        return array.astype(np.float32)
 
 
 def to_networkx(graph: Graph) -> networkx.Graph:

@@ -754,11 +754,8 @@ def _class_values(graph: Graph) -> Tensor:
     except ValueError:
         values = torch.tensor(torch.nan)
     if not bool(values.isfinite().all()):
-        shown = ", ".join(names[:3])
-        raise GraphError(
-            f"the labels of {graph.name} are classes ({shown} …), not numbers to predict: leave the task out, or "
-            "name a label column of numbers when the tables are imported, with --task regression"
-        )
+        labels = f"the labels of {graph.name} are classes ({', '.join(names[:3])} …), not numbers to predict"
+        raise GraphError(f"{labels}: leave the task out, or import a label of numbers with --task regression")
     return values
 
 

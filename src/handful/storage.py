@@ -33,6 +33,8 @@ from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
 
 T = TypeVar("T")
+Entries = dict[str, dict[str, Any]]
+"""The entry of each array in a header."""
 FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
@@ -95,7 +97,7 @@ class Folder:
 
     path: Path
     fields: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, dict[str, Any]] = field(default_factory=dict)
+    arrays: Entries = field(default_factory=dict)
 
     @contextmanager
     def array(self, name: str, dtype: str, row: tuple[int, ...] = ()) -> Iterator[ArrayFile]:
@@ -179,11 +181,11 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
     """The result of ``look``, once no other process is replacing the graph at ``path``."""
     for _ in range(SWAP_TRIES):
-        before = _made(path)
+        before = _stamp(path, {})
         try:
             return look()
         except (DatasetError, GraphError, FileNotFoundError):
-            if _made(path) == before and not any(path.parent.glob(f".{path.name}-*")):
+            if _stamp(path, {}) == before and not any(path.parent.glob(f".{path.name}-*")):
                 raise
         time.sleep(SWAP_SECONDS)
     return look()
@@ -193,15 +195,6 @@ def _refuse_other(path: Path) -> None:
     """Raise an error if ``path`` has something other than a saved graph."""
     if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
         raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
-
-
-def _made(path: Path) -> tuple[int, int] | None:
-    """The identity of the folder at ``path``: inode and time of change, since systems reuse inodes."""
-    try:
-        header = (path / HEADER).stat()
-    except OSError:
-        return None
-    return header.st_ino, header.st_ctime_ns
 
 
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
@@ -220,9 +213,7 @@ def read_fields(header: dict[str, Any]) -> dict[str, Any]:
     return fields | ({"class_names": tuple(fields["class_names"])} if fields["class_names"] is not None else {})
 
 
-def open_arrays(
-    path: Path, entries: dict[str, dict[str, Any]], verify: bool = False
-) -> tuple[dict[str, Any], Callable[[], None] | None]:
+def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dict[str, Any], Callable[[], None] | None]:
     """The arrays of a folder, memory-mapped, and a function to call after they passed all checks.
 
     The function is ``None`` if this user has verified the same files before. Otherwise every byte is checked here.
@@ -407,7 +398,7 @@ def _crc32(path: Path, start: int) -> str:
 # -- the stamp ------------------------------------------------------------------------------------------------------
 
 
-def _stamp(path: Path, entries: dict[str, Any]) -> str:
+def _stamp(path: Path, entries: Entries) -> str:
     """Inode, size and times of every file, as JSON; empty if a file is missing.
 
     Only the system sets the time of change, so another file never fits.

@@ -122,7 +122,7 @@ def test_a_member_that_cannot_be_unpacked(tmp_path: Path, at: int, value: int) -
         ({"num_nodes": np.array(5 * 10**8)}, "500,000,000 nodes are too many for 3 edges"),
         ({"edge_index": EDGES + 5 * 10**8}, "500,000,003 nodes are too many for 3 edges"),
         ({"edge_index": EDGES.astype(float)}, "edge_index must hold integers, got float64"),
-        ({"num_nodes": np.array(3.5)}, "num_nodes must be one whole number"),
+        ({"num_nodes": np.array(3.5)}, "num_nodes must be a whole number"),
         ({"num_nodes": np.array([3, 3])}, "num_nodes must be one whole number"),
         ({"y": np.array([0, 1, 2**62])}, "classes are too many for 3 nodes"),
         ({"y": np.array([0, 1, 2**64 - 1], np.uint64)}, r"y\[2\] is"),

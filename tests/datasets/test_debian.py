@@ -131,7 +131,7 @@ def test_index_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_file_that_is_not_ours(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="there is no file"):
+    with pytest.raises(DatasetError, match="does not exist"):
         load(f"debian?file={tmp_path}/none.npz")
     np.savez(tmp_path / "other.npz", a=np.arange(3))
     (tmp_path / "text.npz").write_text("hello")

@@ -19,6 +19,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,7 @@ from torch import Tensor
 from handful.datasets.arrays import ArrayFile
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import NAMED
-from handful.errors import DatasetError, readable
-from handful.files import place
+from handful.errors import readable
 from handful.graph import MASKS, Graph
 from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.csr import first_outside
@@ -42,11 +42,8 @@ FEATURES = 128
 
 def read(path: str | os.PathLike[str], split: str) -> Graph:
     """The graph of a file that ``examples/build_debian.py`` wrote."""
-    file = place(os.fspath(path))
-    if file is None or not file.is_file():
-        raise DatasetError(f"there is no file {path}: build it with examples/build_debian.py")
     with readable(path, "build it with examples/build_debian.py"):
-        return assemble(ArrayFile(file), split)
+        return assemble(ArrayFile(Path(path).expanduser()), split)
 
 
 def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:

@@ -13,7 +13,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from handful.datasets.schema import Column, Schema, numbers_in
+from handful.datasets.schema import Column, Schema
 from handful.datasets.tables import TableFile, arrow, places_among
 from handful.errors import DatasetError
 from handful.vocabulary import number
@@ -70,7 +70,7 @@ def _with_shares(column: Column, rows: TableFile, fitted: np.ndarray) -> Column:
 
 def _means(column: Column, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
     """float64 ``(rows,)``, the numbers of a column, or the means of vectors; and which of them are missing."""
-    values, missing = numbers_in(rows, column.name, column.kind, column.size, column.format)
+    values, missing = column.numbers(rows)
     return values.mean(1), missing
 
 

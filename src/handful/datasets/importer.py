@@ -53,6 +53,9 @@ MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
 OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
 Progress = Callable[[int], None]
+Split = dict[str, np.ndarray]
+"""The masks of a split, by name."""
+_Labels = tuple[Schema, dict[str, Any], Split]
 
 
 def _warn(text: str) -> None:
@@ -264,21 +267,12 @@ class _Reader:
             schema, table = self.schema, source.read(texts=self.schema.as_text())
             schema.check(table, say)
             _tell_drift(table, schema, how.strict, say)
-        fields: dict[str, Any] = {}
-        masks: dict[str, np.ndarray] = {}
-        ids = None
-        with problems.collected():
-            ids = table.ids(schema.id)
-        with problems.collected():
-            if self.schema is None:
-                schema = replace(schema, classes=fit_labels(table, schema.labels, how.task))
-            fields = schema.label_fields(table, say)
-            if self.time is not None:
-                masks = _by_time(table, self.time, how.dates, fields.get("y"), say)
-        with problems.collected():
-            masks = masks or _masks(table, schema, fields.get("y"))
+        ids = problems.attempt(table.ids, schema.id)
+        found: _Labels = problems.attempt(self._labels, table, schema) or (schema, {}, {})
+        schema, fields, masks = found
+        masks = masks or problems.attempt(_masks, table, schema, fields.get("y")) or {}
         if self.schema is None:
-            schema = self._fit(table, schema, names, masks.get("train_mask"), problems)
+            schema = self._fit(table, schema, names, masks, problems)
         x = schema.encode(table, problems, say)
         problems.tell()
         if self.schema is None:
@@ -288,11 +282,19 @@ class _Reader:
         fields |= {"kept": schema.kept_texts(table)} if schema.kept else {}
         return ids, fields, schema
 
-    def _fit(
-        self, table: TableFile, schema: Schema, names: list[str], train: np.ndarray | None, problems: Problems
-    ) -> Schema:
+    def _labels(self, table: TableFile, schema: Schema) -> _Labels:
+        """The schema with its classes, the fields of the labels, and the masks of a split by time, if any."""
+        if self.schema is None:
+            schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
+        fields = schema.label_fields(table, self.say)
+        if self.time is None:
+            return schema, fields, {}
+        return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
+
+    def _fit(self, table: TableFile, schema: Schema, names: list[str], masks: Split, problems: Problems) -> Schema:
         """The schema with the encoding of the columns ``names``, fitted to the training rows, if any."""
-        fitted = np.ones(len(table), bool) if train is None or not train.any() else train
+        train = masks.get("train_mask", np.zeros(len(table), bool))
+        fitted = train if train.any() else np.ones(len(table), bool)
         columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
         problems.tell()
         for name, values in [*((c.name, c.categories) for c in columns), ("the label", schema.classes)]:
@@ -310,10 +312,9 @@ class _Reader:
         labels = ((usual,) if usual else ()) if how.label is None else how.label
         chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
         for name in filter(None, (how.id, how.split_column, self.time, *labels, *chosen, *how.ignore, *how.keep)):
-            with problems.collected():
-                source.has(name)
-                if name in labels and name in chosen and name not in how.ignore:
-                    raise DatasetError(f"{source.path}: '{name}' is the label, which cannot be a feature too")
+            problems.attempt(source.has, name)
+        both = [name for name in labels if name in chosen and name not in how.ignore]
+        problems += [f"{source.path}: '{name}' is the label, which cannot be a feature too" for name in both]
         problems.tell()
         id, split = _find(source, "id", how.id, needed=True), _find(source, "split", how.split_column)
         if not labels:
@@ -411,7 +412,7 @@ class _Reader:
 # -- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> dict[str, np.ndarray]:
+def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> Split:
     """The masks of a split by the times in the column ``name``; the boundaries are said."""
     if y is None:
         raise table.error(f"a split by '{name}' needs labels, and the table has none")
@@ -455,9 +456,9 @@ def _has_label(y: np.ndarray) -> np.ndarray:
     return is_label(torch.from_numpy(y)).numpy()
 
 
-def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> dict[str, np.ndarray]:
+def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
     """The masks of the split column; without one, those of the columns ``train_mask`` etc., if any."""
-    masks: dict[str, np.ndarray] = {}
+    masks: Split = {}
     if schema.split is None:
         masks = {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.names}
     elif schema.split in table.names:

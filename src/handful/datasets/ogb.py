@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from handful.datasets.arrays import ArrayFile, whole
 from handful.datasets.prepared import Archive, Built
@@ -37,7 +36,7 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
     names = _class_names(folder / "mapping", y.shape[1] if several else int(y.max(initial=-1)) + 1)
     with blaming(raw):
         graph = Graph.from_edge_index(edges, n, x=x, y=y, name=name, class_names=names).to_undirected()
-    return graph, {"official": _split(folder / "split" / scheme, n)}
+    return graph, {"official": _split(folder / "split" / scheme, graph)}
 
 
 Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
@@ -78,16 +77,12 @@ def _binary(raw: Path) -> Arrays:
     return edges, store.get("node_feat"), labels.astype(np.float64).reshape(nodes, -1), nodes
 
 
-def _split(folder: Path, num_nodes: int) -> Masks:
-    masks = {}
-    for mask, part in zip(MASKS, ("train", "valid", "test"), strict=True):
-        path = folder / f"{part}.csv.gz"
-        nodes = read_matrix(path, np.int64)[0]
-        if len(wrong := nodes[(nodes < 0) | (nodes >= num_nodes)]):
-            raise DatasetError(f"{path}: {wrong[0]} is not a node: there are {num_nodes:,}")
-        masks[mask] = torch.zeros(num_nodes, dtype=torch.bool)
-        masks[mask][torch.from_numpy(nodes)] = True
-    return masks
+def _split(folder: Path, graph: Graph) -> Masks:
+    parts = zip(MASKS, ("train", "valid", "test"), strict=True)
+    nodes: dict[str, Any] = {mask: read_matrix(folder / f"{part}.csv.gz", np.int64)[0] for mask, part in parts}
+    with blaming(folder):
+        made = graph.replace(**nodes)
+    return {mask: getattr(made, mask) for mask in MASKS}
 
 
 def _class_names(mapping: Path, classes: int) -> tuple[str, ...] | None:

@@ -21,6 +21,7 @@ from handful.files import home, place
 from handful.graph import Graph
 from handful.settings import check_value
 
+PathText = str | os.PathLike[str]
 MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
 
@@ -91,12 +92,7 @@ def sources() -> dict[str, Source]:
     return {source.name: source for source in result}
 
 
-def load(
-    name: str | os.PathLike[str],
-    split: str | None = None,
-    root: str | os.PathLike[str] | None = None,
-    seed: int = 0,
-) -> Graph:
+def load(name: PathText, split: str | None = None, root: PathText | None = None, seed: int = 0) -> Graph:
     """A graph by name or path.
 
     Args:
@@ -131,7 +127,7 @@ def load(
     return graph if split is None or own else graph.replace(**draw_split(graph, split, seed))
 
 
-def write(name: str, path: str | os.PathLike[str], memory: int | str) -> None:
+def write(name: str, path: PathText, memory: int | str) -> None:
     """Save a graph by name directly to a folder, with the same bytes as ``handful.storage.save(load(name), path)``.
 
     Args:
@@ -174,9 +170,7 @@ def _source(text: str) -> Source | None:
     return None if source is None or (colon and not source.scheme) else source
 
 
-def query_of(
-    text: str, split: str | None, root: str | os.PathLike[str] | None, seed: int
-) -> tuple[Source, Query] | None:
+def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> tuple[Source, Query] | None:
     """The data set that ``text`` names, and the request to it; ``None`` for a path."""
     source = _source(text)
     if source is None:
@@ -189,14 +183,8 @@ def query_of(
     drawn = split is None or is_drawn(split) or not (source.scheme or source.splits)
     if not drawn and source.splits and split not in source.splits:
         raise DatasetError(f"data set '{source.name}': " + unknown("split", str(split), source.splits))
-    return source, Query(
-        name=text if given else base,
-        rest=rest,
-        split=next(iter(source.splits), None) if drawn else split,
-        home=home(root),
-        seed=seed,
-        options=_options(source, given),
-    )
+    own = next(iter(source.splits), None) if drawn else split
+    return source, Query(text if given else base, rest, own, home(root), seed, _options(source, given))
 
 
 def _read_path(text: str) -> Graph:

@@ -102,6 +102,23 @@ class Column:
         """The number of features of the column."""
         return len(self.categories) + 1 if self.kind == "category" else self.size + self.indicator
 
+    def numbers(self, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
+        """float64 ``(rows, size)``, and which rows are missing.
+
+        A column of another kind raises an error. Booleans are also numbers, and numbers of 0 and 1 are also booleans.
+        """
+        name, kind, column = self.name, self.kind, rows.column(self.name)
+        result, alike = "date" if self.format else _kind_of(column.type), {"number", "boolean"}
+        if not arrow().types.is_null(column.type) and result != kind and {result, kind} != alike:
+            such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
+            raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
+        if kind == "vector":
+            return _vectors(rows, name, column, self.size)
+        values = rows.numbers(name, missing=True, format=self.format)
+        if kind == "boolean":
+            rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
+        return values[:, None], np.isnan(values)
+
     @property
     def done(self) -> str:
         """A short description of the encoding."""
@@ -133,7 +150,7 @@ class Column:
             weighed = _hash_words(rows, self.name, self.size) * np.array(self.idf or 1, np.float32)
             out[:] = weighed / np.maximum(np.linalg.norm(weighed, axis=1, keepdims=True), 1e-12)
             return
-        values, missing = numbers_in(rows, self.name, self.kind, self.size, self.format)
+        values, missing = self.numbers(rows)
         if not self.fill:
             rows.refuse(missing, f"'{self.name}' is missing")
         if missing.any():
@@ -235,8 +252,8 @@ class Schema:
         x = np.zeros((len(rows), self.width), np.float32)
         at = 0
         for column in self.columns:
-            with problems.collected():
-                column.encode(rows, x[:, at : at + column.width], lambda text: say(f"{rows.path}: {text}"))
+            own = x[:, at : at + column.width]
+            problems.attempt(column.encode, rows, own, lambda text: say(f"{rows.path}: {text}"))
             at += column.width
         return x
 
@@ -346,10 +363,7 @@ def fit_columns(
         fitted: boolean ``(rows,)``, the rows for medians and scales; categories come from all rows.
         problems: collects the errors.
     """
-    result: list[Column | None] = []
-    for name in names:
-        with problems.collected():
-            result.append(_fit_column(rows, name, how, fitted))
+    result = [problems.attempt(_fit_column, rows, name, how, fitted) for name in names]
     return tuple(column for column in result if column is not None)
 
 
@@ -359,14 +373,17 @@ def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarra
         return None
     format = date_format(rows, name, how.dates) if kind == "category" and name not in how.categorical else ""
     kind = "date" if format else kind
-    missing = rows.column(name).null_count
+    cells = rows.column(name)
+    missing = cells.null_count
     if kind == "category":
         return Column(name, kind, categories=_fit_categories(rows, name, name in how.categorical), missing=missing)
     if kind == "text":
         has = _hash_words(rows, name, how.widths[name])[fitted] != 0
         idf = np.log((1 + len(has)) / (1 + has.sum(axis=0))) + 1
         return Column(name, kind, size=len(idf), missing=missing, idf=tuple(map(float, idf)))
-    values, absent = numbers_in(rows, name, kind, None, format)
+    size = max(1, len(cells.drop_null()[0])) if kind == "vector" else 1
+    column = Column(name, kind, format=format, size=size)
+    values, absent = column.numbers(rows)
     if absent.all():
         return None
     if how.impute == "error":
@@ -375,8 +392,7 @@ def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarra
     known = values[fitted & ~absent] if (fitted & ~absent).any() else values[~absent]
     middle = np.median(known, axis=0)
     fill = () if how.impute == "error" else np.round(middle) if kind == "boolean" else middle
-    sizes = {"size": values.shape[1], "missing": count, "format": format}
-    column = Column(name, kind, tuple(map(float, fill)), indicator=count > 0, **sizes)
+    column = replace(column, fill=tuple(map(float, fill)), indicator=count > 0, missing=count)
     if kind not in ("number", "date") or how.scale == "none":
         return column
     if how.scale == "quantile":
@@ -508,7 +524,7 @@ def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
 
 def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
     """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for several labels; NaN if unknown."""
-    values = np.concatenate([numbers_in(rows, name, "number", 1)[0] for name in labels], axis=1)
+    values = np.concatenate([Column(name, "number").numbers(rows)[0] for name in labels], axis=1)
     if task == "regression":
         return values[:, 0].astype(np.float32)
     rows.refuse(_is_no_bit(values).any(axis=1), "the labels of a multi-label task are 0 or 1")
@@ -543,44 +559,23 @@ def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     return f"{date}{time}"
 
 
-def numbers_in(
-    rows: TableFile, name: str, kind: Kind, size: int | None, format: str = ""
-) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows, size)``, and which rows are missing; an unknown ``size`` is that of the first row.
-
-    A column of another kind raises an error. Booleans are also numbers, and numbers of 0 and 1 are also booleans.
-    """
-    column = rows.column(name)
-    result, alike = "date" if format else _kind_of(column.type), {"number", "boolean"}
-    if not arrow().types.is_null(column.type) and result != kind and {result, kind} != alike:
-        such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
-        raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
-    if kind == "vector":
-        return _vectors(rows, name, column, size)
-    values = rows.numbers(name, missing=True, format=format)
-    if kind == "boolean":
-        rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
-    return values[:, None], np.isnan(values)
-
-
 def _is_no_bit(values: np.ndarray) -> np.ndarray:
     """Whether each number is neither 0 nor 1 nor missing."""
     return np.asarray(~np.isnan(values) & (values != 0) & (values != 1))
 
 
-def _vectors(rows: TableFile, name: str, column: Any, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _vectors(rows: TableFile, name: str, column: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     pa = arrow()
     missing = np.asarray(column.is_null())
     if missing.all():
-        return np.zeros((len(rows), size or 1)), missing
+        return np.zeros((len(rows), size)), missing
     if pa.types.is_string(column.flatten().type) or pa.types.is_large_string(column.flatten().type):
         raise rows.error(f"column '{name}' holds lists of words: have them hashed, or ignore it")
     with reading(rows.path):
         flat = column.flatten().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    size = size or int(lengths[~missing][0])
     words = f"'{name}' has {{}} values, and others have {size}: give all as many, or have them hashed"
-    rows.refuse(~missing & (lengths != max(size, 1)), words, lengths)
+    rows.refuse(~missing & (lengths != size), words, lengths)
     values = np.zeros((len(rows), size))
     values[~missing] = flat.reshape(-1, size)
     rows.refuse(~np.isfinite(values).all(axis=1), f"'{name}' holds a value that is missing or not finite")

@@ -87,6 +87,11 @@ class BlockModel:
         return torch.bfloat16 if self.bfloat16 else torch.float16 if self.half else torch.float32
 
     @property
+    def power(self) -> float:
+        """1 − a, of the sums of the weights."""
+        return 1 - 1 / (self.exponent - 1)
+
+    @property
     def shares(self) -> Shares:
         """The shares of training, validation and test."""
         rest = 1 - self.train - self.val
@@ -96,35 +101,26 @@ class BlockModel:
 # -- edges ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """The weights of the ranks in one class, as the cumulative share of the ranks below i."""
-
-    size: int
-    power: float
-    """1 − a."""
-    offset: float
-    """i₀."""
-
-    def share(self, rank: Any) -> Any:
-        low, high = self.offset**self.power, (self.size + self.offset) ** self.power
-        return ((rank + self.offset) ** self.power - low) / (high - low)
+def _share(rank: Any, size: int, power: float, offset: float) -> Any:
+    """The cumulative weight of the ranks below ``rank`` in a class of ``size`` nodes; ``power`` is 1 − a, ``offset``
+    i₀."""
+    low, high = offset**power, (size + offset) ** power
+    return ((rank + offset) ** power - low) / (high - low)
 
 
-def _weights(size: int, model: BlockModel) -> _Weights:
-    """Weights with a cutoff: the largest expected degree is k with k²·homophily = size·degree.
+def _offset(size: int, model: BlockModel) -> float:
+    """The i₀ of a cutoff: the largest expected degree is k with k²·homophily = size·degree.
 
     Two nodes of degree k in one class are then drawn as a pair about once. Without the cutoff the hubs would be drawn
     together many times, and merging the repeated pairs would change the power law.
     """
-    power = 1 - 1 / (model.exponent - 1)
     cutoff = max(2 * model.degree, (size * model.degree / max(model.homophily, 1 / model.classes)) ** 0.5)
     low, high = 0.0, float(size)
     for _ in range(60):
         middle = (low + high) / 2
-        too_large = model.degree * size * _Weights(size, power, middle).share(1) > cutoff
+        too_large = model.degree * size * _share(1, size, model.power, middle) > cutoff
         low, high = (middle, high) if too_large else (low, middle)
-    return _Weights(size, power, high)
+    return high
 
 
 def _starts(model: BlockModel) -> np.ndarray:
@@ -141,8 +137,9 @@ class _Pairs:
     """The nodes class by class, heaviest first."""
 
     @cached_property
-    def weights(self) -> list[_Weights]:
-        return [_weights(int(size), self.model) for size in np.diff(_starts(self.model))]
+    def offsets(self) -> np.ndarray:
+        """The i₀ of each class."""
+        return np.array([_offset(int(size), self.model) for size in np.diff(_starts(self.model))])
 
     def first(self, lo: int, hi: int) -> np.ndarray:
         """The first pair of each place from lo to hi, and the end of the last.
@@ -150,18 +147,18 @@ class _Pairs:
         The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, up to one pair.
         """
         n, pairs = self.model.nodes, round(self.model.nodes * self.model.degree / 2)
-        total = [
-            start + w.size * w.share(np.arange(max(lo - start, 0), min(hi + 1 - start, w.size)))
-            for start, w in zip(_starts(self.model), self.weights, strict=False)
-            if start <= hi and start + w.size > lo
-        ]
+        total, starts = [], _starts(self.model).tolist()
+        for start, end, offset in zip(starts, starts[1:], self.offsets.tolist(), strict=False):
+            if start <= hi and end > lo:
+                ranks = np.arange(max(lo, start), min(hi + 1, end)) - start
+                total.append(start + (end - start) * _share(ranks, end - start, self.model.power, offset))
         shift = generator(self.model.seed, START).random()
         first = np.floor(np.concatenate(total) * (pairs / n) + shift).astype(np.int64)
         return first if hi < n else np.append(first, pairs)
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
         """The other end of every pair, for the places from ``lo`` on whose first pairs are ``first``."""
-        offset, power = np.array([w.offset for w in self.weights]), self.weights[0].power
+        offset, power = self.offsets, self.model.power
         key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -382,11 +382,10 @@ class Faults:
 class Problems(list[str]):
     """The errors of one table, collected for one message."""
 
-    @contextmanager
-    def collected(self) -> Iterator[None]:
-        """In this context, an error ends the block and is collected."""
+    def attempt(self, make: Callable[..., Any], *args: Any) -> Any:
+        """The result of ``make(*args)``; ``None`` if it raises an error, which is collected."""
         try:
-            yield
+            return make(*args)
         except DatasetError as error:
             self.append(str(error))
 
@@ -422,9 +421,7 @@ def _typed(values: Any, column: str, name: str) -> Any:
         known = [(i, cell) for i, cell in enumerate(cells, 1) if cell is not None and cell is not np.nan]
         if other := next(((i, cell) for i, cell in known if type(cell) is not type(known[0][1])), None):
             row, cell, first = *other, known[0][1]
-            words = (
-                f"'{column}' is {cell!r:.60}, and before there was {first!r:.60}: give the column values of one type"
-            )
+            words = f"'{column}' is {cell!r:.60}, and before there was {first!r:.60}: give values of one type"
             raise DatasetError(f"{name}, row {row}: {words}") from None
         raise DatasetError(f"{name}: column '{column}' cannot be read: {first_line(error)}") from None
 
