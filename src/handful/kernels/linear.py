@@ -15,8 +15,8 @@ from llvmlite.binding import get_host_cpu_features
 from torch import Tensor
 from torch.nn import functional as F
 
+from handful.kernels import memory
 from handful.kernels.dispatch import Fused
-from handful.kernels.memory import SMALLEST, empty
 
 CHUNK = 8192
 """The number of rows that are converted to float32 at once."""
@@ -33,7 +33,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x · weightᵀ + bias``, for ``x`` ``(N, in)`` and ``weight`` ``(out, in)``."""
     if x.device.type == "cpu":
         x = as_asked(x)
-        large = x.dtype == weight.dtype == torch.float32 and 4 * len(x) * len(weight) >= SMALLEST
+        large = x.dtype == weight.dtype == torch.float32 and 4 * len(x) * len(weight) >= memory.SMALLEST
         if x.dtype == torch.bfloat16 or (large and not x.requires_grad):
             return PooledLinear()(x, weight, bias)
     return F.linear(x, weight, bias)
@@ -76,7 +76,7 @@ class PooledLinear(Fused):
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
     """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; added to ``onto`` in place if it is given."""
-    out = empty((len(a), b.shape[1]), a) if onto is None else onto
+    out = memory.empty((len(a), b.shape[1]), a) if onto is None else onto
     if a.dtype != torch.bfloat16 or native_bfloat16():
         if onto is not None:
             return out.addmm_(a, b)
