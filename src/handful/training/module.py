@@ -200,7 +200,7 @@ def average_edges(batch: Batch) -> Batch:
 def seed_step(model: nn.Module, seed: int) -> None:
     """Make the random numbers of a step (dropout) a function of ``seed``."""
     on_host = all(parameter.device.type == "cpu" for parameter in model.parameters())
-    # torch.manual_seed formats the stack for each kind of device that is not in use: a tenth of a short step.
+    # torch.manual_seed formats the stack for each kind of device that is not in use: 0.16 ms or more per step.
     (torch.default_generator.manual_seed if on_host else torch.manual_seed)(seed)
     if hasattr(model, "step_seed"):
         setattr(model, "step_seed", seed)  # noqa: B010  (mypy takes module attributes for tensors)
