@@ -178,7 +178,7 @@ def test_numbers_and_many_labels(tmp_path: Path) -> None:
     assert "Predicted" in found.table("numbers").head
     with pytest.raises(hf.HandfulError, match="have no probabilities"):
         _ = found.probabilities
-    with pytest.raises(hf.HandfulError, match="is told of classes"):
+    with pytest.raises(hf.HandfulError, match="only classes can differ"):
         found.changed()
     pair = a_graph(y=np.stack([truth, 2 * truth], 1), class_names=None, task="regression")
     torch.manual_seed(0)

@@ -7,12 +7,12 @@ import sys
 
 import lazy_loader
 
-# Torch's idle OpenMP threads would spin on the cores that our kernels work on; read once, when torch is first
-# imported. Where that has been, kernels/threads.py sees to it.
+# Torch's idle OpenMP threads would spin on the cores of our kernels. OpenMP reads this variable once, when torch is
+# first imported. If torch is imported already, kernels/threads.py makes its idle threads sleep.
 if "torch" not in sys.modules:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Tensors on huge pages: each of their pages is faulted in once for every 512 otherwise (see kernels/memory.py).
+# Tensors use huge pages: otherwise there are 512 times as many page faults (see kernels/memory.py).
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-# The names stand in __init__.pyi. Each is imported when it is first used: `handful --help` need not wait for torch.
+# The names are in __init__.pyi. Each is imported on first use, so `handful --help` does not import torch.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -32,14 +32,15 @@ class Adjacency:
         indices: int32 or int64 ``(edges,)``, the source of each edge.
         num_sources: the number of sources; at least the number of targets.
         weight: float ``(edges,)`` or ``None``.
-        symmetric: square, and every edge has its reverse with the same weight: the transpose is the matrix itself.
+        symmetric: whether the matrix equals its transpose: it is square, and every edge has its reverse with the same
+            weight.
         has_loops: whether an edge may lead from a node to itself.
-        source_degree: float ``(sources,)``, what ``gcn_scale`` needs of sources whose rows are not part of this
-            rectangle: their (weighted) in-degree in the sampled graph plus 1 if they lack a self-loop there. ``None``
-            for a square, where they follow from its rows.
+        source_degree: float ``(sources,)``, the (weighted) in-degree of each source in the sampled graph, plus 1 if it
+            has no self-loop there. ``gcn_scale`` needs it for sources without a row in this rectangle. ``None`` for a
+            square, whose rows give the degrees.
         normalized: whether ``weight`` already is the whole aggregation, self-loops included (LADIES, normalised
             GraphSAINT): then ``mean`` and ``gcn`` are the plain weighted sum.
-        offset: the number of the source that is the first target.
+        offset: the source number of the first target.
         own_rows: int64 ``(targets,)``, the source number of each target if targets are not numbered first (LADIES); -1
             for a target that is not a source.
 
@@ -127,7 +128,7 @@ class Adjacency:
         return self if self.device == torch.device(device) else self.map(lambda tensor: tensor.to(device))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Adjacency:
-        """The same with ``function`` applied to every tensor."""
+        """This adjacency with ``function`` applied to every tensor."""
         names = ("indptr", "indices", "weight", "source_degree", "own_rows")
         result: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
         return replace(self, **result)
@@ -345,7 +346,8 @@ class Adjacency:
 
     @property
     def own_degree_with_loops(self) -> Tensor:
-        """The same for the targets alone, float32 ``(targets,)``."""
+        """float32 ``(targets,)``, the weighted in-degree of the targets alone; a missing self-loop counts with weight
+        1."""
         return self.row_weight + self.loop
 
     @cached_property
@@ -396,7 +398,7 @@ class Adjacency:
 
 @dataclass(frozen=True, eq=False)
 class KnownHop(Adjacency):
-    """A layer whose aggregation is known: each row is [own ‖ aggregated], and no edge is needed.
+    """A layer with a precomputed aggregation: each row is [own ‖ aggregated], so the layer needs no edges.
 
     >>> rows = torch.tensor([[1.0, 5.0]])
     >>> layer = KnownHop.of(rows, torch.float32)
@@ -409,12 +411,12 @@ class KnownHop(Adjacency):
 
     @classmethod
     def of(cls, rows: Tensor, dtype: torch.dtype) -> KnownHop:
-        """The layer for ``rows``, which gives them the type of the parameters."""
+        """The layer for ``rows``; it converts them to ``dtype``, the type of the parameters."""
         none = torch.zeros(1, dtype=torch.int64, device=rows.device)
         return cls(none.expand(len(rows) + 1), none[:0], len(rows), normalized=True, dtype=dtype)
 
     def typed(self, x: Tensor) -> Tensor:
-        """All of the rows, in the type of the parameters."""
+        """``x`` in the type of the parameters."""
         return x.to(self.dtype)
 
     def own(self, x: Tensor) -> Tensor:

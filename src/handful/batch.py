@@ -23,8 +23,8 @@ class Sample:
     Args:
         nodes: int64 ``(n,)``, the graph's ids of the input nodes.
         layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
-            targets of a layer are the sources of the next one, and the first of its own sources (but for LADIES:
-            ``Adjacency.own_rows``).
+            targets of a layer are the sources of the next layer. They are also its own first sources, except for LADIES
+            (``Adjacency.own_rows``).
         targets: int64 ``(t,)``, the rows of the output in the loss; empty if there is no training node.
         target_weight: float ``(t,)``, the weights of the targets in the loss, a weighted sum; ``None`` for a plain
             mean.
@@ -80,13 +80,14 @@ class Sample:
         return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
-        """The same on another device. Layers that share the rows of one CSR are sent once, and share them there too."""
+        """This sample or batch on another device. Layers with rows of one common CSR are sent once, and share that CSR
+        on the device too."""
         if self.nodes.device == torch.device(device):
             return self
         return self.map(sender(torch.device(device)))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """The same with ``function`` applied to every tensor; layers from input to output."""
+        """This sample or batch with ``function`` applied to every tensor; layers from input to output."""
         result: dict[str, Any] = {
             f.name: function(t) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
         }
@@ -139,7 +140,7 @@ def training_sample(
 def make_batch(graph: Graph, sample: Sample) -> Batch:
     """Gather the features of a sample's nodes and the labels of its targets.
 
-    A sample of the whole graph (``sample.nodes is graph.nodes``) takes the features as they are, without a copy.
+    A sample of the whole graph (``sample.nodes is graph.nodes``) uses the graph's features without a copy.
     """
     graph.require_training()
     assert graph.x is not None
@@ -161,7 +162,7 @@ def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
     assert graph.edge_attr is not None
     edges = sample.layers[0]
     if edges.own_rows is not None:
-        return None  # LADIES draws edges for each layer: what takes edge_attr refuses such a batch
+        return None  # LADIES draws edges for each layer; modules with edge_attr refuse such a batch
     if sample.nodes is graph.nodes and edges.num_edges == graph.num_edges:
         return graph.edge_attr
     wanted = sample.nodes[edges.target_of_edge] * graph.num_nodes + sample.nodes[edges.indices.long()]

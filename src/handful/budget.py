@@ -66,13 +66,13 @@ def free_memory() -> int | None:
 
 
 def read_sizes(path: Path = _STATUS) -> dict[str, int]:
-    """The lines ``Name: 123 kB`` of a file of the kernel, in bytes; empty if there is no such file."""
+    """The values of the lines ``Name: 123 kB`` in a file of the kernel, in bytes; empty if there is no such file."""
     text = path.read_text() if path.exists() else ""
     return {name: 1024 * int(count) for name, count in re.findall(r"(\w+):\s+(\d+) kB", text)}
 
 
 def room(memory: int | str, least: int, what: str) -> int:
-    """The bytes that the budget ``memory`` leaves beside the memory of the process.
+    """The bytes of the budget ``memory`` that the process does not use yet.
 
     Raises:
         HandfulError: the budget leaves less than ``least``, the bytes that ``what`` needs; the message has a sufficient

@@ -1,6 +1,7 @@
 """Graphs from and to PyG, scipy and networkx.
 
-Each function says what a ``Graph`` cannot hold and is therefore lost. Edges come back sorted by target, then by source.
+The docstring of each function lists the data that the conversion loses. Edges come back sorted by target, then by
+source.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SPLIT_KEYS = {
 FACTS = ("task", "metric", "positive")
 ARRAYS = ("x", "y", "edge_weight", "edge_attr")
 KEYS = ("edge_index", "adj_t", *ARRAYS, "num_nodes", "num_classes", "class_names", "ids", *FACTS)
-"""The named arrays that a graph accepts, besides the split."""
+"""The names of the arrays that a graph accepts, besides the split."""
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
     Args:
         source: boolean masks ``(N,)`` or node ids, under any of their usual names (``SPLIT_KEYS``); or masks
             ``(N, folds)`` with one column per split. A mask ``(N,)`` beside such matrices belongs to every fold.
-        fold: which column to take.
+        fold: the column to use.
 
     >>> split_fields({"train_idx": [0, 1], "valid_idx": [2], "x": None})
     {'train_mask': [0, 1], 'val_mask': [2]}
@@ -82,7 +83,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
         store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``edge_attr``, ``num_nodes``,
             ``num_classes``, ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see
             ``split_fields``).
-        fold: which column to take of masks that are matrices.
+        fold: the column to use, if masks are matrices.
         fields: as for ``Graph``; they replace those of ``store``.
 
     >>> from_mapping({"edge_index": [[0, 1], [1, 0]], "y": [0, 1]}, name="pair")
@@ -148,7 +149,7 @@ def from_pyg(
 
     Args:
         data: its split is in boolean masks or in index tensors (``train_idx`` …).
-        fold: which column to take of masks that are matrices.
+        fold: the column to use, if masks are matrices.
         split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
         drop: attributes of ``data`` to leave out.
         fields: as for ``Graph``; they replace those of ``data``.
@@ -317,7 +318,7 @@ def label_fields(labels: list[Any]) -> dict[str, Any]:
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
     """
     if all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
-        return {"y": np.array(labels)}  # the graph refuses what is too large for the number of a class
+        return {"y": np.array(labels)}  # the graph refuses a number that is too large for a class
     classes, codes = np.unique([str(label) for label in labels], return_inverse=True)
     return {"y": codes.astype(np.int64), "class_names": tuple(classes.tolist())}
 

@@ -21,7 +21,7 @@ class HandfulError(Exception):
 
 
 class GraphError(HandfulError):
-    """A graph that cannot be used as it is: bad index, shape, dtype, label or mask."""
+    """An invalid graph: bad index, shape, dtype, label or mask."""
 
 
 class DatasetError(HandfulError):
@@ -70,17 +70,17 @@ def require_kind(name: str, value: object, kind: Any, words: str) -> None:
 
 
 MANY = 20
-"""More names than this are not listed."""
+"""The maximum number of names that a message lists."""
 GONE = dict.fromkeys(("hubs", "rns-hubs"), "take first_hop=exact and mean_field=1 in place of hubs in every part")
-"""Names of options and methods that older versions had, and what to do instead."""
+"""Options and methods of older versions, each with its replacement."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The message for an unknown name, with the most similar known names.
 
     Args:
-        kind: what was named, such as ``"split"``.
-        name: what the user wrote.
+        kind: the kind of the name, such as ``"split"``.
+        name: the name that the user wrote.
         known: the names that exist.
 
     >>> unknown("sampler", "cluter", ["cluster", "rns"])

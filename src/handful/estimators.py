@@ -80,7 +80,7 @@ class _NodeEstimator:
         return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)})  # a graph is never copied
 
     def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, np.ndarray, Any]:
-        """The graph that ``X`` is, its nodes that ``y`` is of, and ``y``; rows of an array are nodes without edges."""
+        """The graph of ``X``, the nodes with the labels ``y``, and ``y``; rows of an array are nodes without edges."""
         self._identity: Any = None
         if self.graph is None and (graph := as_graph(X)) is not None:
             self._identity = identity(graph)
@@ -104,7 +104,7 @@ class _NodeEstimator:
         return graph
 
     def _to_predict(self, X: Any) -> tuple[Graph, np.ndarray]:
-        """The graph that ``X`` is, or is of, and the nodes to predict for."""
+        """The graph of ``X``, and the nodes to predict."""
         check_is_fitted(self)
         schema = getattr(self, "schema_", None)
         graph = as_graph(X, schema) if self.graph is None else self._bound(schema)
@@ -114,9 +114,7 @@ class _NodeEstimator:
         return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
     def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
-        """The mean over the seeds of the predicted numbers, or of the probabilities without the class weights of the
-        loss.
-        """
+        """The mean over the seeds: of predicted numbers, or of probabilities without the class weights of the loss."""
         names = getattr(self, "classes_", None)
         return predict(self.models_, graph, nodes, self.decision_, names, sampler=self.sampler_)
 
@@ -134,8 +132,8 @@ class _NodeEstimator:
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The accuracy, or R², on ``y``, or on the labels of the test nodes or all nodes of ``X``.
 
-        Nodes without a label do not count. Nor do the nodes of the fitted graph that ``fit`` had labels of; only rows
-        of an array, and nodes of the parameter ``graph``, all count.
+        Nodes without a label do not count. If ``X`` is the fitted graph, nodes whose labels ``fit`` used do not count
+        either. Rows of an array and nodes of the parameter ``graph`` always count.
         """
         graph, nodes = self._to_predict(X)
         labels = self._labels(graph)[nodes] if y is None else _one_each(y, len(nodes), (1, 2))
@@ -203,12 +201,12 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     """A node classifier with the interface of scikit-learn.
 
     ``X`` is a ``Graph``, a PyG ``Data``, the path of a graph or of a folder of tables, a pair of tables (edges, nodes),
-    or an array ``(N, features)``, whose rows are then nodes without edges. Another graph of tables is encoded by the
-    schema of the first.
+    or an array ``(N, features)``, whose rows are then nodes without edges. The schema of the first graph also encodes
+    the tables of later graphs.
 
     With the parameter ``graph``, ``X`` are ids of its nodes, or their numbers if it has no ids, and ``y`` are their
     labels. So scikit-learn can split the nodes: ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``, or
-    ``GridSearchCV``. The other nodes have no label then, and all edges are there.
+    ``GridSearchCV``. Then the other nodes have no labels, and the graph keeps all edges.
 
     Args:
         graph: the graph of the nodes, as ``X`` above.
@@ -290,7 +288,7 @@ def class_names(graph: Graph) -> np.ndarray:
 
 
 def is_known(y: Any) -> np.ndarray:
-    """bool ``(n,)``: the labels that are neither ``None`` nor NaN; of several numbers, where none is.
+    """bool ``(n,)``: whether a label is neither ``None`` nor NaN; for several numbers, whether all are known.
 
     >>> is_known(["a", None, float("nan")])
     array([ True, False, False])

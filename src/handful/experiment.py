@@ -41,7 +41,7 @@ SUMMARY = "summary.json"
 MODEL = "sage"
 """The default model."""
 VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_hop": "sampled"}}
-"""Variants of RNS: their settings."""
+"""The settings of each variant of RNS."""
 
 
 @dataclass(frozen=True, init=False)
@@ -148,7 +148,7 @@ class Experiment:
         return self.settings.epochs * len(self.seeds)
 
     def with_(self, **changes: Any) -> Self:
-        """The same with some arguments of ``Experiment`` replaced. Another model starts with its own defaults.
+        """This experiment with some arguments of ``Experiment`` replaced. Another model starts with its own defaults.
 
         >>> Experiment("debian").with_(hidden=32, sampler="full").sampler.name
         'full'
@@ -168,7 +168,7 @@ class Experiment:
         return "rns-mean-field" if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:
-        """The same with the sampler of a method, with these ``options``, and the method's settings.
+        """This experiment with the sampler of a method, with these ``options``, and with the method's settings.
 
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
         3.0
@@ -212,7 +212,8 @@ class Experiment:
         return with_task(graph, self.settings)
 
     def with_split(self) -> Self:
-        """The same; with a random split for each seed if the graph is a file without a split and none is given."""
+        """This experiment; with a random split for each seed, if the graph is a file without a split and no split is
+        given."""
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self
         if is_sharded(self.graph):  # shards have a split, and only all ranks together can open them
@@ -229,7 +230,7 @@ class Experiment:
         return make_seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int, memory: int | str | None = None) -> Loop:
-        """A run on ``graph`` before its first epoch."""
+        """A run on ``graph``, in its state before the first epoch."""
         what = self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device
         return begin_run(*what, memory=memory)
 

@@ -80,7 +80,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file beside ``path``, then rename it; a failure leaves ``path`` as it was.
+    """Write a file next to ``path``, then rename it to ``path``; a failure does not change ``path``.
 
     Args:
         path: the file to write or to replace; its folder is made if needed.
@@ -96,7 +96,8 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         write(aside)
-        with aside.open("rb+") as file:  # on the disk before its name: a power failure leaves the old file or this one
+        # The content reaches the disk before the rename: a power failure leaves the old file or this one.
+        with aside.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
     finally:
@@ -172,7 +173,7 @@ def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_fingerprint(value: Any) -> str:
-    """A checksum of plain values in JSON.
+    """A checksum of plain values, of their JSON text.
 
     >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
     True

@@ -32,9 +32,9 @@ class Table:
     """A table for people.
 
     Args:
-        title: what it shows.
-        head: the names of its columns.
-        rows: a cell for every column.
+        title: the title of the table.
+        head: the names of the columns.
+        rows: the rows, each with a cell for every column.
 
     >>> Table("Two samplers", ["Method", "Test (%)"], [[Cell("RNS"), Cell("72.5", 1)]]).rows[0][1].text
     '72.5'
@@ -47,10 +47,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a view.
+    """The x-axis or the y-axis of a view.
 
     Args:
-        label: what it measures, with its unit.
+        label: the measured quantity, with its unit.
         log: whether the scale is logarithmic.
         of: the categories of an axis without numbers.
         ticks: the values with tick marks; empty for automatic ones.
@@ -71,13 +71,13 @@ class Series:
     """Points of one kind.
 
     Args:
-        name: its name in the legend.
+        name: the name of the series in the legend.
         x: numbers, or categories of the axis.
         y: numbers; ``None`` for a missing number.
         low, high: the ends of the error bars or of the band; empty for none, ``None`` for an unknown end.
-        color: its place in the palette of the report; see ``handful.vocabulary.hues``.
+        color: the index of its colour in the palette of the report; see ``handful.vocabulary.hues``.
         paper: whether the numbers are those that the paper prints.
-        mark: its mark, if it differs from that of the view.
+        mark: the mark of the series, if it differs from the mark of the view.
         best: the index of the point to mark as the best.
     """
 
@@ -113,10 +113,10 @@ class Chart:
     """A picture of several views.
 
     Args:
-        name: the stem of its file.
-        title: what it shows.
-        views: alternative views, of which one is shown at a time; or panels.
-        together: whether the views are panels, all shown side by side.
+        name: the stem of the picture's file name.
+        title: the title of the picture.
+        views: alternative views, shown one at a time; or panels.
+        together: whether the views are panels, shown side by side.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Finding:
         """The inverse of ``to_json``.
 
         Raises:
-            RunError: it is of another version, or not a finding.
+            RunError: the value is not a finding, or has the format of another version.
         """
         if value.get("format") != FORMAT:
             raise RunError(
@@ -211,11 +211,11 @@ def decode(kind: Any, value: Any) -> Any:
     return value
 
 
-# -- pieces that findings are made of ---------------------------------------------------------------------------------
+# -- parts of findings ------------------------------------------------------------------------------------------------
 
 
 def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of texts without marks."""
+    """A table of plain texts, without marks for the best values."""
     return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 

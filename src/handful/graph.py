@@ -1,8 +1,8 @@
 """``Graph``: topology in compressed rows, features, labels and split masks, validated when the graph is made.
 
 Row ``v`` of the CSR lists the sources of the edges that point to ``v``: the nodes whose messages ``v`` receives. An
-edge ``(u, v)`` of a PyG ``edge_index`` is column ``u`` of row ``v``. A graph keeps the self-loops and repeated edges
-that it is given; ``without_loops``, ``coalesce`` and ``to_undirected`` remove them.
+edge ``(u, v)`` of a PyG ``edge_index`` is column ``u`` of row ``v``. A graph keeps self-loops and repeated edges;
+``without_loops``, ``coalesce`` and ``to_undirected`` remove them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_ISOLATED = 10_000_000
 MOST_CLASSES = 65_536
 """A graph with more classes than this needs at least as many nodes as classes."""
 BLOCK = 65_536
-"""How many rows are checked at a time."""
+"""The number of rows that are checked at a time."""
 ROUNDING = 1e-5
 """An edge and its reverse have the same weight if their weights differ by less than this share."""
 
@@ -105,7 +105,8 @@ class Graph:
     edge_attr: Tensor | None = None
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
-    """Set it only if the same arrays were just checked: a transfer, a subset of fields, a verified file."""
+    """Set it only if the same arrays have just been checked, as after a transfer, a change of other fields, or the
+    check of a file."""
 
     def __post_init__(self) -> None:
         if not self.checked:
@@ -149,7 +150,8 @@ class Graph:
 
     @property
     def num_outputs(self) -> int:
-        """How many outputs a model needs: one for two classes (binary cross-entropy), else one per class or number.
+        """The number of outputs that a model needs: one for two classes (binary cross-entropy), else one per class or
+        number.
 
         >>> [Graph.from_edge_index([[0], [1]], y=[0, 1], num_classes=classes).num_outputs for classes in (2, 3)]
         [1, 3]
@@ -160,7 +162,7 @@ class Graph:
 
     @property
     def kind(self) -> Kind:
-        """What is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
+        """The kind of labels: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
 
         >>> Graph.from_edge_index([[0], [1]], y=[0.5, 1.5]).kind
         'regression'
@@ -268,7 +270,7 @@ class Graph:
             "classes": self.num_classes,
             **{name.replace("_mask", " nodes"): int(mask.sum()) for name, mask in masks.items()},
             "topology": self.checksum,
-            # What records from before these fields mean is not written.
+            # Old records lack these fields: values that they imply are not written.
             **({} if self.task in (None, "classification") else {"task": self.task}),
             **({"positive": 0} if self.positive == 0 else {}),
             **{name: None if array is None else fingerprint(array) for name, array in arrays.items()},
@@ -360,9 +362,9 @@ class Graph:
         """The same graph with some fields replaced and checked again.
 
         Args:
-            fields: as for ``Graph``. If they are masks, metric, positive class or name, only these are checked.
-                Another task starts with its default metric, and without class names. For a regression, classes whose
-                names are numbers become these numbers; other names raise an error.
+            fields: as for ``Graph``. If only masks, metric, positive class or name are replaced, only these are
+                checked. Another task starts with its default metric, and without class names. For a regression, classes
+                whose names are numbers become these numbers; other names raise an error.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
         >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
@@ -372,7 +374,7 @@ class Graph:
             y = self.y
             if fields["task"] != "classification" and y is not None and not y.is_floating_point():
                 values = _class_values(self).to(y.device)
-                y = torch.where(y < 0, torch.nan, values[y.clamp_min(0)])  # -1 was no label, and would be a number now
+                y = torch.where(y < 0, torch.nan, values[y.clamp_min(0)])  # -1 is no class, and no number
             fields = {"y": y, "metric": "", "positive": None, "num_classes": None, "class_names": None} | fields
         elif "y" in fields:
             usual = self.metric == METRICS_OF[self.kind][0]
@@ -397,7 +399,7 @@ class Graph:
             return self
         tensors = ((name, value) for name, value in self.__getstate__().items() if isinstance(value, Tensor))
         moved = replace(self, **{name: tensor.to(device) for name, tensor in tensors})  # type: ignore[arg-type]
-        if "has_loops" in self.__dict__:  # known here, so it need not be computed there
+        if "has_loops" in self.__dict__:  # passed on, so that the new graph does not compute it again
             moved.__dict__["has_loops"] = self.has_loops
         return moved
 
@@ -552,7 +554,7 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
 
 
 def _check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
-    """Refuse the id of a node that does not exist. ``words`` describe it, with its place for ``{}``."""
+    """Refuse the id of a node that does not exist. ``words`` describe the id in the message; ``{}`` is its index."""
     at = csr.first_outside(nodes, num_nodes)
     if at >= 0:
         raise GraphError(f"{words.format(at)} {nodes[at]}: node ids run from 0 to {num_nodes - 1}")
@@ -662,7 +664,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Tensor:
-    """Finite numbers in float32, of features also in half precision; a word in ``shape`` is any size."""
+    """Finite numbers in float32; features may also be in half precision. A word in ``shape`` stands for any size."""
     if name == "edge_attr" and values.ndim == 1:
         values = values.view(-1, 1)
     if values.ndim != len(shape) or len(values) != shape[0]:
@@ -747,7 +749,7 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
 
 
 def _class_values(graph: Graph) -> Tensor:
-    """float32 ``(classes,)``: the number of each class: its name, or its place if there are no names."""
+    """float32 ``(classes,)``: the name of each class as a number; the index of the class, if classes have no names."""
     names = graph.class_names or tuple(map(str, range(graph.num_classes or 1)))
     try:
         values = torch.tensor([float(name) for name in names])
@@ -833,7 +835,7 @@ def _as_mask(mask: Tensor, n: int, name: str) -> Tensor:
     if n and len(mask) == n and bool(((mask == 0) | (mask == 1)).all()):
         if n <= 2:
             raise GraphError(f"{name} is {mask.tolist()}, which may be a mask or node ids: give booleans")
-        # As ids, all but two would be there twice.
+        # As ids, the nodes 0 and 1 would repeat.
         warnings.warn(f"{name} holds 0 and 1 for each of {n} nodes: it is read as a mask, not as ids", stacklevel=2)
         return mask.to(torch.bool)
     _check_nodes(mask.cpu().numpy(), n, f"{name}[{{}}] is node")

@@ -41,7 +41,7 @@ class Bar:
         self.in_notebook = stream is None and getattr(shell, "kernel", None) is not None
 
     def show(self, done: int, words: str) -> None:
-        """Show that ``done`` units are done, with ``words``."""
+        """Show the number of ``done`` units, and ``words``."""
         self.line = f"{done}/{self.total} {self.unit} · {words}"
         self.done = done
         if done >= self.total or time.monotonic() - self.drawn >= self.SECONDS:

@@ -40,7 +40,7 @@ from handful.training.first_hop import Known, know, structure
 from handful.training.loop import Loop, evaluate
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
-"""The maximum size of the calibration's graph; the last one is nodes times features."""
+"""The maximum numbers of nodes, edges and nodes times features of the calibration's graph."""
 SMALLER = 0.25
 """The relative size of a second graph, which shows how the time to make batches grows."""
 MOST_CODES = 1 << 27
@@ -50,14 +50,14 @@ MOST_UNITS = 1_000_000
 TIMED_EDGES = 1 << 22
 TIMED_BYTES = 1 << 27
 PARTS = (1, 2, 4, 8, 16, 32, 64)
-"""A plan shows the memory for these m too."""
+"""The values of m for which a plan shows the memory, besides the requested m."""
 ARITHMETIC = 10**9
-"""From this many edges on, a plan is arithmetic without a measurement."""
+"""For graphs with at least this many edges, a plan states that its figures are extrapolated."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The costs of one part of m, by arithmetic from a part of the small graph."""
+    """The costs of one of m parts, scaled up from a part of the small graph."""
 
     m: int
     step_bytes: int
@@ -79,7 +79,8 @@ class Part:
         return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
 
     def read(self, shape: Shape) -> int:
-        """Bytes that an epoch reads of a saved graph: all edges, and features near one that is needed."""
+        """Bytes of a saved graph that an epoch reads: all edges, and the needed features with their close neighbours on
+        disk."""
         row = max(1, shape.row_bytes)
         touched = 1 - math.exp(-self.needed * NEAR / row)
         return shape.topology_bytes + shape.nodes + int(shape.feature_bytes * touched)
@@ -93,9 +94,9 @@ class Plan:
     m: int
     parts: tuple[Part, ...]
     base: int
-    """Anonymous memory of the process with neither graph nor batch."""
+    """Anonymous memory of the process without graph and batch."""
     resident: int
-    """All of its memory, code and libraries included."""
+    """Resident memory of the process without graph and batch, including code and libraries."""
     evaluation_bytes: int
     """Memory of an exact evaluation, with the layers of all nodes."""
     available: int
@@ -108,7 +109,7 @@ class Plan:
     disk_rate: float | None = None
     """Bytes per second."""
     reading_seconds: float = 0.0
-    """Seconds of an epoch for reading, if the files do not fit into the system's cache."""
+    """Seconds per epoch for reading, if the files do not fit into the system's cache."""
 
     @property
     def chosen(self) -> Part:
@@ -123,7 +124,7 @@ class Plan:
         return self.resident + shape.total_bytes + max(training, self.evaluation_bytes)
 
     def fits(self, part: Part) -> str:
-        """Where training with this m fits: in memory, within the budget, or nowhere."""
+        """Whether training with this m fits: in memory, within the budget, or not at all."""
         if self.memory is not None:
             return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
         if self.ram(part) <= self.available:
@@ -132,7 +133,7 @@ class Plan:
 
     @property
     def smallest(self) -> int | None:
-        """The smallest m that fits; ``None`` if none of them does."""
+        """The smallest m that fits; ``None`` if no m fits."""
         return next((part.m for part in sorted(self.parts, key=lambda p: p.m) if self.fits(part) != "no"), None)
 
     @property
@@ -278,11 +279,11 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
 
 
 def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
-    """``untimed`` with the seconds of an epoch and of an evaluation.
+    """The plan ``untimed`` with the seconds of an epoch and of an evaluation.
 
     An epoch has three costs: the pass over the edges, the making of batches, scaled up from the small graph, and the
-    steps. One
-    step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: small ones stay in the cache.
+    steps. One step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: a small batch would
+    stay in the cache.
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
@@ -297,7 +298,7 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     passes = untimed.m > 1 or untimed.memory is not None
     rate = cut_seconds(shape.nodes, untimed.m) if passes else 0.0
     made, smaller = making(graph, known), small_graph(shape, SMALLER)
-    if graph.num_nodes > smaller.num_nodes:  # what a batch takes whatever its size does not grow
+    if graph.num_nodes > smaller.num_nodes:  # the fixed time of a batch does not grow
         its_own = None if known is None else know(smaller, loop.model, loop.settings)
         each = max(0.0, made - making(smaller, its_own)) / (graph.num_nodes - smaller.num_nodes)
         made += each * (shape.nodes - graph.num_nodes)
@@ -315,7 +316,7 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
         if shape.total_bytes > untimed.available - (untimed.memory or 0):  # else the files stay in the system's cache
             features = untimed.chosen.read(shape) - shape.topology_bytes
             reading = max(0.0, shape.topology_bytes / disk - rate * shape.edges) + features / disk
-        # What does not fit into the budget is written and read again.
+        # Data beyond the budget are written and read again.
         reading += 2 * untimed.chosen.scratch(shape, untimed.memory, untimed.base) / disk
     return replace(
         untimed,

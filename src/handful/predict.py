@@ -37,19 +37,20 @@ class Prediction:
     Args:
         decision: how probabilities become a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
-        classes: the names of the classes, or of the labels of a multi-label task; for a regression the places of
-            several numbers, and none for one number.
+        classes: the names of the classes, or of the labels of a multi-label task; for a regression, the indices of
+            several numbers, and nothing for one number.
         values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, numbers)`` for a
             regression.
-        labels: what a node has: int64 ``(n,)`` classes, -1 where unknown; else float32, NaN where unknown, ``(n,)`` for
-            one number and ``(n, classes)`` for several numbers or labels.
+        labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Others are float32, NaN if unknown:
+            ``(n,)`` for one number, ``(n, classes)`` for several numbers or labels.
         splits: text ``(n,)``: train, val, test, or nothing.
         agree: float32 ``(n,)``, the share of the models that predict the same class as their mean; ``None`` for one
             model, or for tasks without classes.
         spread: float32 ``(n,)``, the standard deviation over the models of the predicted probability or number; for
             several labels, its mean over the labels; ``None`` for one model.
         embeddings: float32 ``(n, width)``, if requested.
-        kept, kept_names: text ``(n, K)``, columns of the user's table that are given back, and their names.
+        kept, kept_names: text ``(n, K)``, columns of the user's table that are returned with the predictions, and their
+            names.
     """
 
     decision: Decision
@@ -124,13 +125,13 @@ class Prediction:
     def changed(self) -> Prediction:
         """The nodes whose prediction differs from their class, the most confident first."""
         if not self.of_classes:
-            raise HandfulError(f"what would change is told of classes, and this is a {self.kind} task")
+            raise HandfulError(f"only classes can differ from a label, and this is a {self.kind} task")
         other = np.flatnonzero(self.known & (self.best != self.labels))
         return self.take(other[np.argsort(-self.confidence[other], kind="stable")])
 
     def judged(self) -> dict[str, dict[str, float]]:
-        """For each split, and for nodes in none: the number of labelled nodes, and the ``accuracy``, or the mean
-        absolute ``error`` of a regression. The accuracy of several labels is the share of correct labels.
+        """For each split, and for nodes without a split: the number of labelled nodes, and the ``accuracy``, or the
+        mean absolute ``error`` of a regression. The accuracy of several labels is the share of correct labels.
         """
         measure = "error" if self.kind == "regression" else "accuracy"
         if self.kind == "regression":
@@ -177,7 +178,7 @@ class Prediction:
         return np.asarray(np.array([*self.classes, ""])[self.labels])
 
     def table(self, title: str, most: int = 10) -> Table:
-        """The first nodes, for people."""
+        """A table of the first nodes, for people."""
         some = self.take(np.arange(min(most, len(self))))
         shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
         shown |= {name: [_short(one) for one in column] for name, column in some._kept()}
@@ -254,7 +255,7 @@ def predict(
         decision: how the outputs of the models become probabilities and a class.
         class_names: the names of the models' classes or labels; ``None`` for their numbers.
         device: where to compute.
-        how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; the result is held beside ``memory``.
+        how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; the result is not part of ``memory``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
@@ -297,7 +298,7 @@ def check_features(graph: Graph, width: int, schema: Schema | None) -> None:
     """Raise an error if the features of ``graph`` are not the ``width`` features of the training.
 
     Raises:
-        RunError: they differ; the message names the columns of ``schema``, that of the tables of the training.
+        RunError: the features differ; the message names the columns of ``schema``, the schema of the training.
     """
     features = f"graph '{graph.name}' has {graph.num_features} features"
     if schema is not None:

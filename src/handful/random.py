@@ -6,7 +6,7 @@ import numpy as np
 
 
 def generator(seed: int, *keys: int) -> np.random.Generator:
-    """The stream that belongs to these keys: the same on any machine, device and number of threads.
+    """The random stream of these keys: the same on any machine and device, and for any number of threads.
 
     Args:
         seed: the seed of the run.

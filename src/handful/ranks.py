@@ -1,7 +1,7 @@
 """Several processes that train one model, on ``torch.distributed``.
 
-A *rank* is one of these processes. Only rank 0 writes records and prints. With one process every function here works
-too, so callers need no special case. Nothing is pickled: tensors are sent as bytes, plain values as JSON.
+A *rank* is one of these processes. Only rank 0 writes records and prints. Every function here also works with one
+process, so callers need no special case. Nothing is pickled: tensors are sent as bytes, plain values as JSON.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from handful.kernels.threads import set_threads
 from handful.signals import handlers_kept
 
 WAIT_SECONDS = 300.0
-"""How long a rank waits for the others to start; ``$HANDFUL_WAIT`` overrides it."""
+"""The time that a rank waits for the others to start; ``$HANDFUL_WAIT`` overrides it."""
 SILENCE = timedelta(minutes=30)
-"""How long a rank waits for a message: longer than any step, evaluation or loading of a graph."""
+"""The time that a rank waits for a message: longer than any step, evaluation or loading of a graph."""
 PIECE = 1 << 28
 """The bytes of one message between two ranks."""
 
@@ -73,7 +73,7 @@ def owner(index: int, per_step: float, ranks: int) -> int:
 
 @contextmanager
 def join(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
-    """Inside, this process is one of the ranks of its launcher. A single process does not change.
+    """In this context, this process is one of the ranks of its launcher. A single process does not change.
 
     Ranks on one machine share its cores, unless the user has set a number of threads.
 
@@ -136,9 +136,9 @@ def own_device(device: str | torch.device) -> str | torch.device:
 
 @contextmanager
 def agreed() -> Iterator[None]:
-    """Inside, an error on one rank becomes an error on all, so that no rank waits for one that has failed.
+    """In this context, an error on one rank becomes an error on all ranks, so that no rank waits for a failed one.
 
-    Every rank must enter it. Inside, a rank may wait for others only in another ``agreed``.
+    Every rank must enter it. A rank may wait for others only inside another ``agreed``.
 
     Raises:
         ToldElsewhere: another rank has failed; the failed rank with the lowest number raises its own error.
@@ -156,15 +156,15 @@ def agreed() -> Iterator[None]:
         raise ToldElsewhere(f"rank {failed[0]}: {messages[failed[0]]}")
 
 
-# -- telling ----------------------------------------------------------------------------------------------------------
+# -- messages ---------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _talking() -> Iterator[None]:
-    """Inside, a lost connection to a rank becomes a clear error."""
+    """In this context, a lost connection to a rank becomes a clear error."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # buffers that are not writable: none is written to
+            warnings.simplefilter("ignore", UserWarning)  # a buffer is not writable, and nothing writes to it
             yield
     except RuntimeError as error:  # also of torch.distributed
         raise RankError(
@@ -173,7 +173,7 @@ def _talking() -> Iterator[None]:
 
 
 def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
-    """``values``, which become their sum over all ranks, in place."""
+    """Replace ``values`` by their sum over all ranks, in place, and return them."""
     if size() > 1 and values.numel():
         with _talking():
             dist.all_reduce(values, how)
@@ -181,12 +181,12 @@ def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
 
 
 def add_up(*values: float) -> list[float]:
-    """The sum of each over all ranks."""
+    """The sum of each value over all ranks."""
     return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64)).tolist()
 
 
 def largest(*values: float) -> list[float]:
-    """The largest of each over all ranks."""
+    """The maximum of each value over all ranks."""
     return list(values) if size() == 1 else total(torch.tensor(values, dtype=torch.float64), dist.ReduceOp.MAX).tolist()
 
 
@@ -247,7 +247,7 @@ def exchange(out: Sequence[Tensor]) -> list[Tensor]:
 
 
 def share(count: int, of: int | None = None) -> tuple[int, int]:
-    """The rows of rank ``of``, or of this one, of ``count``.
+    """Start and end of the rows, out of ``count``, that belong to rank ``of``; by default, to this rank.
 
     >>> share(5)
     (0, 5)
@@ -257,7 +257,7 @@ def share(count: int, of: int | None = None) -> tuple[int, int]:
 
 
 def fill(rows: Tensor) -> Tensor:
-    """``rows`` with the shares of all ranks; each rank has computed its own ``share``."""
+    """``rows`` with the rows of all ranks; each rank has computed only its own ``share``."""
     for other in range(size()):
         lo, hi = share(len(rows), other)
         _send(rows[lo:hi], other)
@@ -284,7 +284,7 @@ def start(processes: int, command: Sequence[str]) -> None:
     """Run ``python COMMAND`` in ``processes`` processes on this machine, by torchrun's launcher.
 
     Raises:
-        SystemExit: a process failed; the exit code is that of the first one, which has printed its error.
+        SystemExit: a process failed; the exit code is that of the first failed process, which has printed its error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -43,7 +43,7 @@ class OpenedRun:
 
     Args:
         path: the folder.
-        experiment: the experiment; ``None`` for a run of ``fit``, which has a graph without a name.
+        experiment: the experiment; ``None`` for a run of ``fit``, whose graph has no name.
         folders: the folders of the seeds that have ended.
     """
 
@@ -70,12 +70,12 @@ class OpenedRun:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The evaluations of that seed."""
+        """The evaluations of the seed with the best validation metric."""
         return self.result.history
 
     @cached_property
     def model(self) -> Network:
-        """The model of that seed with its best weights, in evaluation mode."""
+        """The model of the seed with the best validation metric, with its best weights and in evaluation mode."""
         return load_model(self.folders[self.best].path)
 
     def models(self) -> list[Network]:
@@ -84,7 +84,8 @@ class OpenedRun:
 
     @property
     def deployed(self) -> tuple[RunFolder, ...]:
-        """The folders of the models for predictions: those that were trained again on all labels, if they exist."""
+        """The folders of the models for predictions: the models that were trained again on all labels, if they
+        exist."""
         again = self.path / REFIT
         return open_run(again).folders if (again / "config.json").exists() else self.folders
 
@@ -92,10 +93,10 @@ class OpenedRun:
 
     @property
     def decision(self) -> Decision:
-        """How the average of the seeds decides.
+        """The decision rule for the average of the seeds.
 
-        It comes from the assessment of the training, if there is one; else it is the mean threshold of the seeds, and
-        the weights of their loss.
+        It comes from the assessment of the training, if there is one; otherwise from the mean threshold of the seeds
+        and the class weights of their loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
@@ -132,7 +133,7 @@ class OpenedRun:
         if result is None:
             return None
         schema = Schema.from_json(result)
-        numbers = self.encoding.get("kind") == "regression"  # which a training may make of classes that are numbers
+        numbers = self.encoding.get("kind") == "regression"  # classes may have been read as numbers
         return replace(schema, task="regression", classes=()) if numbers else schema
 
     def load(
@@ -144,7 +145,7 @@ class OpenedRun:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
             nodes: the node table, if ``graph`` is an edge list.
             say: called with warnings, such as unknown categories, and columns that differ from those in training.
-            options: whether such columns are refused (``strict``), and what is done with ``unknown`` ids of edges.
+            options: ``strict``, to refuse such columns; and ``unknown``, the treatment of unknown ids in edges.
         """
         asked = self.experiment
         if graph is None:
@@ -157,7 +158,8 @@ class OpenedRun:
         return load(graph, root=None if asked is None else asked.root)
 
     def _own(self, asked: Experiment, say: Say) -> Graph:
-        """The graph of the run, with the split of the best seed. If it has changed, ``say`` is called."""
+        """The graph of the run, with the split of the best seed. If the graph has changed since the training, ``say``
+        is called."""
         path = Path(asked.graph).expanduser()
         if self.schema is not None and is_tables(path):
             own = read_graph(path, schema=self.schema, say=say)
@@ -183,7 +185,7 @@ class OpenedRun:
 
     @property
     def own_splits(self) -> bool:
-        """Whether the seeds have splits of their own."""
+        """Whether each seed has its own split."""
         return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
@@ -215,7 +217,7 @@ class OpenedRun:
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
             device: where to compute.
             memory: the anonymous memory that this process may hold; see ``handful.infer``.
-            threshold: the decision threshold of the positive class; ``None`` for that of the training.
+            threshold: the decision threshold of the positive class; ``None`` for the threshold of the training.
             embeddings: also compute the inputs of the last layer of the best seed's model.
             scratch, progress: see ``handful.infer``.
         """
@@ -296,7 +298,7 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
 
     Args:
-        opened: the run; it then predicts by the new models, in its folder ``refit``.
+        opened: the run; it then predicts with the new models, which are in its folder ``refit``.
         resume: continue an interrupted training.
         how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 

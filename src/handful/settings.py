@@ -20,7 +20,7 @@ ClassWeightName = Literal["none", "balanced"]
 Update = Literal["step", "epoch"]
 Precision = Literal["fp32", "bf16"]
 MOST_HASHED = 4096
-"""The most features that the words of a column are hashed into."""
+"""The maximum number of features for the hashed words of a column."""
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
 GraphOn = Literal["auto", "device", "host"]
@@ -149,8 +149,8 @@ class Settings:
         task: ``classification``, ``regression`` or ``multilabel``; ``None`` for the task of the graph.
         metric: the metric that chooses the best epoch: ``accuracy``, ``balanced_accuracy``, ``f1``, ``macro_f1``,
             ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``; ``None`` for the metric of the graph.
-        positive: for two classes, the positive one, by name or number; ``None`` for that of the graph, by default the
-            rarer class.
+        positive: for two classes, the positive one, by name or number; ``None`` for the positive class of the graph, by
+            default the rarer class.
         threshold: the decision threshold for the positive class: ``half`` for 0.5, or ``f1`` for the threshold with the
             best F1 on the validation nodes.
         update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
@@ -166,7 +166,8 @@ class Settings:
         patience: stop after this many evaluations without a better validation metric, such as 20; ``None`` for never.
         first_hop: the neighbours that the first layer aggregates: ``sampled``, those in the batch; ``exact``, all in
             the full graph, aggregated once before training, for GraphSAGE and GCN. ``auto`` is ``exact`` without
-            ``mean_field`` and ``sampled`` with it, and uses neither if model, sampler or memory do not allow it.
+            ``mean_field`` and ``sampled`` with it. If model, sampler or memory do not allow this, there is neither an
+            exact first hop nor a mean field.
         mean_field: the weight λ of the mean-field neighbour, which replaces missing neighbours in a part, such as 3; 0
             for none. For GraphSAGE and GCN. See ``handful.mean_field``.
         trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
@@ -230,10 +231,10 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """The defaults of `handful train`, `plan`, `compare` and `parts`: enough epochs at this learning rate to compare
 samplers and values of m, in minutes."""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train` for RNS, if neither a sampler nor these settings are given: the best at equal seconds
+"""The defaults of `handful train`, if the user sets neither a sampler nor these settings: the best at equal seconds
 (docs/survey.md). The defaults of ``Settings`` are those of the paper."""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
-"""The default stop of `handful train`: a first answer on some 20,000 nodes within a minute or two."""
+"""The default ``patience`` and seeds of `handful train`: on about 20,000 nodes, it takes a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 
@@ -251,10 +252,10 @@ def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Which column of a table is what, and what is done with the content of tables.
+    """The roles of the columns of tables, and the treatment of their values.
 
     Args:
-        source, target: the column of the edge list with the ends of this kind; a usual name by default.
+        source, target: the column of the edge list with the sources or targets; a usual name by default.
         weight: the column of the weights of edges; a usual name by default.
         id: the column of the ids of nodes; a usual name by default.
         label: the column of labels; a usual name by default. Several columns for a multi-label task.
@@ -264,21 +265,21 @@ class TableOptions:
         categorical: columns of numbers that are codes: they are one-hot encoded, as text is.
         hashed: columns of text or lists whose words are hashed, by tf-idf: COLUMN=512 into 512 features, COLUMN into
             64. In Python also a dictionary of columns and widths.
-        numbers: columns of whole numbers to keep although they look like identifiers, since no value is there twice.
+        numbers: columns of whole numbers that are features, although all values differ, as in identifiers.
         ignore: columns to leave out.
-        keep: columns that are no features, and are given back with predictions, such as names.
+        keep: columns that are not features, such as names; predictions contain them.
         task: classification, regression (a label that is a number) or multilabel (columns of 0 and 1).
-        impute: the value of a missing number: median; error refuses it.
+        impute: the treatment of missing numbers: median fills them in, error refuses them.
         scale: the scale of numbers: standard, quantile (normal scores) or none.
-        unknown: edges with an id that is in no row of the node table: error, skip, or add (as a node whose values are
-            missing).
-        repeated: repeated edges as one: sum, mean or first of their weights, or their count. By default weights are
-            summed, and edges without weights stay repeated.
+        unknown: the treatment of edges to ids without a row in the node table: error, skip, or add (a node with missing
+            values).
+        repeated: merge repeated edges; the new weight is the sum, mean or first of the weights, or the count. By
+            default weights are summed, and edges without weights stay repeated.
         undirected: add the reverse of every edge.
         decimal: the decimal point of CSV files: . or ,.
         encoding: the encoding of CSV files, such as latin-1.
-        dates: the order in dates that are text: dmy, mdy or ymd; auto finds it, or asks for it.
-        strict: refuse a later table with columns that are not as they were in training. Else they are said.
+        dates: the order of day, month and year in text: dmy, mdy or ymd; auto detects it.
+        strict: refuse later tables whose columns differ from those in training. Otherwise a note lists them.
     """
 
     source: str | None = None

@@ -22,7 +22,7 @@ class Deferred:
     def deliver(self, number: int) -> None:
         """Deliver a signal that was deferred here or in another process. Call it inside ``deferred``."""
         if self.received is None:
-            signal.raise_signal(number)  # this one is held back, so the next one is not
+            signal.raise_signal(number)  # this signal is deferred, so the next one is not
         signal.raise_signal(number)
 
 
@@ -33,7 +33,7 @@ def deferred(until: str | None) -> Iterator[Deferred]:
     A signal with another handler keeps it. On a thread other than the main one, nothing changes.
 
     Args:
-        until: the time of the reaction, for the message; ``None`` for no message.
+        until: the end of the delay in words, for the message; ``None`` for no message.
 
     >>> with deferred("after this line") as signals:
     ...     signals.received is None

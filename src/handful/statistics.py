@@ -38,7 +38,7 @@ def student_t(share: float, freedom: int) -> float:
     >>> round(student_t(0.975, 2), 3)
     4.303
     """
-    from scipy.special import stdtrit  # when needed: it takes as long to import as a small graph to train on
+    from scipy.special import stdtrit  # imported on use: the import takes as long as training on a small graph
 
     return float(stdtrit(freedom, share))
 
@@ -71,7 +71,7 @@ def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:
         return float("nan")
     if not off.any():
         return 1.0
-    if np.ptp(off) == 0:  # every pair differs by the same
+    if np.ptp(off) == 0:  # all pairs have the same difference
         return 0.0
     return float(ttest_rel(ours, theirs).pvalue)
 

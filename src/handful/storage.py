@@ -1,8 +1,8 @@
 """A graph on disk: a folder of ``.npy`` files under a JSON header with checksums, opened by memory map.
 
-Opening reads no array. The first time that a user opens a folder, it is verified in full: sizes, checksums, and all
-checks of ``Graph``. A stamp of its files' sizes and times goes to the cache of this user, where no one else can write.
-While the stamp fits, the folder opens without verification.
+To open a folder reads no array. The first time that a user opens a folder, it is verified in full: sizes, checksums,
+and all checks of ``Graph``. A stamp of its files' sizes and times goes to the cache of this user, where no one else can
+write. While the stamp matches, the folder opens without verification.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def write_graph(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> 
 
 @dataclass
 class Folder:
-    """A graph folder during writing, array by array. The writer guarantees all that ``Graph`` checks.
+    """A graph folder during writing, array by array. The caller guarantees the properties that ``Graph`` checks.
 
     Args:
-        path: where the files are while they are written; scratch files may be put there and must be removed.
+        path: the folder of the files during writing; the writer may put scratch files there and must remove them.
         fields: the fields of ``Graph`` that are not arrays; all of ``FIELDS`` at the end.
         arrays: the entry in the header of each complete array.
     """
@@ -298,7 +298,7 @@ def _swap_in(aside: Path, path: Path) -> None:
     try:
         aside.rename(path)
     except OSError:
-        if is_saved(path):  # another process has just put its own there: ours replaces it in turn
+        if is_saved(path):  # another process has just put its folder there: ours replaces it in turn
             _swap_in(aside, path)
         else:
             if old is not None:
@@ -365,7 +365,7 @@ def _stored(dtype: str) -> str:
 
 def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
     try:
-        with np.errstate(over="raise"):  # of a shape that no file has
+        with np.errstate(over="raise"):  # a header may claim an impossible shape
             read = np.lib.format.open_memmap(path, mode="r")
         array = np.empty(read.shape, read.dtype)
         if read.size:
@@ -401,7 +401,7 @@ def _crc32(path: Path, start: int) -> str:
 def _stamp(path: Path, entries: Entries) -> str:
     """Inode, size and times of every file, as JSON; empty if a file is missing.
 
-    Only the system sets the time of change, so another file never fits.
+    Only the system sets the time of change, so a changed file never matches.
     """
     names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:
@@ -422,5 +422,5 @@ def _is_stamped(path: Path, stamp: str) -> bool:
 
 
 def _write_stamp(path: Path, stamp: str) -> None:
-    with suppress(OSError):  # A user without a cache verifies at each opening.
+    with suppress(OSError):  # Without a cache, every opening verifies the files.
         write_text(_stamp_file(path), stamp)

@@ -1,7 +1,7 @@
 """Trimming: layers that compute only the nodes that the loss can still see.
 
-A node k hops from the nearest target matters to all but the last k layers. Numbered by that distance, the nodes that a
-layer must compute are a prefix, so that all layers are slices of one CSR.
+A node that is k hops from the nearest target affects the loss through all layers except the last k. If nodes are
+numbered by this distance, the nodes that a layer must compute are a prefix. So all layers are slices of one CSR.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from handful.kernels.reach import edges_of_rows, reach, rows_among, with_all
 
 S = TypeVar("S", bound=Sample)
 WORTH = 0.9
-"""Beyond this share of the rows left to compute, trimming costs more than it saves."""
+"""If more than this share of the rows remains, trimming costs more than it saves."""
 
 
 def trim(sample: S, depth: int, whole: int | None = None) -> S:
-    """The sample with one layer for each of ``depth``, holding only what its targets depend on.
+    """The sample with ``depth`` layers, each with only the nodes and edges that the targets depend on.
 
-    Loss and gradients stay the same up to rounding, and up to which elements dropout takes: its mask goes by a node's
-    place. This needs a model in which nodes matter to each other only along edges. BatchNorm is no such model: its
-    statistics are those of all nodes. With ``whole`` all nodes stay, and the first ``whole`` layers compute all of
-    them. Degrees stay those of the sampled graph. A sample whose layers are rectangles already, one without targets,
-    and one with next to nothing to cut are returned as they are. Away from the CPU the host waits for the device once.
+    Loss and gradients stay the same up to rounding. Dropout drops other elements, since its mask depends on the place
+    of a node. This needs a model in which nodes affect each other only along edges. BatchNorm does not have this
+    property: its statistics depend on all nodes. With ``whole`` all nodes stay, and the first ``whole`` layers compute
+    all of them. Degrees stay those of the sampled graph. The sample is returned unchanged if its layers are already
+    rectangles, if it has no targets, or if there is almost nothing to cut. Away from the CPU the host waits for the
+    device once.
     """
     squares = whole or 0
     free = depth - squares
@@ -60,7 +61,7 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
             indices=indices[:count],
             num_sources=sources,
             weight=None if weight is None else weight[:count],
-            symmetric=adj.symmetric and sources == targets,  # nothing new was reached: a union of components
+            symmetric=adj.symmetric and sources == targets,  # no new node: a union of components
             source_degree=None if degree is None else degree[:sources],
         )
 

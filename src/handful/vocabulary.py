@@ -42,7 +42,7 @@ TERMS = {
     "adam_norm": "‖∇L̄‖² in Adam's metric",
     "alpha_error": "Error of exponent |α − α_full|",
 }
-"""The terms of the implicit objective, and the error of the degree exponent."""
+"""Display names of the terms of the implicit objective, and of the error of the degree exponent."""
 STRUCTURE = {
     "edges": "edges of a part",
     "average_degree": "average degree",
@@ -67,7 +67,7 @@ FLOWS = {
     },
     "adam": {"modified": "the corrected flow", "unmodified": "the plain one"},
 }
-"""The flows that are compared with the mean path of an optimiser."""
+"""Display names of the flows that are compared with the mean path of an optimiser."""
 SPEEDUPS = {
     "epoch": "Epoch time",
     "epochs": "Epochs to target",

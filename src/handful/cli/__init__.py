@@ -32,7 +32,7 @@ def main() -> None:
     SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is one line, a
     file with the details, and exit code 70.
     """
-    gc.set_threshold(100_000)  # a scan of the objects of torch and numba takes a third of a second
+    gc.set_threshold(100_000)  # garbage collection over the objects of torch and numba takes a third of a second
     # With several ranks, only the first one prints notes.
     warnings.showwarning = lambda message, *_, **__: None if console.quiet else _say("note:", str(message), "bold")
     with suppress(ValueError):  # not on the main thread

@@ -65,7 +65,7 @@ records: list[Path] = []
 
 
 class Answer(NamedTuple):
-    """The result of a command: one JSON object, or tables and lines; and its exit code."""
+    """The result of a command, as one JSON object or as tables and lines, and its exit code."""
 
     payload: Mapping[str, Any]
     tables: Sequence[Table] = ()

@@ -54,7 +54,7 @@ SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
 DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
 
-# -- what values are --------------------------------------------------------------------------------------------------
+# -- values of options ------------------------------------------------------------------------------------------------
 
 
 def check_graph(text: str) -> str:
@@ -150,7 +150,7 @@ def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def describe(thing: Any) -> dict[str, str]:
-    """The first sentence on each argument in the docstring of a class.
+    """The first sentence about each argument in the docstring of a class.
 
     >>> describe(Settings)["momentum"]
     'momentum of sgdm'
@@ -229,7 +229,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 
-# -- what commands make of them ---------------------------------------------------------------------------------------
+# -- experiments and answers ------------------------------------------------------------------------------------------
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 """Shared options that are not part of an experiment."""
@@ -244,7 +244,8 @@ def train_defaults(given: Given) -> dict[str, Any]:
 
 
 def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
-    """The experiment of a command with one sampler: ``own`` arguments, ``given`` options, ``usual`` defaults."""
+    """The experiment of a command with one sampler, from its ``own`` arguments, ``given`` options and ``usual``
+    defaults."""
     from handful.samplers import sampler_class
 
     name = given.get("sampler", "rns")
@@ -269,8 +270,8 @@ def sort_options(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Split the options given by name and by ``--set``: arguments of the experiment, and options of each sampler.
 
-    ``usual`` has defaults; those that the model and the sampler do not have are left out. ``known`` options of the
-    first sampler need no prefix. Other options of samplers have one, as in ``rns.parts``.
+    ``usual`` has defaults; names that neither the model nor the sampler has are left out. Options in ``known`` belong
+    to the first sampler and need no prefix. All other options of samplers need a prefix, as in ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
     ({'lr': 0.1}, {'rns': {'parts': 8}, 'saint': {'roots': 9}})
@@ -307,7 +308,7 @@ def sort_options(
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
-    """``asked``, with a random split and a note if its graph is a file without a split."""
+    """The experiment ``asked``; if its graph is a file without a split, it gets a random split and prints a note."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
         note(f"{asked.graph} has no split: each seed draws {drawn.split}; --split chooses another")
@@ -323,7 +324,8 @@ def choose_folder(out: Path | None, name: str) -> Path:
 
 
 def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
-    """A finding as an answer. If there is a ``folder``, the finding, its page and the versions are written there."""
+    """The answer of a command, from a finding. The finding, its page and the versions go to ``folder``, if there is
+    one."""
     from handful.report.page import write_finding
     from handful.training.record import environment
 

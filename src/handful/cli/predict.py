@@ -16,7 +16,8 @@ from handful.vocabulary import number
 
 
 def check_costs(text: str) -> float:
-    """The threshold with the least expected cost: fp / (fp + fn), for a missed positive and for a false alarm.
+    """The threshold with the least expected cost: fp / (fp + fn), with the costs fn of a missed positive and fp of a
+    false alarm.
 
     >>> check_costs("fn=9,fp=1")
     0.1

@@ -20,7 +20,7 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 COMPARED = {
-    "equal": p.choice("way to compare", WAYS, p.TRAINING, "What is equal for all: epochs (default), steps or seconds."),
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "Equal for all methods: epochs (default), steps or seconds."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 
@@ -174,7 +174,7 @@ SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
     "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as rns, or 'rns parts=4'; repeatable."),
     "paper": p.option(bool, None, "Use the paper's architecture and epochs; with --model those of Table 4.", "--paper"),
-    "prune": p.option(bool, None, "Stop unpromising trials early. The paper does not.", "--prune"),
+    "prune": p.option(bool, None, "Stop unpromising trials early, unlike the paper.", "--prune"),
     "storage": p.option(str, None, "URL of an Optuna storage. Default: tune.db in --out."),
 }
 
@@ -188,8 +188,8 @@ def tune(
 ) -> Answer:
     """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best with all seeds.
 
-    Several of these commands may share one --storage, even on several machines. All but one then need --no-final.
-    `optuna-dashboard` opens it.
+    Several `handful tune` commands may share one --storage, even on several machines. If several commands share one,
+    all except one need --no-final. `optuna-dashboard` opens it.
     """
     from handful.cli.progress import Bar
     from handful.studies import study_folder

@@ -80,7 +80,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
-    """``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of several."""
+    """The experiment ``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of
+    several."""
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
     from handful.studies.parts import auto_parts
@@ -148,7 +149,7 @@ def plan(
 ) -> Answer:
     """Estimate memory, disk, traffic and time of training, from the size of the graph and a short calibration.
 
-    The graph is not loaded. It need not exist. For example, with the size of ogbn-papers100M:
+    The command does not load the graph. The graph need not exist. For example, with the size of ogbn-papers100M:
     `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
     """
     from handful import plan as planning

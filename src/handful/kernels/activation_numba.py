@@ -29,14 +29,14 @@ def moments(x: Tensor) -> Tensor:
 def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
     """``z = (x - mean) · slope + bias``, then ReLU, if ``relu`` is true, and dropout.
 
-    ``columns`` ``(3, F)`` are mean, slope and bias; z is x without them.
+    ``columns`` ``(3, F)`` has mean, slope and bias. If it is ``None``, z is x.
     """
     given = array(x), None if columns is None else array(columns), relu, *_drop(p, seed, x)
     return _map(_columns_forward, x, *given)
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """float64 ``(2, F)``: the sums over rows of the gradient that passes, and of it times ``(x - mean) · rstd``."""
+    """float64 ``(2, F)``: the sums over rows of g, and of g · ``(x - mean) · rstd``; g is the gradient that passes."""
     sums = _partials(x)
     _over_blocks(_columns_sums, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), sums)
     return torch.from_numpy(sums.sum(1, dtype=np.float64))
@@ -45,7 +45,8 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
     """``slope · g + pull · (x - mean) + constant``, where g is the gradient that passes where ``out`` is positive.
 
-    ``columns`` ``(4, F)`` are mean, slope, pull and constant. Without them the result is g, and ``x`` is not read.
+    ``columns`` ``(4, F)`` has mean, slope, pull and constant. If ``columns`` is ``None``, the result is g, and ``x`` is
+    not read.
     """
     given = (None if one is None else array(one) for one in (x, out, grad, columns))
     return _map(_columns_backward, out, *given, _scale(p, out))
@@ -62,7 +63,7 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
 def rows_backward(
     x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of ``x``, and float64 ``(2, F)``: those of bias and weight."""
+    """The gradient of ``x``, and float64 ``(2, F)``: the gradients of bias and weight."""
     sums, grad_x = _partials(x), empty(out.shape, out)
     arrays = array(x), array(out), array(grad), array(weight), array(moments), _scale(p, x), array(grad_x), sums
     _over_blocks(_rows_backward, len(x), *arrays)
@@ -120,7 +121,7 @@ def _factors(row: int, seed: Any, least: Any, scale: Any, factor: Any) -> None:
 def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
     """Sums of x and of its square in each block, after the block's first row is subtracted.
 
-    Without that, the variance would be the small difference of two large numbers if the mean is far from 0.
+    Without the subtraction, a mean far from 0 would make the variance a small difference of two large numbers.
     """
     for b in range(lo, hi):
         shift = sums[0, b].copy()
@@ -135,7 +136,8 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
 
 @kernel
 def _join_moments(x: Any, sums: Any, moments: Any) -> None:
-    """Mean and variance from the sums of the blocks: the spread within and the spread between them (Chan et al.)."""
+    """Mean and variance from the sums of the blocks: the variance within blocks plus the variance between blocks (Chan
+    et al.)."""
     mean, spread, seen = moments[0], moments[1], 0
     for b in range(sums.shape[1]):
         count = min(BLOCK, x.shape[0] - b * BLOCK)

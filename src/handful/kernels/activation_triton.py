@@ -141,7 +141,7 @@ def moments(x: Tensor) -> Tensor:
 def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
     """``z = (x - mean) · slope + bias``, then ReLU, if ``relu`` is true, and dropout.
 
-    ``columns`` ``(3, F)`` are mean, slope and bias; z is x without them.
+    ``columns`` ``(3, F)`` has mean, slope and bias. If it is ``None``, z is x.
     """
     return _map(_columns_forward, x, x, columns, seed_of(seed, x), RELU=relu, **_drop(p))
 
@@ -154,7 +154,8 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
     """``slope · g + pull · (x - mean) + constant``, where g is the gradient that passes where ``out`` is positive.
 
-    ``columns`` ``(4, F)`` are mean, slope, pull and constant. Without them the result is g, and ``x`` is not read.
+    ``columns`` ``(4, F)`` has mean, slope, pull and constant. If ``columns`` is ``None``, the result is g, and ``x`` is
+    not read.
     """
     return _map(_columns_backward, out, x, out, grad, columns, SCALE=hashing.scale(p))
 
@@ -208,7 +209,7 @@ def _part(x: Tensor) -> dict[str, Any]:
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """A tile of whole rows. It has fewer rows if they are wider."""
+    """A tile of whole rows. It has fewer rows if rows are wider."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 
@@ -254,5 +255,5 @@ def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.
 
 
 def seed_of(seed: int, like: Tensor) -> Tensor:
-    """``seed`` in memory, where a kernel reads it: as an argument, Triton would compile for each size of number."""
+    """``seed`` as a tensor: for an integer argument, Triton would compile a kernel for each class of values."""
     return torch.full((1,), hashing.signed(seed), dtype=torch.int64, device=like.device)

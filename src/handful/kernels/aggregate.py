@@ -44,7 +44,7 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
         bias: ``(F,)``, added to every row.
 
     Returns:
-        ``(rows, F)`` in the type of ``x``, but in float32 where the CPU is given float16.
+        ``(rows, F)`` in the type of ``x``; float32 for float16 on the CPU.
     """
     ops = loops("aggregate", x.device)
     product = spmm_torch if ops is None else ops.spmm

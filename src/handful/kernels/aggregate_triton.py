@@ -1,9 +1,9 @@
 """The product of ``aggregate`` in Triton, for GPUs.
 
-A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split: its
-further chunks are summed by programs of their own, and the row's program adds their sums in order, so that the result
-does not depend on which program runs first. The number of edges bounds the number of tails, so the host does not wait
-for the device.
+A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split:
+separate programs sum its further chunks, called tails. The row's program adds the sums of the tails in order, so the
+result does not depend on which program runs first. The number of edges bounds the number of tails, so the host does not
+wait for the device.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from handful.kernels.csr import starts_torch
 CHUNK = 1024
 """The number of edges of a row that one program sums."""
 EDGES = 16
-"""The number of these edges at a time."""
+"""The number of edges that a program reads at a time."""
 COLUMNS = 128
 """The maximum number of columns that a program sums."""
 
 
 @triton.jit
 def row_of_tail(tails, tail, rows):
-    """The row to which ``tail`` belongs: the last one whose tails begin at or before it, by bisection."""
+    """The row to which ``tail`` belongs, by bisection: the last row whose first tail is at or before ``tail``."""
     lo = rows * 0
     hi = rows - 1
     while lo < hi:
@@ -42,8 +42,8 @@ def row_of_tail(tails, tail, rows):
 
 @triton.jit
 def row_edges(indptr, tails, at, rows, TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr):
-    """The row whose edges program ``at`` sums, and where these start and stop: those of a tail, or the first ones of
-    a row. A tail that no row has gets no edges, and its sums are never read."""
+    """The row of program ``at``, and the start and end of the edges that it sums: a tail, or the first edges of the
+    row. A tail that no row has gets no edges, and its sums are never read."""
     v = row_of_tail(tails, at, rows) if TAIL else at
     start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
     if TAIL:
@@ -109,7 +109,8 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
 
 
 def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **options: Any) -> None:
-    """Run ``kernel`` for the tails of all rows, if there can be any, then for the rows, which add the sums of these."""
+    """Run ``kernel`` for the tails of all rows, if there can be any; then for the rows, which add the sums of their
+    tails."""
     for tail, count in [(True, tails)] * (tails > 0) + [(False, rows)]:
         kernel[(count, columns)](*args, TAIL=tail, SPLIT=tails > 0, CHUNK=CHUNK, **options)
 
@@ -123,7 +124,7 @@ def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
 
 
 def by_row(x: Tensor) -> Tensor:
-    """``x`` with the numbers of a row side by side; it may be some columns of a wider matrix."""
+    """``x`` with contiguous rows; it may be some columns of a wider matrix."""
     return x if x.stride(1) == 1 else x.contiguous()
 
 

@@ -49,7 +49,7 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
 
 
 def attention_torch(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
-    """The same in plain torch, for any device and to be differentiated twice; memory is O(E·F)."""
+    """``attention`` in plain torch, for any device and for second derivatives; its memory is O(E·F)."""
     wide = wide_dtype(x)
     sources, targets = adj.edge_index
     own = torch.arange(adj.num_targets, device=x.device)

@@ -58,7 +58,7 @@ def _forward_rows(lo: int, hi: int, indptr: Any, indices: Any, given: Any, out: 
     # In the type of the scores, so that the loop does not compute in float64.
     heads, channels, one, slope = x.shape[1], x.shape[2], a_src.dtype.type(1), a_src.dtype.type(SLOPE)
     keep = positive.shape[0] > 0
-    acc = np.empty((2, heads, channels), a_src.dtype)  # over negative and over positive scores
+    acc = np.empty((2, heads, channels), a_src.dtype)  # one sum over negative scores, one over positive scores
     total = np.empty((2, heads), a_src.dtype)
     peak = np.empty(heads, a_src.dtype)
     for v in range(lo, hi):

@@ -1,8 +1,7 @@
 """The loops of ``attention`` in Triton, for GPUs: the functions of ``attention_numba``.
 
-A program has one row and one head. The softmax takes one pass: a larger score scales the earlier sums down. Long rows
-are split as in ``aggregate_triton``; the chunks' sums are put on one scale and added in
-order.
+A program computes one row for one head. The softmax takes one pass: a larger score scales the earlier sums down. Long
+rows are split as in ``aggregate_triton``; the sums of the chunks are rescaled and added in order.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def leaky(raw):
 
 @triton.jit
 def other_ends(indices, e, start, stop, own):
-    """The nodes at the other end of the edges ``e``, and which of these count: all from ``start`` to ``stop`` but
-    self-loops. Edge ``start - 1`` is the node's own loop, which every row has once."""
+    """The nodes at the other end of the edges ``e``, and a mask: edges from ``start`` to ``stop`` except self-loops.
+    Edge ``start - 1`` is the node's own loop, which every row has once."""
     u = tl.load(indices + e, mask=(e >= start) & (e < stop), other=0).to(tl.int64)
     valid = (e < stop) & ((u != own) | (e < start))
     return tl.where(e < start, own, u), valid
@@ -172,7 +171,7 @@ def backward_sources(
 
 
 def _wide(x: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
-    """``x`` as it is, the scores in the type of sums."""
+    """``x`` unchanged, and the scores in the type of the sums; all contiguous."""
     return x.contiguous(), *(score.to(wide_dtype(x)).contiguous() for score in scores)
 
 

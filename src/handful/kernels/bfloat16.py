@@ -66,9 +66,9 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 def columns(tensor: Tensor) -> np.ndarray:
-    """The same for a matrix that may be some columns of a wider one, without a copy.
+    """``array`` for a matrix that may be some columns of a wider matrix, without a copy.
 
-    The rows of the result are then as long as those of the wider matrix. A kernel must only read the columns of
+    The rows of the result then have the length of the wider matrix's rows. A kernel must only read the columns of
     ``tensor``.
     """
     stride = tensor.stride(0)

@@ -42,9 +42,9 @@ def draw_ends(
 ) -> Array:
     """The other end of every pair of some places.
 
-    With probability ``homophily`` it is of the class of the pair's place, else of another class, all of them equally
-    likely. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1),
-    low = offset^power and high = (size of the class + offset)^power.
+    With probability ``homophily`` it has the class of the pair's place; otherwise it has another class, uniformly at
+    random. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1), low =
+    offset^power and high = (size of the class + offset)^power.
 
     Args:
         first: int64 ``(places + 1,)``, the first pair of each of these places.
@@ -54,7 +54,7 @@ def draw_ends(
         power: the power of all classes.
         homophily: the share of pairs within a class.
         key: uint64, the key of the random numbers.
-        begin: the first of these places.
+        begin: the number of the first of these places.
 
     Returns:
         ``(pairs,)``, nodes in the type of ``member``.
@@ -75,7 +75,7 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
     n = len(member)
     records = in_buckets(np.repeat(member, np.diff(first)), other, n, base=0, shift=62, buckets=1, both=True)[0]
     degree, sources = sorted_rows(records, 0, n, loops=False, repeated=False)
-    # A copy where pairs were merged: a view would keep the memory of all.
+    # A copy if pairs were merged: a view would keep the memory of all pairs.
     return starts(degree), sources if len(sources) == len(records) else sources.copy()
 
 

@@ -22,9 +22,9 @@ AHEAD = 8
 
 @dataclass(frozen=True)
 class BlockedEdges:
-    """Edges in the order of the blocks of their sources; those of block b are ``starts[b]`` to ``starts[b + 1]``.
+    """Edges in the order of the blocks of their sources; block b has the edges ``starts[b]`` to ``starts[b + 1]``.
 
-    ``rows`` are counted from the first row, ``columns`` from the first source of the block.
+    ``rows`` are relative to the first row, ``columns`` to the first source of the block.
     """
 
     starts: Array
@@ -45,7 +45,7 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
     """The edges of a CSR in the order of the blocks of 2^shift sources.
 
     Args:
-        indptr, indices: of a checked CSR, rows × sources.
+        indptr, indices: a checked CSR, rows × sources.
         weight: ``(edges,)``, or empty.
         num_sources: the number of sources.
         shift: source u is in block ``u >> shift``.
@@ -77,7 +77,7 @@ def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Arra
     """Add to each row the rows of its sources in one block, times ``weight`` and ``right``.
 
     Args:
-        edges: those of ``by_blocks``.
+        edges: the result of ``by_blocks``.
         block: which one.
         right: ``(sources of the block,)``, or empty for ones.
         x: ``(sources of the block, F)``.
@@ -105,15 +105,15 @@ def _attend(
 def attend_block(
     edges: BlockedEdges, block: int, shift: int, a_dst: Array, found: Array, a_src: Array, x: Array, out: Array
 ) -> None:
-    """Add to each row the rows of its sources in one block, weighted by attention; without its own row.
+    """Add to each row the rows of its sources in one block, weighted by attention; its own row is left out.
 
     Args:
-        edges: those of ``by_blocks``.
+        edges: the result of ``by_blocks``.
         block: which one.
-        shift: the first source of the block minus the source that the first row is.
-        a_dst: ``(rows, heads)``, what each row adds to the score of its edges.
-        found: ``(2 or more, rows, heads)``, of each row the largest score, and one over the sum of its shares.
-        a_src: ``(sources of the block, heads)``, what each source adds to the score of its edges.
+        shift: the first source of the block minus the source number of the first row.
+        a_dst: ``(rows, heads)``, the term of each row in the scores of its edges.
+        found: ``(2 or more, rows, heads)``, for each row its largest score, and one over the sum of its shares.
+        a_src: ``(sources of the block, heads)``, the term of each source in the scores of its edges.
         x: ``(sources of the block, heads, channels)``.
         out: ``(rows, heads, channels)``.
     """

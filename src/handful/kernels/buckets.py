@@ -57,18 +57,18 @@ def in_buckets(
         rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; this function checks them.
         bound: the number of nodes.
         base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller ensures that it exists.
-        both: whether an edge makes two records, one of them its reverse.
+        both: whether an edge also makes a record for its reverse.
 
     Returns:
-        ``(records, 2)`` in the type of ``rows``, where each bucket begins in them ``(buckets + 1,)``, and -1 or
-        the place of an edge whose ends are not nodes: then there are no records.
+        ``(records, 2)`` in the type of ``rows``, the start of each bucket ``(buckets + 1,)``, and -1. If an end of an
+        edge is not a node, there are no records, and the place of that edge replaces -1.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1) or [(0, 0)]
     counted = np.array(run(_count, ranges, rows, columns, bound, base, shift, buckets, both))
     bad = counted[:, -1]
     if bad.any():
         return np.empty((0, 2), rows.dtype), np.zeros(buckets + 1, np.int64), int(bad[bad > 0].min()) - 1
-    # A piece writes into a bucket after the pieces before it: the order of the edges is kept.
+    # In each bucket, a piece writes behind the earlier pieces, so the order of the edges stays.
     ends = np.cumsum(counted[:, :-1].T.reshape(-1)).reshape(buckets, len(ranges)).T
     cursor = np.ascontiguousarray(ends - counted[:, :-1])
     starts = np.append(cursor[0], ends[-1, -1])
@@ -87,10 +87,10 @@ def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
 
 
 def imbalance(rows: Array, columns: Array, key: int) -> int:
-    """The sum of a hash of all edges minus that of their reverses, modulo 2⁶⁴.
+    """The sum of a hash over all edges minus the sum over their reverses, modulo 2⁶⁴.
 
-    The sums of blocks add up to that of all edges. It is 0 if every edge occurs as often as its reverse. Otherwise it
-    is 0 for one key in 2⁶⁴.
+    The sums of blocks of edges add up to the sum of all edges. It is 0 if every edge occurs as often as its reverse.
+    Otherwise it is 0 for one key in 2⁶⁴.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
     return sum(int(one) for one in run(_imbalance, ranges, rows, columns, np.uint64(key))) % 2**64
@@ -104,7 +104,7 @@ def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any) -> None:
 
 @kernel
 def _keep(indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> int:
-    """Move the sources to keep to the front; ``kept`` gets the number of each row. Returns the number of all."""
+    """Move the kept sources to the front, write their number per row to ``kept``, and return their total number."""
     end = 0
     for v in range(kept.shape[0]):
         begin = end

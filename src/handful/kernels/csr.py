@@ -70,9 +70,8 @@ def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) 
 def coo_to_csr(
     rows: np.ndarray, cols: np.ndarray, num_rows: int, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort edges by (row, col): ``indptr``, ``indices`` and, if asked for, each edge's place in the input.
-
-    Two stable counting sorts: by column first, then by row. The ids must have been checked by the caller.
+    """Sort edges by (row, col): ``indptr``, ``indices`` and, with ``with_order``, each edge's place in the input. Two
+    stable counting sorts: by column first, then by row. The caller has checked the ids.
     """
     col_rows = np.empty(len(cols), index_dtype(num_rows))
     first = np.empty(len(cols) if with_order else 0, np.int64)
@@ -102,7 +101,7 @@ def counting_sort(
 def transpose(
     indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR of the reversed edges, rows sorted, and, if asked for, each edge's place in the input."""
+    """The CSR of the reversed edges, rows sorted; with ``with_order``, also each edge's place in the input."""
     t_indptr = np.zeros(num_cols + 1, np.int64)
     _count(indices, 0, t_indptr)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
@@ -150,7 +149,8 @@ def first_outside(indices: Any, bound: int) -> int:
 
 
 def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) -> np.ndarray | None:
-    """``None`` if an edge of a CSR with sorted rows lacks its reverse. Else the place of each edge's reverse, if asked.
+    """``None`` if an edge of a CSR with sorted rows lacks its reverse. Else, with ``with_order``, the place of each
+    edge's reverse.
 
     >>> reverses(np.array([0, 1, 2]), np.array([1, 0], np.int32), with_order=True)
     array([1, 0])

@@ -50,7 +50,8 @@ def _loops(name: str, which: Backend) -> Any:
 
 
 class OnTheirDevice:
-    """The functions of a module, each with the device of its first tensor as the current one: Triton launches there."""
+    """The functions of a module; each makes the device of its first tensor the current device, where Triton
+    launches."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -88,13 +89,13 @@ def use(which: Backend) -> Iterator[None]:
 
 
 class Fused(ABC):
-    """An operation on tensors with loops of its own, and a twin in plain torch, which can be differentiated again.
+    """An operation on tensors: its own loops, and a twin in plain torch for second derivatives.
 
-    All that the operation needs beside its inputs are its attributes. An input may be ``None``.
+    Values other than inputs are attributes of the operation. An input may be ``None``.
     """
 
     kernel: ClassVar[str | None] = None
-    """The name of its loops, if they have a file: on a device without them the twin runs."""
+    """The name of the file of its loops, if there is one; on a device without loops the twin runs."""
     differentiated: ClassVar[Any]
 
     def __init_subclass__(cls) -> None:
@@ -106,12 +107,13 @@ class Fused(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        """The output, and the tensors that the backward pass needs: first a value of each input at which the twin has
-        the same gradients, usually the input itself."""
+        """The output, and the tensors that the backward pass needs. The first ones are the inputs, or other values at
+        which the twin has the same gradients."""
 
     @abstractmethod
     def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
-        """The gradients of the inputs, at least of those that are ``needed``, from what ``forward`` has saved."""
+        """The gradients of the inputs, at least those that are ``needed``, from the tensors that ``forward`` has
+        saved."""
 
     def __call__(self, x: Tensor, *others: Tensor | None) -> Tensor:
         """The output, differentiable in the inputs, also twice."""

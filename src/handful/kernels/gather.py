@@ -9,7 +9,7 @@ from handful.kernels.memory import empty
 
 
 def gather(x: Tensor, rows: Tensor) -> Tensor:
-    """``x[rows]``; on the CPU in memory that earlier batches have released.
+    """``x[rows]``; on the CPU, the result reuses the memory of earlier batches.
 
     Args:
         x: ``(N, …)``.

@@ -11,7 +11,8 @@ from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""With at most this many parts, places of edges are kept. With more, their ends, which take twice the memory."""
+"""With at most this many parts, a part keeps the places of its edges. With more, it keeps their ends, which take twice
+the memory."""
 
 
 class Inside(NamedTuple):
@@ -23,7 +24,8 @@ class Inside(NamedTuple):
     def numbered(
         self, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, threads: int = 1
     ) -> np.ndarray:
-        """``(2, edges)``: the ends as ``of_source`` and ``of_target`` number them, in the type of the edge list.
+        """``(2, edges)``: the ends of the edges, renumbered by ``of_source`` and ``of_target``, in the type of the edge
+        list.
 
         Args:
             source, target: the edge list.
@@ -40,9 +42,7 @@ def _keep(
     lo: int, hi: int, source: Any, target: Any, source_part: Any, target_part: Any, none: int,
     kept: Any, kept_target: Any, own: Any,
 ) -> int:  # fmt: skip
-    """Pack the edges inside a part, as places if ``kept_target`` is None, and the part of each; returns their
-    number.
-    """
+    """Pack the edges inside a part and the part of each, as places if ``kept_target`` is None; return their number."""
     line, last = source_part.reshape((1, source_part.shape[0])), np.uint64(max(hi - 1, 0))
     at = np.uint64(lo)
     for e in range(at, np.uint64(hi)):
@@ -83,8 +83,8 @@ def inside(
     """The edges inside each part, ascending by their places.
 
     Args:
-        source, target: of every edge; checked by the caller.
-        source_part, target_part: of every node, 0 to ``m - 1``; ``m`` if it is in no part.
+        source, target: the ends of every edge; checked by the caller.
+        source_part, target_part: the part of every node, 0 to ``m - 1``; ``m`` for a node in no part.
         m: the number of parts.
         with_places: whether the places of the edges are needed, besides their ends.
 
@@ -111,6 +111,6 @@ def inside(
     run(_scatter, pieces, own, kept, kept_target, out, out_target)
     del own, kept, kept_target
     result = np.split(out, first[1:-1])
-    if out_target is None:  # in arrays of their own: the memory of a part is free as soon as it has been used
+    if out_target is None:  # separate arrays: the memory of a part is free after its use
         return [Inside(places.copy(), None) for places in result]
     return [Inside(None, both) for both in zip(result, np.split(out_target, first[1:-1]), strict=True)]

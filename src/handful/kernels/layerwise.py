@@ -4,7 +4,7 @@
     draw min(budget, #{p > 0}) nodes without replacement by p;   S = batch ∪ drawn
     adjacency = row-normalised U[:, S] / p_S
 
-The batch's nodes, for which the loss is taken, are the first of ``previous``. Other nodes of ``previous`` are sources
+The nodes of the batch, which have the loss, are the first of ``previous``. Other nodes of ``previous`` are sources
 only if they are drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
 To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
@@ -39,8 +39,8 @@ class Layer(NamedTuple):
 
 @kernel
 def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
-    """U = P[rows] as CSR, a row's own column first; and float64 ``(N,)``, the column sums of U²: p, not yet divided by
-    its sum."""
+    """U = P[rows] as CSR, a row's own column first; and float64 ``(N,)``, the column sums of U²: p before
+    normalisation."""
     room = rows.shape[0]
     for i in range(rows.shape[0]):
         room += indptr[rows[i] + 1] - indptr[rows[i]]
@@ -50,7 +50,7 @@ def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
     for i in range(rows.shape[0]):
         v = rows[i]
         begin, at = at, at + 1
-        own = total = 1.0  # the I of A + I, to which the node's own loops are added
+        own = total = 1.0  # the I of A + I, plus the node's own loops
         e, stop = indptr[v], indptr[v + 1]
         while e < stop:
             u = indices[e]

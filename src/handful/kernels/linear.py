@@ -1,8 +1,8 @@
 """Linear maps, in float32 and in bfloat16 with master weights in float32.
 
 bfloat16 is used if the input has this type or autocast requests it. On a CPU that multiplies bfloat16 in hardware,
-torch's own product is used. On others it is several times slower than float32; there, rows are converted to float32 in
-chunks, multiplied while they are in the cache, and converted back.
+torch's own product is used. On other CPUs that product is several times slower than float32. There, chunks of rows are
+converted to float32, multiplied while they are in the cache, and converted back.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""The allocator handles blocks below this many bytes: there are many, and clearing them is quick."""
+"""Smaller blocks, in bytes, come from torch's allocator: there are many, and clearing them is fast."""
 ALIGNMENT = 64
 
 
@@ -32,7 +32,8 @@ class Pool:
         self.live = 0
         self.peak = 0
         self.kept: list[np.ndarray] = []
-        # A storage may be freed anywhere, also inside ``take``: so it returns its block by an append, without the lock.
+        # A storage may be freed at any point, even inside ``take``. So it returns its block by an append, without the
+        # lock.
         self._returned: deque[np.ndarray] = deque()
         self._lock = Lock()
 
@@ -86,7 +87,7 @@ _pool = Pool()
 
 
 def _renew() -> None:
-    """In a forked child: a lock of its own, since a thread that held it at the fork does not exist there."""
+    """Give a forked child a new lock, since the thread that held the old one at the fork does not exist there."""
     _pool._lock = Lock()
 
 
@@ -123,9 +124,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
-    """A function like ``sent`` that sends tensors with the same start in memory once, as layers of a trimmed sample.
+    """A function like ``sent``; tensors with the same start in memory, as in a trimmed sample, are sent once.
 
-    Call it with all of them while they live, the longest first.
+    Call it with the longest of them first, while all of them exist.
 
     >>> both, send = torch.arange(5), sender(torch.device("meta"))
     >>> long, short = send(both), send(both[:2])

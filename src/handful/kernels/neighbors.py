@@ -141,7 +141,8 @@ def until(
     start: np.ndarray, stop: np.ndarray, limit: np.ndarray, time: np.ndarray, col: np.ndarray, of_nodes: bool,
     last: int = -1, threads: int = 1,
 ) -> None:  # fmt: skip
-    """Cut rows, whose edges ascend in time, to those not later than ``limit``; to the ``last`` of them if it is given.
+    """Cut rows, whose edges ascend in time, to the edges up to ``limit``; if ``last`` is given, to the last ones of
+    these.
 
     Args:
         start, stop: the start and end of the rows; changed in place.
@@ -159,7 +160,7 @@ def until(
 
 @kernel
 def _distinct(start: int, degree: int, key: int, out: Any) -> None:
-    """Distinct edges of a row, each set of them as likely as any other."""
+    """Distinct edges of a row, uniformly at random."""
     take = out.shape[0]
     if take <= _SCAN:  # Floyd
         for k in range(take):
@@ -182,7 +183,7 @@ def _distinct(start: int, degree: int, key: int, out: Any) -> None:
 
 @kernel
 def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
-    """Distinct edges, drawn one after the other with probability ∝ weight: those with the largest log(u) / w.
+    """Distinct edges, drawn one after the other with probability ∝ weight: the edges with the largest log(u) / w.
 
     ``out`` is a heap with the smallest of them on top. Edges of weight 0 come last.
     """
@@ -222,7 +223,7 @@ def _again(start: int, stop: int, weight: Any, key: int, out: Any) -> bool:
     if not total > 0:
         return False
     for k in range(out.shape[0]):
-        # The last edge with a weight is the largest answer, whatever the rounding of u · total.
+        # Rounding of u · total must not select an edge after the last one with a positive weight.
         at = np.searchsorted(below_edge, uniform(key, k) * total, side="right")
         while at > 0 and (at >= below_edge.shape[0] or weight[start + at] == 0):
             at -= 1
@@ -273,7 +274,7 @@ def pick(
         count: the maximum number of edges to take of each row.
         replace: draw with replacement, ``count`` edges of every row that has an edge.
         weight: the weight of every edge, for proportional probabilities; ``None`` for equal ones.
-        key: the key of the random numbers, together with the name of the row.
+        key: the random numbers of a row depend on this key and the name of the row.
         names: int64, the name of every row; ``None`` for its index.
 
     Raises:
@@ -317,7 +318,7 @@ def heads(
         keys, first, edges: the rows, and the result of ``pick``.
         col: the node at the other end of every edge.
         bound: node ids lie below this.
-        limit, time, of_nodes: as of ``until``; a pick that is later than its limit is refused.
+        limit, time, of_nodes: as for ``until``; a pick after its limit raises an error.
     """
     out = np.empty(len(edges), np.int64)
     bad = _over(_heads, len(keys), threads, keys, first, edges, col, bound, limit, time, of_nodes, out)
@@ -356,7 +357,8 @@ class Neighborhood(NamedTuple):
 def sample(
     indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, fanout: tuple[int, ...], key: int
 ) -> Neighborhood:
-    """Sample around ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every node that is new in it.
+    """Sample around ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every node that is new in this
+    hop.
 
     A node's edges are chosen once, when it is first met, without replacement; -1 takes them all. The draws of a node
     depend only on ``key`` and its id.

@@ -1,7 +1,8 @@
 """Induced subgraphs: of one node set, or of all the parts of a partition in one pass over the edges.
 
-The one pass reads the rows in order, a block at a time (``cut``), and keeps a source if its part is that of the row.
-There is no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept, one
+The pass reads the rows in order, a block at a time (``cut``), and keeps a source if source and row have the same part.
+The loop has no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept,
+    one
 in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those
 of one part.
 """
@@ -32,7 +33,7 @@ class Cut(NamedTuple):
     row_first: np.ndarray
     """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1]``, ascending."""
     edge_first: np.ndarray
-    """``(m + 1,)``: the same for its edges."""
+    """``(m + 1,)``: part p has edges ``edge_first[p]`` to ``edge_first[p + 1]``."""
     degree: np.ndarray
     """``(rows,)``, the number of edges of each row, in the smallest type."""
     source: np.ndarray
@@ -52,7 +53,8 @@ def _keep(
     lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, part: Any, m: int, values: Any,
     kept: Any, kept_value: Any, count: Any,
 ) -> None:  # fmt: skip
-    """Pack the survivors of rows lo to hi at the place of the first, and count rows and edges of every part.
+    """Pack the kept edges of rows lo to hi, starting at the place of their first edge, and count the rows and edges of
+    every part.
 
     Places and ids are unsigned: numba then omits the test for negative numbers, which halves the time per edge.
     """
@@ -98,7 +100,7 @@ def _distribute(
 def cut(
     begin: int, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
 ) -> Cut:
-    """The edges inside a part of some rows of a graph: those of nodes ``begin``, ``begin + 1``, ….
+    """The edges inside a part, from some rows of a graph: the rows of nodes ``begin``, ``begin + 1``, ….
 
     Args:
         begin: the node of the first row.
@@ -134,7 +136,7 @@ def cut(
 
 
 def unsigned(indices: np.ndarray) -> np.ndarray:
-    """The same memory as unsigned numbers: kernels then omit the test for negative places."""
+    """``array`` as unsigned numbers in the same memory: kernels then omit the test for negative places."""
     return indices.view(f"u{indices.dtype.itemsize}")
 
 
@@ -175,7 +177,7 @@ def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
 
 @kernel
 def _ones(word: Any) -> Any:
-    """The number of ones in 64 bits: first within pairs, then fours, then bytes, then in all."""
+    """The number of ones in 64 bits: counted in pairs of bits, then in fours, bytes and the whole word."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -230,7 +232,7 @@ def parts(
     """The nodes of parts 0 to ``m - 1`` in turn, and ``indptr``, ``indices`` and ``values`` of each; from one pass over
     the edges.
 
-    ``part`` is of the whole graph, where m and above is in none; ``values`` go with the edges.
+    ``part`` has the part of every node of the graph; m and above mean no part. ``values`` are values of the edges.
     """
     cuts = [cut(lo, indptr[lo : hi + 1], indices, part, m, values) for lo, hi in row_blocks(indptr)]
     for p, nodes in enumerate(members(part, 0, m)):
@@ -266,7 +268,7 @@ def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any,
 def induced(
     indptr: np.ndarray, indices: np.ndarray, nodes: np.ndarray, with_edges: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and the edges it is made of if asked for.
+    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and, on request, the places of its edges.
 
     Rows ascend if ``nodes`` do.
     """

@@ -1,8 +1,8 @@
 """Algorithm 1 on a GPU: all parts of a partition from one pass over the edges, in Triton.
 
 The rows are taken in the order of their parts. A row is split into pieces of at most ``CHUNK`` edges. A program counts
-each piece, the counts are summed, and then each piece is written to its place. The host
-learns the sizes of all parts at once, and nothing else: it waits for the device once per epoch.
+each piece, the counts are summed, and then each piece is written to its place. The host needs only the sizes of all
+parts, which it reads at once. So it waits for the device once per epoch.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ def _cut_rows(
         part: int32 ``(N,)``, the part of every node.
         local: int32 ``(N,)``, the number of every node in its own part.
         marks: int64, places among the rows; the last one is the end of the rows that are used.
-        with_edges: whether the edges are wanted.
+        with_edges: whether the result has the edges.
 
     Returns:
-        Where the sources of every row start, the sources by their ``local`` numbers, the edges that they belong to, and
-        on the host ``marks`` and where the sources start there.
+        The start of every row, the sources by their ``local`` numbers, and their edges; on the host, ``marks`` and the
+        starts of their rows.
     """
     degree = indptr.diff()[node] * used
     pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
     given = indptr, indices, part, node, own_part, pieces, local
-    # How many pieces there are is not asked. At most one for every row, and one for every full chunk of its edges.
+    # An upper bound on the number of pieces, without a wait: one per row, and one per full chunk of edges.
     most = len(node) + len(indices) // CHUNK
     counts = torch.zeros(most + 1, dtype=torch.int64, device=degree.device)
 
@@ -93,11 +93,11 @@ def _cut_rows(
 def parts(
     indptr: Tensor, indices: Tensor, part: Tensor, m: int, with_edges: bool = False
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each in its own numbering, with the edges it is made of
-    (empty unless asked for).
+    """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each in its own numbering, with the places of its edges
+    (empty unless requested).
 
-    Nodes ascend. ``part`` ``(N,)`` is of the whole graph, where m and above is in none. All parts are on the device at
-    once.
+    Nodes ascend. ``part`` ``(N,)`` has the part of every node of the graph; m and above mean no part. All parts are on
+    the device at once.
     """
     part = part.to(torch.int32).clamp_max_(m)
     own_part, order = torch.sort(part, stable=True)  # the nodes in no part come last
@@ -131,10 +131,10 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 
 @triton.jit
 def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDGES: tl.constexpr):
-    """Set the distance of the sources of a piece of a row to ``hop``, if the row is one hop nearer and they are
-    farther.
+    """For a piece of a row at distance ``hop - 1``, set the distance of its sources to ``hop``, if theirs is larger.
 
-    Programs may mark the same node at once, but all of them write the same number, and none that is read as nearer.
+    Several programs may mark the same node at once. All of them write ``hop``, which no program of this launch looks
+    for.
     """
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):

@@ -40,7 +40,7 @@ _announced = False
 
 
 def _renew() -> None:
-    """In a forked child: a new pool and a new lock, since the parent's threads do not exist there.
+    """Give a forked child a new pool and a new lock, since the parent's threads do not exist there.
 
     The threads of torch do not exist there either, and OpenMP would wait for them for ever. So torch uses one thread,
     as in the workers of its ``DataLoader``.
@@ -55,10 +55,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 
 
 def _outnumber_cores() -> None:
-    """Hold more threads of GNU OpenMP than there are cores: all of its idle threads then sleep, and do not spin.
+    """Start more threads of GNU OpenMP than there are cores: then all of its idle threads sleep, and do not spin.
 
-    ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. The threads held here
-    belong to one of ours that never ends; they sleep too.
+    ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. These threads belong to
+    a thread of ours that never ends; they sleep too.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
         path = next(line.split(maxsplit=5)[-1].rstrip() for line in maps if "libgomp" in line)
@@ -118,7 +118,8 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     def compile_once(signature: Any) -> Any:
         global _announced
-        # Numba's own lock comes first: a thread that holds it may need the file's for a kernel that this one calls.
+        # Numba's own lock comes first: a thread that holds it may need the file's lock, for a kernel that this kernel
+        # calls.
         with global_compiler_lock, _held(os.path.join(folder, f"{module}.{function.__name__}.lock")):
             if not _announced and not glob.glob(pattern):
                 _announced = True
@@ -159,7 +160,8 @@ def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
 
 
 def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: Any) -> list[Any]:
-    """Call ``function(*piece, *args)`` for every piece, the first here and the others on the pool; results in order.
+    """Call ``function(*piece, *args)`` for every piece: the first on this thread, the others on the pool. Results are
+    in order.
 
     A piece is a range ``lo, hi``, followed by arguments for this call alone.
 

@@ -73,7 +73,7 @@ def walk(
     node without edges.
 
     Raises:
-        IndexError: a node that a walk comes to is outside the graph, or its row is outside ``indices``.
+        IndexError: a walk reaches a node outside the graph, or a node whose row is outside ``indices``.
 
     >>> walk(np.array([0, 1, 2, 2]), np.array([1, 2]), np.array([0]), 3, key=0)
     array([[0, 1, 2, 2]])

@@ -112,7 +112,8 @@ class Conv(nn.Module, ABC):
     """A graph convolution from all sources of an adjacency to its targets, plus an optional linear skip."""
 
     widens = False
-    """Whether it accepts float16 features without a conversion, and computes in the type of its parameters."""
+    """Whether the convolution accepts float16 features without a conversion, and computes in the type of its
+    parameters."""
 
     @abstractmethod
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
@@ -126,8 +127,8 @@ class Backbone(Stack):
     convolution gives the logits. With one, norm, ReLU and dropout follow every convolution, and a Linear gives the
     logits. An input projection is a Linear and dropout before the first layer.
 
-    tunedGNN (Luo et al., 2024), whose architectures the paper takes, also drops features (``input_dropout``), gives two
-    classes two logits (``two_logits``) and adds a self-loop to every node, which only GraphSAGE does not do by itself.
+    The paper uses the architectures of tunedGNN (Luo et al., 2024). tunedGNN also drops features (``input_dropout``),
+    gives two classes two logits (``two_logits``) and adds a self-loop to every node; GCN and GAT always do the last.
 
     Args:
         in_features: the number of features.
@@ -190,7 +191,7 @@ class Backbone(Stack):
 
     @classmethod
     def aggregation(cls, options: Mapping[str, Any]) -> Hop | None:
-        """How a layer aggregates its input; ``None`` if that is not linear."""
+        """The aggregation of a layer; ``None`` if it is not linear."""
         return None
 
     @property
@@ -228,7 +229,7 @@ class Backbone(Stack):
         return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None))
 
     def act(self, i: int, h: Tensor) -> Tensor:
-        """Norm, ReLU and dropout after convolution ``i``; nothing after the one that gives the logits."""
+        """Norm, ReLU and dropout after convolution ``i``; the identity after the convolution that gives the logits."""
         return self.acts[i](h, derive_seed(self.step_seed, i + 1)) if i < len(self.acts) else h
 
     def head(self, h: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from handful.nn.network import Chunks, Heads
 class GATConv(Conv):
     """h'_v = Σ_u α_vu W h_u + b over u → v and v itself, α_vu = softmax_u(leaky_relu(a_s · W h_u + a_t · W h_v, 0.2)).
 
-    Heads are concatenated; averaged if ``average`` is set.
+    Heads are concatenated, or averaged if ``average`` is set.
     """
 
     def __init__(self, in_features: int, out_features: int, heads: int = 1, average: bool = False) -> None:

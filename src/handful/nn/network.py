@@ -1,8 +1,8 @@
 """The base of all models: it runs on a batch, infers in chunks of rows, and lists its layers.
 
 A layer runs on the device of its parameters. So a model that does not fit on one device can be spread over several.
-Activations may be recomputed in the backward pass. Neither changes a result: dropout is a function of ``step_seed``, so
-a second run of a layer gives the same output.
+Activations may be recomputed in the backward pass. Neither option changes a result: dropout is a function of
+``step_seed``, so a second run of a layer gives the same output.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 Width = Annotated[int, Range(1, 2**20)]
 Depth = Annotated[int, Range(1, 1000)]
 Heads = Annotated[int, Range(1, 1024)]
-"""Beyond these, not even the list of a model's layers can be made in reasonable time."""
+"""The largest sizes of a model; beyond them, even the list of its layers takes too long."""
 Features = Annotated[int, Range(1, 2**31)]
 
 
@@ -90,7 +90,7 @@ class Network(nn.Module, ABC):
 
     @property
     def hop(self) -> Hop | None:
-        """``first_hop`` of this model."""
+        """The aggregation in layer 0 of this model; see ``first_hop``."""
         return self.first_hop(self.options)
 
     @property
@@ -125,7 +125,8 @@ class Network(nn.Module, ABC):
         """The input of the layer that gives the logits, in evaluation mode, computed as in ``infer``."""
 
     def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
-        """``layer(*args)`` on the device of layer ``i``; again in the backward pass if activations are not kept."""
+        """``layer(*args)`` on the device of layer ``i``; if activations are not kept, the backward pass runs it
+        again."""
         block = self.blocks()[i]
         device = device_of(block)
         args = tuple(moved(value, device) for value in args)
@@ -148,7 +149,7 @@ class Network(nn.Module, ABC):
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
         self.step_seed = seed
-        # Other tensors stand in for the buffers: a copy back into the same ones would look like a change to autograd.
+        # Other tensors replace the buffers meanwhile: autograd would see a copy back into the same buffers as a change.
         for module, name, value in buffers:
             setattr(module, name, value.clone())
         try:
@@ -161,7 +162,7 @@ class Network(nn.Module, ABC):
 
 @cache
 def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
-    """The options of a model with their types and defaults, those of its base classes included."""
+    """The options of a model and of its base classes, with their types and defaults."""
     result: dict[str, inspect.Parameter] = {}
     for cls in model.__mro__:
         if issubclass(cls, Network) and "__init__" in vars(cls):
@@ -173,7 +174,8 @@ def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
 
 
 def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a constructor by name, from the ``locals()`` that it begins with; ``options`` are among them."""
+    """The arguments of a constructor by name, from ``locals()`` at its start; the entries of ``options`` are merged
+    in."""
     named = {name: value for name, value in scope.items() if name not in ("self", "__class__", "options")}
     return {**named, **scope.get("options", {})}
 
@@ -189,18 +191,18 @@ class Chunks:
         self.rows = rows
 
     def of_rows(self, count: int) -> list[int]:
-        """The first row of each chunk of ``count`` rows, and the end of the last one."""
+        """The first row of each chunk, for ``count`` rows in all, and the end of the last chunk."""
         return [*range(0, count, self.rows), count]
 
     def of_targets(self, adj: Adjacency) -> list[int]:
-        """The same for the targets of ``adj``."""
+        """The first target of each chunk of ``adj``, and the end of the last chunk."""
         return self.of_rows(adj.num_targets)
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
 
-        Only the next call may use values that were computed from it: a subclass may record its progress on disk, and
-        resume there without the tensors of earlier calls.
+        Only the next call may use the result: a subclass may record its progress on disk and resume there, without the
+            results of earlier calls.
         """
         out: Tensor | None = None
         for lo, hi in pairwise(cuts):
@@ -268,7 +270,7 @@ def device_of(block: Sequence[nn.Module]) -> torch.device:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """A tensor or an adjacency on ``device``; anything else as it is."""
+    """A tensor or an adjacency on ``device``; any other value is returned unchanged."""
     if isinstance(value, Tensor):
         return value if value.is_meta else value.to(device)  # a meta tensor is no longer needed: see ``Chunks.collect``
     if isinstance(value, Adjacency) and value.device != device:

@@ -18,7 +18,7 @@ from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
 class SAGEConv(Conv):
-    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops`` v itself is one of its u.
+    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops``, v is among the u.
 
     The skip and W_s act on the same input, so one product with the sum of their weights serves both; each keeps its
     own parameters and gets its own exact gradient.
@@ -50,7 +50,7 @@ class SAGEConv(Conv):
         return backend(adj.device) == "numba" and adj.own_rows is None and adj.in_memory and not self.self_loops
 
     def weights(self, skip: nn.Linear | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Wₙ, and Wₛ and b with those of ``skip`` added."""
+        """Wₙ, and the sums of Wₛ and b with the parameters of ``skip``."""
         neighbor, own, bias = self.neighbor.weight, self.own.weight, self.neighbor.bias
         return (neighbor, own, bias) if skip is None else (neighbor, own + skip.weight, bias + skip.bias)
 
@@ -95,7 +95,7 @@ class _Convolution(Fused):
         adj, mine = self.adj, self.adj.own(h).to(result_dtype(h))
         wn, ws = neighbor.to(mine.dtype), own.to(mine.dtype)
         back = partial(spmm, Scaled(*adj.transposed, None, adj.mean_scale))
-        # In this order each product finds its input in the cache, and leaves grad_h there for the layer below.
+        # In this order the input of each product is in the cache, and grad_h is there for the layer below.
         grad_bias, grad_own, grad_h = grad.sum(0, dtype=bias.dtype), outer(grad, mine), None
         if self.first:
             moved = back(grad)

@@ -18,7 +18,7 @@ from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
-"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: the sums over all rows that each row needs. They add up over chunks."""
+"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: sums over all rows. Every row needs them. The sums of chunks add up."""
 
 
 class GlobalAttention(nn.Module):
@@ -156,7 +156,7 @@ class SGFormer(Network):
 
     @classmethod
     def hops(cls, options: Mapping[str, Any]) -> int:
-        """The attention sees every node; the GCN as many hops as it has layers."""
+        """The attention sees every node; the receptive field of the GCN has as many hops as layers."""
         return int(options["gnn_layers"]) if options["use_graph"] else 0
 
     @property
@@ -209,7 +209,8 @@ class SGFormer(Network):
         return self._through(self.mix, x, adj, chunks)
 
     def _through(self, last: Callable[..., Tensor], x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """``last`` of the branches. An attention layer takes two passes: the sums over all nodes, then the rows."""
+        """w · GCN + (1 − w) · attention; ``last`` of the two branches. An attention layer takes two passes: the sums
+        over all nodes, then the rows."""
 
         def mapped(i: int, layer: Callable[..., Tensor], *of: Tensor) -> Tensor:
             return chunks.map_rows(partial(self.run_layer, i, layer), *of)

@@ -1,6 +1,6 @@
 """For PyG users: PyG's loaders after one plain pip install, without pyg-lib, torch-sparse or a compiler.
 
-``enable()`` gives PyG the operators that it lacks, and its own loaders run. The loaders here have PyG's names,
+``enable()`` gives PyG the operators that it lacks; then PyG's own loaders run. The loaders here have PyG's names,
 arguments and batches. Each calls ``enable`` when it is made: a script only changes its import.
 """
 

@@ -35,8 +35,8 @@ def enable(quiet: bool = False) -> None:
     """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
 
     It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
-    ``torch.ops.torch_sparse.{hgt_sample, partition}``, and tells those modules of PyG that call them. For everything
-    else pyg-lib and torch-sparse stay missing. It prints one line. With pyg-lib installed it does nothing.
+    ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call them. All other
+    functions of pyg-lib and torch-sparse stay missing. It prints one line. With pyg-lib installed it does nothing.
 
     Args:
         quiet: say nothing.
@@ -63,7 +63,7 @@ def enable(quiet: bool = False) -> None:
     seen = {**vars(torch_geometric.typing), "WITH_PYG_LIB": True}
     _set(neighbor_sampler, "torch_geometric", SimpleNamespace(typing=SimpleNamespace(**seen)))
     _set(cluster, "pyg_lib", SimpleNamespace(partition=SimpleNamespace(metis=operators.metis)))
-    for module in (node2vec, decorators):  # which mean walks and neighbour sampling by it
+    for module in (node2vec, decorators):  # these use the flag only for walks and neighbour sampling
         _set(module, "WITH_PYG_LIB", True)
     _set(decorators, "WITH_METIS", True)
     _set(Node2Vec, "loader", _loading(Node2Vec.loader, lambda _, model, **__: model.sample([0])))
@@ -112,8 +112,8 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _loading(function: Any, sample: Any) -> Any:
-    """``function``, which then also samples, with its result and arguments, and so loads the kernels. The error about
-    a graph that cannot be sampled is raised when it is sampled.
+    """``function``, followed by a call of ``sample`` with its result and arguments, which loads the kernels. If the
+    graph cannot be sampled, the loader raises the error later.
     """
 
     @wraps(function)
@@ -127,7 +127,7 @@ def _loading(function: Any, sample: Any) -> Any:
 
 
 def _draw(_: None, sampler: Any, *args: Any, **options: Any) -> None:
-    """Sample around one node of each type."""
+    """Sample around one node of each type, to load the kernels."""
     pointers = sampler.colptr_dict if hasattr(sampler, "colptr_dict") else {"": sampler.colptr}
     for name, colptr in pointers.items():
         node = (colptr.diff() > 0).int().argmax().view(1)  # the first that has an edge
@@ -136,7 +136,7 @@ def _draw(_: None, sampler: Any, *args: Any, **options: Any) -> None:
 
 
 def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> None:
-    """Walk a step in the matrix of a GraphSAINT sampler."""
+    """Take one step of a walk in the matrix of a GraphSAINT sampler, to load the kernels."""
     matrix.saint_subgraph(torch.unique(matrix.random_walk(row[:1].long(), 1)))
 
 

@@ -1,7 +1,7 @@
 """PyG's own loaders, with handful's operators instead of pyg-lib and torch-sparse.
 
-They add one property to PyG's: each batch has its own random stream, given by the seed of the epoch and the batch, so
-that ``num_workers`` changes no batch.
+They add one property: each batch has its own random stream, given by the seed of the epoch and the number of the batch.
+    So ``num_workers`` changes no batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from handful.random import derive_seed
 
 
 class _Enabled:
-    """What needs the operators, and brings them: when it is made, and when a spawned worker reads it from a pickle."""
+    """A base class that enables the operators when an object is made or unpickled, as in a spawned worker."""
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         enable(quiet=True)
@@ -33,7 +33,7 @@ class ClusterData(_Enabled, pyg.ClusterData):  # type: ignore[misc]
 
 
 class OwnStreams:
-    """A ``DataLoader`` whose batches draw from torch's generator, each with a seed of its own."""
+    """A ``DataLoader`` whose batches draw from torch's generator, each with its own seed."""
 
     _epoch_seed: int | None = None
     num_workers: int
@@ -48,7 +48,7 @@ class OwnStreams:
     def _stream(self, batch: Any) -> Iterator[None]:
         worker = torch.utils.data.get_worker_info()
         seed = self._epoch_seed if worker is None else worker.seed - worker.id
-        # The seed of workers that live on is that of their first epoch: each goes on with its own stream.
+        # Persistent workers keep the seed of their first epoch; each continues its own stream.
         if seed is None or (worker is not None and self.persistent_workers):
             yield
             return

@@ -1,8 +1,8 @@
 """The operators of pyg-lib (and those of torch-sparse that PyG's loaders call) in handful's kernels.
 
-Schemas, defaults and results are those of pyg-lib 0.9; what pyg-lib refuses is refused, with two exceptions that it
-calls "not yet supported": ``directed=False`` and walks with p or q other than 1. Draws come from torch's generator, so
-that ``torch.manual_seed`` decides.
+Schemas, defaults, results and errors are those of pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
+supported": ``directed=False``, and walks with p or q other than 1. Draws come from torch's generator, so that
+``torch.manual_seed`` decides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OperatorError(HandfulError, RuntimeError):
     """Invalid arguments of an operator; also a ``RuntimeError``, as in pyg-lib."""
 
 
-# -- what is given -----------------------------------------------------------------------------------------------------
+# -- arguments ---------------------------------------------------------------------------------------------------------
 
 
 def _check(holds: bool, otherwise: str) -> None:
@@ -56,7 +56,7 @@ def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndar
 
 
 def _longs(name: str, given: Tensor, count: int | None = None) -> np.ndarray:
-    """Times, or weights for METIS; ``count`` of them if it is given."""
+    """A vector of times, or of weights for METIS; its length must be ``count``, if that is given."""
     _check(given.dtype == torch.int64, f"expected '{name}' to be int64 (Long), got {given.dtype}")
     _check(count is None or given.numel() == count, f"'{name}' has {given.numel()} entries for {count}")
     return _ints(name, given)
@@ -215,7 +215,7 @@ def _seeds_of(kinds: Sequence[str], relations: Mapping[str, Relation], seeds: Te
 def _seed_times(
     seeds: Mapping[str, np.ndarray], seed_time_dict: Tensors | None, node_time_dict: Tensors | None
 ) -> np.ndarray | None:
-    """The times of all seeds in order: those given, or those of the nodes themselves."""
+    """The times of all seeds in order: the given times, or the times of the nodes."""
     given = seed_time_dict if seed_time_dict is not None else node_time_dict
     if given is None:
         return None
@@ -334,8 +334,8 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
     and raises the same errors for other methods.
 
     Args:
-        row, col, value: of every entry.
-        sparse_sizes: rows and columns.
+        row, col, value: the row, column and value of every entry.
+        sparse_sizes: the numbers of rows and columns.
 
     >>> row, col = torch.tensor([[1, 0, 1], [1, 2, 0]])
     >>> matrix = SparseTensor(row, col, value=torch.tensor([5, 6, 7]), sparse_sizes=(3, 3))
@@ -358,7 +358,7 @@ class SparseTensor(_Placeholder):  # type: ignore[misc]
         return self
 
     def row(self) -> Tensor:
-        """The row of every entry."""
+        """The row index of every entry."""
         return torch.repeat_interleave(self._rowptr.diff())
 
     def value(self) -> Tensor:

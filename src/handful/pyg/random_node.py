@@ -41,7 +41,7 @@ class RandomNodeLoader(DataLoader[Any]):
     """
 
     def __init__(self, data: Data | HeteroData, num_parts: int, return_ids: bool = False, **options: Any) -> None:
-        for given_here in ("dataset", "collate_fn", "batch_size"):  # Lightning gives them when it makes a loader anew
+        for given_here in ("dataset", "collate_fn", "batch_size"):  # Lightning makes loaders again with these
             options.pop(given_here, None)
         if not isinstance(data, Data | HeteroData):
             raise GraphError(f"RandomNodeLoader takes a Data or HeteroData, got {type(data).__name__}")
@@ -72,7 +72,7 @@ class RandomNodeLoader(DataLoader[Any]):
             # Torch's own iterator draws a seed first.
             self._epoch_seed: int | None = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator))
             return self._epoch()
-        for _, edges in self._edges():  # workers are forked with the kernels, or each would load them
+        for _, edges in self._edges():  # load the kernels before workers are forked, or each would load them
             loop = Data(edge_index=torch.zeros(2, 1, dtype=edges.dtype), num_nodes=1)
             RandomNodeLoader(loop, 1).collate_fn([0])
         return super()._get_iterator()
@@ -82,12 +82,12 @@ class RandomNodeLoader(DataLoader[Any]):
         batches = self._cut(parts) if disjoint else map(self.collate_fn, parts)
         if self.pin_memory and torch.cuda.is_available():
             batches = (batch.pin_memory() for batch in batches)
-        yield from batches  # no name here holds a batch while the next is made
+        yield from batches  # no variable holds a batch while the next one is made
 
     def _parts(self) -> tuple[list[Tensor], bool]:
-        """The nodes of each part, and whether no two share one.
+        """The nodes of each part, and whether the parts are disjoint.
 
-        The numbers of torch's samplers, drawn at once instead of one by one.
+        The indices of torch's samplers, drawn at once instead of one by one.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
@@ -101,7 +101,7 @@ class RandomNodeLoader(DataLoader[Any]):
                 draws = torch.Generator().manual_seed(int(torch.empty((), dtype=torch.int64).random_()))
             order = torch.randperm(n, generator=draws)
             if sampler.generator is not None:
-                torch.randperm(n, generator=draws)  # the sampler draws a second one, of which it takes nothing
+                torch.randperm(n, generator=draws)  # the sampler draws a second permutation, and uses nothing of it
         parts = list(torch.split(order, self.batch_size)) if n else []
         return parts[:-1] if self.drop_last and n % self.batch_size else parts, True
 
@@ -126,7 +126,7 @@ class RandomNodeLoader(DataLoader[Any]):
             yield self._batch(nodes, edges, [result.pop(0) for result in kept], number)
 
     def _own(self, nodes: Tensor, kind: Any) -> Tensor:
-        """Those of ``nodes`` that are of this type, as it numbers them."""
+        """The ``nodes`` of this type, by their numbers within the type."""
         if len(self._kinds) == 1:
             return nodes
         start, end = self._kinds[kind]
@@ -135,7 +135,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _edges(self) -> list[tuple[Any, Tensor]]:
         """The current edges of every type of ``data``, on the CPU; unchanged edges are not checked again.
 
-        Arrays of them are not kept: ``share_memory_`` frees their memory.
+        No numpy array of the edges is kept, since ``share_memory_`` frees its memory.
         """
         found = []
         for store in self.data.edge_stores:
@@ -194,8 +194,8 @@ class RandomNodeLoader(DataLoader[Any]):
 class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
     """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label``, all inside its part.
 
-    Positives (1) are the edges of the part. Negatives (0) are as many random pairs of different nodes of the part; of
-    these, pairs that are edges are left out. ``edge_share`` is the probability that an epoch sees an edge.
+    Positives (1) are the edges of the part. Negatives (0) are equally many random pairs of different nodes of the part,
+    without the pairs that are edges. ``edge_share`` is the probability that an epoch sees an edge.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()

@@ -18,10 +18,10 @@ from handful.random import derive_seed, generator
 
 @dataclass(eq=False, kw_only=True)
 class Relation:
-    """The edges of one type, compressed by rows, and how they are sampled."""
+    """The edges of one type as a CSR, and the options of their sampling."""
 
     rows: str
-    """The type of the nodes that have a row each."""
+    """The type of the row nodes."""
     cols: str
     rowptr: np.ndarray
     col: np.ndarray
@@ -30,23 +30,23 @@ class Relation:
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
-    """Of every edge or, if ``of_nodes``, of every node of type ``cols``; ascending in each row."""
+    """The time of every edge or, if ``of_nodes``, of every node of type ``cols``; ascending in each row."""
     of_nodes: bool = False
     seed_time: np.ndarray | None = None
-    """Of all seeds in order. A tree has no edge that is later than its seed."""
+    """The times of all seeds, in order. A tree has only edges up to the time of its seed."""
     latest: bool = False
-    """Of the edges that are not later than the seed, take the latest, not any."""
+    """Whether to take the latest edges up to the time of the seed, instead of random ones."""
 
     def take(
         self, keys: np.ndarray, hop: int | None = None, key: int = 0, bound: int = NODE, threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Edges of these nodes, in a hop or all: the place of its node, the key of its other end, its place in ``col``.
+        """Edges of these nodes: the index of the edge's node, the key of its other end, and its place in ``col``.
 
         Args:
-            keys: of the nodes.
-            hop: which entry of ``fanout`` counts; all edges when ``None``.
-            key: what is drawn depends on it.
-            bound: ids of other ends lie below this.
+            keys: the keys of the nodes.
+            hop: the index into ``fanout``; ``None`` for all edges.
+            key: the key of the random numbers.
+            bound: the upper bound of the ids of the other ends.
         """
         count = -1 if hop is None else self.fanout[hop]
         start, stop = spans(keys, self.rowptr, len(self.col))
@@ -65,10 +65,11 @@ class Sampled(NamedTuple):
     known: dict[str, Known]
     nodes_per_hop: dict[str, list[int]]
     edges: dict[str, list[tuple[np.ndarray, ...]]]
-    """The numbers of their rows and columns, and their places in ``col``."""
+    """The numbers of the edges' rows and columns, and the edges' places in ``col``."""
 
     def nodes(self, kind: str, with_trees: bool = False) -> np.ndarray:
-        """The ids ``(N,)`` of the nodes of this type; or ``(N, 2)``, with the number of the node's seed before it."""
+        """The ids ``(N,)`` of the nodes of this type; or, with trees, ``(N, 2)``: the number of the node's tree, and
+        its id."""
         keys = self.known[kind].keys[: self.known[kind].count]
         return np.stack([keys >> TREE, keys & NODE], axis=1) if with_trees else keys & NODE
 
@@ -82,14 +83,14 @@ def sample(
     disjoint: bool = False,
     threads: int = 1,
 ) -> Sampled:
-    """Sample around seeds, hop by hop: every node that is new in a hop takes edges of each relation that has its rows.
+    """Sample around seeds, hop by hop: every new node of a hop takes edges of each relation whose rows have its type.
 
     Args:
         kinds: the types of nodes.
-        relations: by name; they are sampled in this order.
-        seeds: ids of every type; the trees are numbered in this order.
+        relations: the relations by name, sampled in this order.
+        seeds: the ids of the seeds of every type; trees are numbered in this order.
         key: the key of all random numbers.
-        disjoint: keep what is sampled around each seed apart; relations with times need it.
+        disjoint: sample a separate tree around each seed; relations with times need this.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])
     >>> sampled = sample([""], {"": to_itself}, {"": np.array([0])}, key=0)

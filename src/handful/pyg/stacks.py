@@ -31,9 +31,9 @@ WEIGHTS = {
 """The parameters of a convolution: their names in handful, and in PyG."""
 KINDS: dict[type, str] = {nn.ReLU: "r", nn.Linear: "l", Linear: "l", nn.Identity: "", **dict.fromkeys(BACKBONES, "c")}
 KINDS |= dict.fromkeys((BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "n")
-"""The letter of a module in ``STACK``; none for one that does nothing."""
+"""The letter of a module in ``STACK``; empty for a module without effect."""
 STACK = re.compile("d?(ld?)?(cn?rd?)*(c|cn?rd?l)")
-"""Backbones, a letter for each step: dropout, Linear, convolution, norm and ReLU."""
+"""The pattern of a backbone, with a letter for each step: dropout, Linear, convolution, norm and ReLU."""
 
 
 Step = tuple[str, Any]
@@ -106,13 +106,13 @@ def _steps(model: nn.Module) -> list[Step]:
     whole = _Whole(model).train()
     try:
         x, edge_index, *nodes = _Tracer().trace(whole).nodes
-    except Exception as error:  # whatever a forward raises when it is given no tensors
+    except Exception as error:  # a forward may raise any error if its arguments are no tensors
         raise HandfulError(f"its forward cannot be traced ({str(error).split('. ')[0]})") from None
     out, steps = x, []
     for node in nodes:
         step = ("", None) if node.op == "output" else _step(whole, node)
         if not node.args or node.args[0] is not out:
-            raise HandfulError(f"its step {node.name} does not take what the step before it gives")
+            raise HandfulError(f"its step {node.name} does not take the output of the step before it")
         others = [value for value in (*node.args[1:], *node.kwargs.values()) if isinstance(value, fx.Node)]
         if others != [edge_index] * (step[0] == "c"):
             raise HandfulError(f"its step {node.name} takes more than features and edge_index")
@@ -122,7 +122,7 @@ def _steps(model: nn.Module) -> list[Step]:
 
 
 class _Whole(nn.Module):
-    """Calls the forward of ``model`` itself: PyG's ``Sequential`` has one for each instance."""
+    """Call the forward of the instance ``model``: PyG's ``Sequential`` has one for each instance."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def _norm(norm: nn.Module | None) -> Norm:
 
 
 def _weights(module: Any) -> dict[str, Tensor | None]:
-    """The parameters of a convolution or Linear under their names in handful; ``None`` for one that it lacks."""
+    """The parameters of a convolution or Linear under their names in handful; ``None`` for a missing parameter."""
     names = WEIGHTS.get(type(module), {"weight": "weight", "bias": "bias"})
     known = dict(module.named_parameters(remove_duplicate=False))
     return {ours: known.get(theirs) for ours, theirs in names.items()}

@@ -36,7 +36,7 @@ class AddAggregated(BaseTransform):  # type: ignore[misc]
         self.hop, self.hops = hop, hops
 
     def forward(self, data: Any) -> Any:
-        """The features and, beside them, their aggregates."""
+        """The features, followed by their aggregates."""
         if not isinstance(data, Data) or data.x is None or data.edge_index is None:
             raise GraphError("AddAggregated takes one Data with x and edge_index")
         graph = Graph.from_edge_index(data.edge_index, data.num_nodes, edge_weight=data.get("edge_weight"))

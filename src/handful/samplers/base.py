@@ -1,4 +1,5 @@
-"""The base of all samplers: options, and ``sample(graph, seed, epoch)``. And the register of samplers by name."""
+"""The base of all samplers: options, and ``sample(graph, seed, epoch)``. It also has the register of samplers by
+name."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Sampler(ABC):
 
     name: ClassVar[str] = ""
     layerwise: ClassVar[bool] = False
-    """Whether every layer of a sample has nodes and edges of its own, with their weights."""
+    """Whether every layer of a sample has its own nodes and weighted edges."""
     induces: ClassVar[bool] = False
     """Whether its samples are subgraphs with all edges of the graph between their nodes."""
 
@@ -73,13 +74,13 @@ class Sampler(ABC):
     def evaluation(
         self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
     ) -> Iterator[Sample]:
-        """Samples whose targets are ``nodes``, in their order: sampled neighbourhoods, as in the paper.
+        """Samples whose targets are ``nodes``, in their order: sampled neighbourhoods of these nodes, as in the paper.
 
         Args:
             graph: any.
             nodes: int64 ids, each once.
             seed: the seed of the draw.
-            fanout: the number of edges that a node keeps, per hop; ``None`` for that of ``Neighbors``.
+            fanout: the number of edges that a node keeps, per hop; ``None`` for the default of ``Neighbors``.
 
         Raises:
             SamplerError: models of this sampler cannot be evaluated on samples.
@@ -107,14 +108,12 @@ class Sampler(ABC):
         """This sampler for a model with this number of layers.
 
         Raises:
-            SamplerError: it cannot train such a model.
+            SamplerError: the sampler cannot train such a model.
         """
         return self
 
     def prepare(self, graph: Graph) -> float:
-        """Do the work that a graph needs once, before the first epoch; returns the seconds that it took when it was
-        done.
-        """
+        """Prepare a graph once, before the first epoch. Return the seconds of the preparation, even if it is cached."""
         return 0.0
 
     @property
@@ -156,7 +155,7 @@ def register(name: str) -> Callable[[_S], _S]:
 
 
 def sampler_names() -> list[str]:
-    """The names that ``make_sampler`` knows."""
+    """The names that ``make_sampler`` accepts."""
     return sorted(_REGISTER)
 
 

@@ -123,7 +123,7 @@ def cut_by_metis(
 
     Args:
         indptr, indices: a checked CSR.
-        parts: how many parts.
+        parts: the number of parts.
         edge_weight, node_weight: int64; the weights of several edges between two nodes are added.
         recursive: bisect recursively, instead of splitting into all parts at once.
     """

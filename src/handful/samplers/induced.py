@@ -30,7 +30,7 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
         parts: the number of parts.
     """
     if backend(graph.device) == "triton":
-        # The parts of all nodes go to the device at once, and nothing of a single part.
+        # One transfer sends the parts of all nodes to the device.
         placed, weighted = sent(torch.from_numpy(part), graph.device), graph.edge_weight is not None
         cut = loops("subgraph", graph.device).parts(graph.indptr, graph.indices, placed, parts, weighted)
         for ids, indptr, indices, edges in cut:
@@ -47,7 +47,7 @@ def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample
     graph.require_training()
     assert graph.train_mask is not None
     targets: list[int | None] = [None] * parts
-    if backend(graph.device) != "numba":  # counted on the host, which then need not wait for the device
+    if backend(graph.device) != "numba":  # counted on the host, so the host does not wait for the device
         targets = np.bincount(part[graph.train_mask.cpu().numpy()], minlength=parts)[:parts].tolist()
     for count, (nodes, adjacency) in zip(targets, induced_parts(graph, part, parts), strict=True):
         yield training_sample(graph, nodes, (adjacency,), count=count)
@@ -72,7 +72,7 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
 
 
 def weighted_csr(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """``Graph.topology`` and the weights of the edges, on the CPU too."""
+    """``Graph.topology`` and the weights of the edges, all on the CPU."""
     return *graph.topology, None if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
 
 

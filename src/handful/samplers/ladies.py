@@ -32,8 +32,8 @@ class Ladies(Sampler):
     keeps the step's targets too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge
     weights are part of A. The loss is the mean over the targets. Evaluation is by P on the full graph.
 
-    As in the original, the nodes above are not kept. A layer that also reads the node itself (a residual, GraphSAGE)
-    reads zeros if that was not drawn.
+    As in the original, a layer does not keep the nodes of the layer above. A layer that also reads the node itself (a
+    residual, GraphSAGE) reads zeros if that node was not drawn.
 
     Args:
         budget: the number of nodes that each layer draws, from the targets downwards; one number per layer of the
@@ -82,7 +82,8 @@ class Ladies(Sampler):
         return self
 
     def draw(self, edges: Csr, batch: np.ndarray, seed: int, epoch: int, step: int) -> list[Layer]:
-        """The layers of one step for the targets ``batch``, from them downwards; ``edges`` are the graph's."""
+        """The layers of one step for the targets ``batch``, from the targets downwards; ``edges`` are the edges of the
+        graph."""
         layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes.numpy() if layers else batch

@@ -33,12 +33,11 @@ class Neighbors(Sampler):
     all nodes stay.
 
     Args:
-        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. It may be shorter than the
-            model is
-            deep: the model's first layers then run on all that was sampled.
+        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. A model may have more layers
+            than there are hops. Its first layers then run on the whole sample.
         batch_size: the number of seeds per step.
-        trimmed: leave out what the seeds cannot see also under BatchNorm, whose statistics then are those of the nodes
-            that a layer must compute: less work, and another model.
+        trimmed: also with BatchNorm, omit nodes outside the receptive field of the seeds. The statistics of BatchNorm
+            are then those of the nodes that a layer must compute. This takes less work, and changes the model.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

@@ -33,10 +33,10 @@ class RandomNodes(Sampler):
 
     Args:
         parts: m, the number of blocks. Their sizes differ by at most one node, and every node is in one block.
-        drop_last: blocks of exactly ⌊n/m⌋ nodes, as in the paper; up to m - 1 random nodes are left out of the epoch.
+        drop_last: make blocks of exactly ⌊n/m⌋ nodes, as in the paper; an epoch leaves out up to m - 1 random nodes.
         stratify: give every block its share of the training nodes of each class.
-        fraction: instead of blocks, draw this share of the nodes anew for every step, ⌈1/fraction⌉ steps per
-            epoch: the density of the subgraph is then continuous rather than 1/m.
+        fraction: every step draws this share of the nodes anew, instead of blocks; an epoch has ⌈1/fraction⌉ steps. The
+            density of the subgraph is then continuous rather than 1/m.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -92,10 +92,10 @@ class RandomNodes(Sampler):
 
 
 def dealing(sampler: Sampler) -> RandomNodes:
-    """``sampler``, which must be ``rns``: the others have no m to choose.
+    """Return ``sampler`` if it is ``rns``: other samplers have no m to choose.
 
     Raises:
-        SamplerError: it is another sampler.
+        SamplerError: the sampler is not ``rns``.
     """
     if not isinstance(sampler, RandomNodes):
         raise SamplerError(f"choosing m is for the sampler rns: '{sampler.name}' deals no parts")
@@ -139,7 +139,7 @@ def strata(graph: Graph) -> np.ndarray:
 
 
 def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
-    """A random split into ``m`` parts in which the parts' shares of every stratum differ by one at most."""
+    """A random split into ``m`` parts with equally many nodes of every stratum, up to one node."""
     shuffled = rng.permutation(len(stratum))
     left_over = len(stratum) % m if drop_last else 0
     kept = shuffled[left_over:]

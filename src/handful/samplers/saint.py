@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The arrays of one step, which keeps them all."""
+"""The maximum number of visits per step: a step keeps all of them in arrays."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
@@ -30,8 +30,8 @@ _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 class RandomWalks(Sampler):
     """GraphSAINT-RW (paper, appendix): the subgraph induced by S random walks of length L from uniform roots.
 
-    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Walks go from a node to the sources of its edges, each edge with the same
-    probability, whatever its weight. The loss is the mean over the training nodes that were visited.
+    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Walks go from a node to the sources of its edges. All edges have the same
+    probability, regardless of their weights. The loss is the mean over the training nodes that were visited.
 
     Args:
         roots: S, the number of walks per batch; their roots are drawn with replacement.
@@ -103,7 +103,7 @@ def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
     node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
     seen = subgraphs = 0
     while seen < sampler.coverage * graph.num_nodes:
-        nodes = sampler.visited(graph, seed, subgraphs, 0, 1)  # keys that no epoch has
+        nodes = sampler.visited(graph, seed, subgraphs, 0, 1)  # keys that no epoch uses
         node_count[nodes] += 1
         edge_count[induced(*graph.topology, nodes, with_edges=True)[2]] += 1
         seen += len(nodes)
@@ -117,9 +117,9 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
         weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu the edge's weight (1 without), d_v = Σ_u a_vu in G
         loss      = Σ_v ℓ_v / (|V_train| · p_v),  p_v = C_v / subgraphs
 
-    α_vu estimates the probability that u is there when v is, so the weighted sum over v's edges has the mean
-    aggregation of the whole graph as its expectation; p_v estimates that of v, so the loss has L_full (paper, Eq. 1).
-    Nodes and edges without a visit count as visited once.
+    α_vu estimates the probability that a subgraph with v contains u. So the expectation of the weighted sum over v's
+    edges is the mean aggregation of the whole graph. p_v estimates the probability of v. So the expectation of the loss
+    is L_full (paper, Eq. 1). Nodes and edges without a visit count as visited once.
     """
     indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
     rows = nodes[row_of_edge(indptr)]

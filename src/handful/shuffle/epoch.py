@@ -2,8 +2,8 @@
 
 1. The deal gives every node its part.
 2. The edges are read once, in order. Those inside a part, one in m, wait with their part.
-3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. Now it is known which rows are
-needed.
+3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. Then the needed rows are
+known.
 4. Features and labels are read once, in order, and the needed rows wait with their part.
 5. The batches are handed out.
 
@@ -38,7 +38,7 @@ from handful.shuffle.scratch import Budget, Scratch
 
 Trim = Callable[[Sample], Sample]
 Say = Callable[[str, float], None]
-"""Called with the name of the current work, and its share that is done."""
+"""A function that is called with the name of the current work, and the share of it that is done."""
 StepBytes = Callable[[Sample], int]
 """A function that gives the bytes of a training step on a sample, including its batch."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
@@ -119,7 +119,7 @@ def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: S
                 fetch(array, begin, end)
         return block
 
-    for p in range(deal.parts):  # of the types that they have, should there be no rows
+    for p in range(deal.parts):  # an empty piece sets the type, in case no rows follow
         for name, dtype in (("degree", np.uint8), ("source", indices.dtype), ("weight", np.float32)):
             scratch.append(name, p, np.empty(0, dtype))
     budget.make_room(needed, scratch, "a block of edges")
@@ -135,7 +135,8 @@ def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: S
 
 
 def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int:
-    """The peak bytes to renumber and trim a part, from its nodes and edges and the graph's nodes."""
+    """The peak memory in bytes to renumber and trim a part, from the numbers of its nodes, its edges and the graph's
+    nodes."""
     return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
 
 
@@ -159,7 +160,7 @@ def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: B
 
 
 def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trimmed: Trim) -> Sample:
-    """The part with ``nodes`` as a trimmed sample, equal to that of the sampler.
+    """The part with ``nodes`` as a trimmed sample, equal to the sample of the sampler.
 
     Args:
         graph: the graph; only its labels and masks are read.
@@ -172,7 +173,7 @@ def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trim
     return trimmed(training_sample(graph, torch.from_numpy(nodes), (part_adjacency(graph, *arrays),)))
 
 
-# -- what waits -------------------------------------------------------------------------------------------------------
+# -- waiting data -----------------------------------------------------------------------------------------------------
 
 
 class Waiting(NamedTuple):
@@ -210,7 +211,7 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
 
     Args:
         graph: whose rows.
-        deal: a part needs the nodes that it has here.
+        deal: the nodes that each part needs.
         scratch: the store of the rows.
         budget: the memory budget.
         say: called with the share that is done.
@@ -227,7 +228,7 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
         fetch_rows(x, np.sort(np.concatenate(wanted), kind="stable"))
         return lo, wanted
 
-    for p in range(deal.parts):  # of the types that they have, should no row be needed
+    for p in range(deal.parts):  # an empty piece sets the type, in case no row is needed
         scratch.append("x", p, x[:0])
         scratch.append("y", p, graph.y[:0].numpy())
     budget.make_room(needed, scratch, "a block of features")

@@ -2,7 +2,7 @@
 
 At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. The kept edges of
 a part go to the rank that computes it. Shards have consecutive nodes, so the pieces from ranks 0, 1, … are the rows of
-the part in order, and the batch is byte for byte that of one process. The owner trims it, and requests the rows of
+the part in order. The batch has the same bytes as with one process. That rank trims the batch, and requests the rows of
 features that it needs. During the epoch, ranks exchange only gradients.
 """
 
@@ -81,14 +81,15 @@ def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> lis
     arrived = []
     for i in range(len(kinds)):
         got = [one.numpy() for one in ranks.exchange([torch.from_numpy(out[i]) for out in leaving])]
-        # What each rank sent, cut into parts; then part by part what all sent, in their order.
+        # The data of each rank are cut into parts. Then the pieces of each part are joined in the order of the ranks.
         pieces = [np.split(one, np.cumsum(lengths[:, i])[:-1]) for one, lengths in zip(got, result, strict=True)]
         arrived.append([np.concatenate(of_part) for of_part in zip(*pieces, strict=True)])
     return list(zip(*arrived, strict=True))[: len(parts[ranks.rank()])]
 
 
 def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> Iterator[Batch]:
-    """The samples with their features, which come from the ranks that have them; ``rounds`` on every rank."""
+    """The samples with their features, which come from the ranks that have them; every rank makes ``rounds``
+    exchanges."""
     assert graph.x is not None
     assert graph.y is not None
     none = torch.empty(0, dtype=torch.int64)
@@ -157,7 +158,7 @@ def own_rows(graph: ShardedGraph) -> Adjacency:
 
 
 def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:
-    """The nodes of some rows, then their other sources; and the same edges, numbered by these nodes."""
+    """The nodes of some rows, followed by their other sources; and the edges of the rows, numbered by these nodes."""
     assert rows.source_degree is not None
     first, count, sources = rows.offset, rows.num_targets, rows.indices.numpy()
     inside = (sources >= first) & (sources < first + count)

@@ -18,7 +18,7 @@ from handful.errors import HandfulError
 from handful.kernels.memory import release
 
 SLACK = 16
-"""One part in this many of a budget is reserved for uncounted memory: gaps of the allocator, small tensors, Python."""
+"""One over this number is the share of a budget for uncounted memory: gaps of the allocator, small tensors, Python."""
 
 
 class Written(NamedTuple):
@@ -42,7 +42,7 @@ class Scratch:
     Its space is released after the last piece is taken.
 
     Args:
-        folder: where the files are; the system's folder for temporary files (``$TMPDIR``) when ``None``.
+        folder: the folder of the files; ``None`` for the system's folder for temporary files (``$TMPDIR``).
 
     >>> with Scratch() as scratch:
     ...     scratch.append("x", 0, np.arange(3))
@@ -91,7 +91,7 @@ class Scratch:
 
     def expect(self, part: int) -> None:
         """Ask the system to read the files of ``part`` ahead, if it supports that."""
-        if not hasattr(os, "posix_fadvise"):  # Linux has it
+        if not hasattr(os, "posix_fadvise"):  # Linux has this call
             return
         for name, pieces in self._pieces.get(part, {}).items():
             for piece in pieces:
@@ -187,7 +187,7 @@ class Budget:
         """Move waiting arrays to files until ``needed`` more bytes fit into the budget.
 
         Raises:
-            HandfulError: they do not fit even then.
+            HandfulError: the bytes do not fit even then.
         """
         if needed <= self.free():
             return
@@ -199,10 +199,10 @@ class Budget:
             release()
 
     def require(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Check that ``needed`` more bytes fit after all waiting arrays are moved to files.
+        """Check whether ``needed`` more bytes would fit if all waiting arrays were in files.
 
         Raises:
-            HandfulError: they do not fit.
+            HandfulError: the bytes do not fit.
         """
         release()
         if needed > (free := self.free() + scratch.held):

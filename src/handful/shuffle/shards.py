@@ -1,8 +1,9 @@
 """A graph in shards: every rank opens only the rows of its own nodes.
 
 A shard is a folder of ``.npy`` files under a JSON header with checksums, as a saved graph is. It has the rows of
-consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header
-says where all shards begin, and has the identity of the whole graph, so that shards of two graphs never train together.
+consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header has
+    the first node of every shard, and the identity of the whole graph, so that shards of two graphs never train
+    together.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
     own = {name: torch.as_tensor(array) for name, array in arrays.items()}
     cuts, k, indptr, indices, y = header["cuts"], header["shard"], own["indptr"], own["indices"], own["y"]
     rows = cuts[k + 1] - cuts[k]
-    classes = int(header.get("num_classes") or 0)  # a label is one of them, or -1 where it is unknown
+    classes = int(header.get("num_classes") or 0)  # a label is one of the classes, or -1 if it is unknown
     fits = (
         len(indptr) == rows + 1
         and indptr.dtype == torch.int64

@@ -1,13 +1,14 @@
-"""A test by measurement: an epoch of SGD follows the gradient flow of the modified loss, to third order in the step.
+"""A measurement that tests the modified loss: an epoch of SGD follows its gradient flow, to third order in the step.
 
 The paper (Eq. "mini-batch-gnn-loss") says that m steps of SGD with step α, averaged over the order of the batches,
 follow for a time mα the gradient flow of
 
     L̃ = L̄ + α/4·‖∇L̄‖² + α/4·R = L̄ + α/(4m)·Σ_k ‖∇L̂_k‖².
 
-Its appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², m times as much. Both cannot hold: with the right coefficient
-the distance between the two shrinks as α³, with any other as α². With momentum the paper multiplies both terms by
-(1+β)/(1−β); ``theory.memory`` derives what multiplies each, and the flow of Adam. The same measurement judges these.
+Its appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², which is m times as much. Only one can hold: with the right
+coefficient, the distance between the path of SGD and the flow shrinks as α³; with any other, as α². With momentum the
+paper multiplies both terms by (1+β)/(1−β); ``theory.memory`` derives the factor of each term, and the flow of Adam. The
+same measurement tests them.
 
 Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small. For Adam
 also: no gradient of a weight passes zero, on the scale of ε, within the memory of v.
@@ -36,7 +37,8 @@ STEPS = tuple(0.04 * 2.0**-k for k in range(7))
 
 @dataclass(frozen=True)
 class BackwardError:
-    """The distance between the end of an epoch and each flow, for every step size; ``slopes`` are in log–log."""
+    """The distance between the end of an epoch and each flow, for every step size. ``slopes`` are slopes in log–log
+    axes."""
 
     errors: dict[str, list[float]]
     slopes: dict[str, float]
@@ -45,8 +47,9 @@ class BackwardError:
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
     """All m! orders of m batches if m is at most 4, else a dozen random ones, each followed by its reverse.
 
-    In an order and its reverse every pair of batches occurs both ways round. The second-order term ½·Σ_{k≠l} ∇f_k·f_l
-    of the expectation depends on nothing else: the mean over an order and its reverse is exact to that order.
+    An order and its reverse together contain every pair of batches in both orders. The second-order term ½·Σ_{k≠l}
+    ∇f_k·f_l
+    of the expectation depends only on these pairs, so the mean over an order and its reverse is exact to second order.
 
     >>> list(batch_orders(2)), len(list(batch_orders(10)))
     ([(0, 1), (1, 0)], 24)
@@ -95,7 +98,7 @@ def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int 
 
 
 def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficients]:
-    """The measured coefficients: the correct ones, none, and the paper's.
+    """The sets of coefficients that are measured: the correct ones, zeros, and the paper's.
 
     >>> readings(m=4, step=0.5)["appendix_coefficient"]
     Coefficients(mean=0.5, spread=0.5, second=0.0)
@@ -131,7 +134,7 @@ def backward_error(
         losses: one per batch.
         w: float64, the weights to start from.
         steps: the step sizes α; for heavy ball lr/(1−β).
-        memory: the memory of the optimiser; SGD's by default.
+        memory: the memory of the optimiser; by default none, as for SGD.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
     >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))

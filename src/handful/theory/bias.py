@@ -5,7 +5,7 @@
 Term (I), node subsampling, has expectation 0 for Random Node Sampling, since its targets are exchangeable. For samplers
 whose batches follow the structure it may differ from 0. Term (II), edge removal, is bounded by C_ℓ·σ(w).
 
-As elsewhere in the theory, dropout is off and BatchNorm uses the statistics of what it is given.
+As elsewhere in the theory, dropout is off and BatchNorm uses the statistics of its input.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def lipschitz_constant(outputs: int) -> float:
     """C_ℓ: the Lipschitz constant of the loss of a node in its logits, in the Euclidean norm.
 
     For cross-entropy in C ≥ 2 logits ∇ℓ = p − e_y, with p the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y} p_c² ≤
-    2·(1 − p_y)² ≤ 2, approached where p puts all its mass on one wrong class: C_ℓ = √2, for any C. For the binary loss
-    of one logit ∇ℓ = sigmoid(z) − y: C_ℓ = 1.
+    2·(1 − p_y)² ≤ 2, which is approached if p puts all its mass on one wrong class. So C_ℓ = √2, for any C. For the
+    binary loss of one logit ∇ℓ = sigmoid(z) − y: C_ℓ = 1.
 
     >>> lipschitz_constant(1), lipschitz_constant(40) == sqrt(2)
     (1.0, True)
@@ -42,12 +42,12 @@ def lipschitz_constant(outputs: int) -> float:
 
 
 def no_target_probability(nodes: int, targets: int, block: int) -> float:
-    """Pr(ℰᶜ) = C(N − N_t, n) / C(N, n): that a block of n nodes has none of the N_t training nodes.
+    """Pr(ℰᶜ) = C(N − N_t, n) / C(N, n): the probability that a block of n nodes has none of the N_t training nodes.
 
     >>> round(no_target_probability(4, 2, 2), 6)  # 1/6
     0.166667
     """
-    return float(hypergeometric(nodes + 1, block + 1, targets)[0])  # the block of one more node, which has N others
+    return float(hypergeometric(nodes + 1, block + 1, targets)[0])  # a block of one more node, out of N other nodes
 
 
 def node_subsampling_variance(losses: Tensor, targets: int) -> float:
@@ -57,7 +57,7 @@ def node_subsampling_variance(losses: Tensor, targets: int) -> float:
     L_full and this variance.
 
     Args:
-        losses: ``(N_t,)``, the full graph's loss of every training node.
+        losses: ``(N_t,)``, the loss of every training node on the full graph.
         targets: t.
 
     >>> node_subsampling_variance(torch.tensor([1.0, 2.0, 3.0]), targets=3)
@@ -68,7 +68,7 @@ def node_subsampling_variance(losses: Tensor, targets: int) -> float:
 
 @dataclass(frozen=True)
 class BiasBound:
-    """Both sides of |E[L̂_RNS | ℰ] − L_full| ≤ C_ℓ·σ(w) for one m; ``bias_ci95`` is that of the left side's estimate."""
+    """Both sides of |E[L̂_RNS | ℰ] − L_full| ≤ C_ℓ·σ(w) for one m; ``bias_ci95`` is the 95% interval of ``bias``."""
 
     m: int
     bias: float
@@ -150,8 +150,9 @@ def edge_removal_sensitivity(
     """σ_v ``(training nodes,)``, and L̄ of every epoch: Monte-Carlo over ``epochs`` random partitions.
 
     σ_v is the mean over partitions of ‖f(w, X_B, E_B)[v] − f(w, X, E)[v]‖, where B is the block of v. A block with t
-    training nodes has weight N_t/(m·t), where m is the number of blocks with any. The paper's σ(w) takes the worst t
-    instead of this average over t. Its proof needs only the average, which makes the bound tighter. And the average can
+    training nodes has weight N_t/(m·t), where m is the number of blocks with training nodes. The paper's σ(w) takes the
+    worst t instead of this average over t. Its proof needs only the average, which makes the bound tighter. And the
+    average can
     be estimated: every partition visits each training node once.
 
     >>> import handful as hf

@@ -25,8 +25,8 @@ from handful.vocabulary import TERMS, title
 class Diagnosis:
     """The measurements of one sampler, for every repeat.
 
-    The terms of its implicit objective, and the error of the power-law exponent of its batches, which is empty if only
-    the terms were measured, as by ``ImplicitWatch``.
+    It has the terms of the implicit objective, and the error of the power-law exponent of the batches. The error is
+    empty if only the terms were measured, as by ``ImplicitWatch``.
     """
 
     sampler: Sampler
@@ -48,7 +48,7 @@ class Diagnosis:
 
     @property
     def variance_per_target(self) -> float:
-        """R times the number of targets: R of batches of one target, if the targets were independent.
+        """R times the number of targets. For independent targets, this is the R of batches with one target.
 
         R falls as batches grow, for every sampler. This number can be compared between batches of different sizes.
         """
@@ -80,7 +80,7 @@ def diagnose(
     α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
 
     Args:
-        graph: with training nodes.
+        graph: a graph with training nodes.
         samplers: the samplers to compare.
         make_model: makes a model with random weights.
         batches: the number of batches per repeat.
@@ -103,7 +103,7 @@ def diagnose(
         alphas = []
 
         def see(batch: Batch, gradient: Tensor) -> None:
-            if not batch.layers[0].normalized:  # stand-ins are no neighbours
+            if not batch.layers[0].normalized:  # mean-field neighbours do not count as neighbours
                 alphas.append(fit_power_law(degrees(batch)).alpha)
 
         terms = implicit_terms(model, graph, sampler, batches, own, see)
@@ -127,7 +127,7 @@ def relation(diagnoses: Sequence[Diagnosis]) -> float:
 
 
 def in_words(diagnoses: Sequence[Diagnosis]) -> str:
-    """Which sampler has the steadiest gradients, and which the loss nearest to the full graph's.
+    """A sentence about the sampler with the least gradient variance and the sampler with the least bias.
 
     >>> import handful as hf
     >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)

@@ -37,7 +37,7 @@ def variance_gradient(
         model: its weights are w.
         batches: m of them, each with the seed of its step, so that the same dropout is drawn again.
         mean: ∇L̄(w), one tensor per weight.
-        losses, class_weight: those of the training.
+        losses, class_weight: the losses and class weights of the training.
 
     >>> import handful as hf
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -47,7 +47,7 @@ def variance_gradient(
     >>> variance_gradient(model, [(batch, 0)], mean)[0] < 1e-9  # one batch does not vary
     True
     """
-    model = deepcopy(model)  # a pass changes running statistics
+    model = deepcopy(model)  # a forward pass would change the running statistics
     weights = [p for p in model.parameters() if p.requires_grad]
     total = [torch.zeros_like(w) for w in weights]
     spread = 0.0

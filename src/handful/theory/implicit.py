@@ -3,10 +3,10 @@
 
     L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
 
-All are taken at fixed weights over the first ``batches`` batches that make a step. Dropout is off (the paper does not
-say whether it was); everything else is as in a training step. BatchNorm in particular normalises by the statistics of
-the batch, and for L_full by those of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1) has
-no bias. The model itself does not change: a copy is measured.
+All terms are computed at fixed weights, over the first ``batches`` batches with training nodes. Dropout is off (the
+paper does not say whether it was); everything else is as in a training step. BatchNorm in particular normalises by the
+statistics of the batch, and for L_full by those of the whole graph. So L̂_k is the loss of a training step, and one
+part (m = 1) has no bias. The model itself does not change: a copy is measured.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ImplicitTerms:
 class Welford:
     """The mean of vectors and the mean squared distance from it, in one pass and in the memory of a few vectors.
 
-    ``variances`` holds (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` their sum. All is in float64: R may be a
-    millionth of ‖ḡ‖².
+    ``variances`` holds (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` their sum. All sums are in float64: R may be
+    a millionth of ‖ḡ‖².
 
     >>> running = Welford()
     >>> for value in ([1.0, 0.0], [3.0, 0.0]):
@@ -132,7 +132,7 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
 
 
 def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` is left alone.
+    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` does not change.
 
     >>> model = nn.Linear(2, 1)
     >>> flat_gradient(model(torch.tensor([3.0, 4.0])).sum(), model)
@@ -213,7 +213,7 @@ def implicit_terms(
 
 
 def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A model with random weights that depend on ``seed`` alone; torch's generator is left as it is.
+    """A model with random weights that depend on ``seed`` alone; the state of torch's generator does not change.
 
     >>> one, other = (initial_model(lambda: nn.Linear(2, 1), seed=7) for _ in range(2))
     >>> torch.equal(one.weight, other.weight)
@@ -227,8 +227,9 @@ def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
 def variance_factor(m: int, momentum: float) -> float:
     """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): the factor of R with heavy-ball momentum β, in an epoch of m steps.
 
-    A gradient moves the weights by α = lr/(1−β) in the end, and after j steps by 1 − β^j of that. R comes of pairs of
-    batches of one epoch, of which m − j are j steps apart (``theory.memory``). Without momentum ρ is 1.
+    In the end, a gradient g moves the weights by α·g with α = lr/(1−β). After j steps it has moved them by the share 1
+    − β^j of this. R comes from pairs of batches of one epoch; m − j of these pairs are j steps apart
+    (``theory.memory``). Without momentum ρ is 1.
 
     >>> [round(variance_factor(m, 0.9), 2) for m in (2, 4, 10)]
     [0.1, 0.16, 0.3]
@@ -242,7 +243,7 @@ def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = N
     """The coefficients of ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
 
     ``lr`` is the optimiser's, for one step and not for an epoch. α is the effective step, lr/(1−β): under a constant
-    gradient g the weights move by lr/(1−β)·g per step. The first factor is that of Ghosh et al. (2023). The paper
+    gradient g the weights move by lr/(1−β)·g per step. The first factor comes from Ghosh et al. (2023). The paper
     applies it to R too, which does not hold. ``m``, the number of steps per epoch, is needed only with momentum.
 
     >>> regulariser_coefficients(0.1), [round(c, 6) for c in regulariser_coefficients(0.1, momentum=0.9, m=2)]
@@ -257,7 +258,8 @@ def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = N
 
 
 def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: int | None = None) -> float:
-    """L̃ = L̄ + a·‖∇L̄‖² + b·R, with a and b of ``regulariser_coefficients``: what SGD with these settings minimises.
+    """L̃ = L̄ + a·‖∇L̄‖² + b·R, with a and b of ``regulariser_coefficients``: the loss that SGD with these settings
+    minimises.
 
     >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, batches=1, nodes=1.0, targets=1.0)
     >>> modified_loss(terms, lr=1.0)
@@ -289,7 +291,8 @@ def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
 class ImplicitWatch(Callback):
     """Measures the terms during training, before the first epoch and after every ``every`` epochs.
 
-    ``history`` holds (epoch, terms). Training is not disturbed: a run with a watch ends bit for bit like one without.
+    ``history`` holds (epoch, terms). It does not change the training: a run with a watch has the same result, bit for
+    bit, as a run without one.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

@@ -15,9 +15,9 @@ a step, and the earlier steps of an epoch have moved w_t by −α·Σ_{l<t} (1 �
 E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. Earlier epochs are drawn independently, and contribute
 only to H̄ḡ.
 
-For Adam, v is replaced by its mean, s at earlier weights. For one batch nothing is left out, and the flow is that of
-Cattaneo, Klusowski and Shigida (2024) with ε outside of the root; the memory of m and v is treated as by Cattaneo and
-Shigida (2025). For several batches the fluctuation of v is left out, an error of order 1 − β₂ in the flow itself.
+For Adam, v is replaced by its mean, s at earlier weights. For one batch nothing is left out. The flow is then that of
+Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The memory of m and v is treated as by Cattaneo and
+Shigida (2025). For several batches the fluctuation of v is left out, which is an error of order 1 − β₂ in the flow.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor
 
 
 def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:
-    """ẇ of the flow at w; without a metric −∇[L̄ + a·‖∇L̄‖² + b·R].
+    """ẇ of the flow at w; without a metric, it is −∇[L̄ + a·‖∇L̄‖² + b·R].
 
     >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64)
     >>> modified_field([lambda w: 0.5 * w.square().sum()], w, Coefficients(0.25)).tolist()  # ∇[½w² + ¼w²]
@@ -110,7 +110,7 @@ def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: 
     metric = memory.metric(second)
     slope = mean + 2 * by.mean * curve + 2 * by.spread * (own.mean(0) - curve)
     if by.second:
-        # |ḡ| ≤ √s: where s is 0, so is ḡ.
+        # |ḡ| ≤ √s: if s is 0, ḡ is 0 too.
         share = mean / second.sqrt().clamp_min(torch.finfo(w.dtype).tiny)
         slope = slope - 2 * by.second * metric * share * (each * along).mean(0)
     return -metric * slope
@@ -123,7 +123,7 @@ State = tuple[Tensor, Tensor, Tensor]
 def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory) -> State:
     """The mean state of an optimiser at ``z`` after a long time on the flow, to first order in the step.
 
-    The k-th step back was at z + α·(k + β₁/(1−β₁))·F.
+    The weights k steps ago were z + α·(k + β₁/(1−β₁))·F.
 
     >>> still = settled_state([lambda w: w.sum()], torch.tensor([1.0]), 0.1, Memory(0.5))
     >>> [round(float(value), 6) for value in still[:2]]  # z is ahead of w by α·β/(1−β)·F

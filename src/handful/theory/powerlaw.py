@@ -59,9 +59,9 @@ def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
 
 
 def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
-    """The α of largest likelihood for each pair: the root of E_α[ln X] = mean of ln x, by bisection.
+    """The maximum-likelihood α for each pair: the root of E_α[ln X] = mean of ln x, by bisection.
 
-    E_α[ln X] is the slope of −ln ζ, and falls in α.
+    E_α[ln X] is the derivative of −ln ζ, and decreases in α.
     """
     lo, hi = np.full_like(x_min, _LOWEST), np.full_like(x_min, _HIGHEST)
     with np.errstate(divide="ignore", invalid="ignore"):  # ζ(α, x) underflows where both are large
@@ -84,7 +84,7 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
     """int64 ``(N,)``, the number of distinct neighbours of each node in a graph or a sampled subgraph, without loops.
 
     The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph. If every
-    layer has its own nodes (LADIES), it is the number of other sources of each target, over all layers.
+    layer has its own nodes (LADIES), the degree of a target is its number of other sources, over all layers.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]
@@ -103,7 +103,7 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
 
 
 def alpha_error(sampled: Sequence[float], alpha_full: float) -> float:
-    """|α_Sampl − α_Full|, with α_Sampl the mean over sampled subgraphs; those without an exponent are left out.
+    """|α_Sampl − α_Full|, with α_Sampl the mean over sampled subgraphs; subgraphs without an exponent are left out.
 
     >>> alpha_error([2.0, 3.0, float("nan")], alpha_full=2.0)
     0.5

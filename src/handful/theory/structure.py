@@ -1,6 +1,6 @@
 """The structure of a graph: its row in the paper's table of data sets, and the structure of its parts.
 
-``statistics`` measures a whole graph, ``structure`` the sampled ones as m grows (paper, "RNS sampled graphs
+``statistics`` measures a whole graph, ``structure`` measures its sampled parts as m grows (paper, "RNS sampled graphs
 properties").
 """
 
@@ -26,10 +26,10 @@ from handful.statistics import finite_mean
 class PartStructure:
     """One sampled graph.
 
-    ``edges`` counts as the graph does (an undirected edge twice), and ``average_degree`` is edges over nodes.
-    ``components`` includes isolated nodes; ``largest_component`` is its number of nodes. ``diameter`` is the largest
-    distance that was met, a lower bound. ``average_distance`` is over ordered pairs of distinct nodes of the same
-    component. ``homophily`` is the share of edges whose ends have the same known label.
+    ``edges`` counts an undirected edge twice, and ``average_degree`` is ``edges`` / ``nodes``.
+    ``components`` includes isolated nodes; ``largest_component`` is the number of nodes of the largest component.
+    ``diameter`` is the largest distance that was found, a lower bound. ``average_distance`` is over ordered pairs of
+    distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
     """
 
     nodes: int
@@ -72,12 +72,13 @@ COLUMNS += ("homophily", "diameter", "average_distance")
 def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:
     """Edge, adjusted and unbiased homophily of an undirected graph, over the edges whose two ends have a label.
 
-    With c_k the share of edges inside class k, D_k the edge ends that are in it and M = Σ D_k of them in all:
+    c_k is the share of edges inside class k, D_k the number of edge ends in class k, and M = Σ D_k:
 
         edge = Σ c_k,    adjusted = (edge − Σ (D_k/M)²) / (1 − Σ (D_k/M)²)     (Platonov et al., 2023)
         unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
 
-    The last is Σ_{i<j} (√(c_i c_j) − c_ij) over Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of edges between
+    The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) over Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of
+    edges between
     two classes: 1 if all edges are inside classes, −1 if none is, about 0 if labels and edges have nothing in common.
     GraphLand, and some rows of the paper's table, use the unbiased homophily. NaN if it is not defined: without edges,
     or with one class.
@@ -115,10 +116,10 @@ def part_structure(
 ) -> PartStructure:
     """Measure one graph, given as the CSR of both directions of its edges.
 
-    Distances are found by breadth-first searches. Some start at random nodes, a node of a component C with probability
-    ∝ |C| − 1: then the mean over sources of their mean distance to the rest of C is an unbiased estimate of the average
-    distance. Others run in the largest component, each from a node that is farthest from the start of the one before
-    (multi-sweep). The largest distance of all is the bound on the diameter.
+    Distances are found by breadth-first searches. Some start at random nodes; a node of a component C is drawn with
+    probability ∝ |C| − 1. Then the mean over sources of the mean distance to the rest of C is an unbiased estimate of
+    the average distance. Others run in the largest component, each from a node that is farthest from the start of the
+    previous search (multi-sweep). The largest distance found is the lower bound on the diameter.
 
     Args:
         indptr, indices: the CSR of the edges.
@@ -147,7 +148,7 @@ def part_structure(
     weight = seen.reached - 1 if sources >= n else np.ones(len(starts))
     distance = float(np.average(seen.total / (seen.reached - 1), weights=weight)) if len(starts) else float("nan")
     bound = int(seen.eccentricity.max(initial=0))
-    # The first sweep starts at the hub of the largest component, which is central: the farthest node is then far out.
+    # The first sweep starts at the hub of the largest component. The hub is central, so the farthest node is far out.
     at = int(np.argmax(np.where(label == size.argmax(), degree, -1))) if n else 0
     for _ in range(sweeps if n else 0):
         step = sweep(indptr, indices, np.array([at]))
@@ -207,15 +208,15 @@ def structure(
     """The structure of sampled graphs for every m in ``parts``: mean and standard deviation over ``epochs``.
 
     The value of an epoch is the mean over its m parts (as in the paper, a full pass over all batches); the standard
-    deviation is that of the epochs' values. Edges are taken in both directions, once each, and loops are left out.
+    deviation is taken over the epochs. Edges are taken in both directions, once each, and loops are left out.
 
     Args:
         graph: any.
         parts: the numbers of parts, m.
         epochs: the number of random partitions per m.
         seed: the seed of the partitions.
-        sources, sweeps: of each part, as for ``part_structure``. Parts are smaller for larger m, so the cost hardly
-            grows with m.
+        sources, sweeps: the numbers of searches in each part, as for ``part_structure``. Parts are smaller for larger
+            m, so the cost hardly grows with m.
         report: called with m after each part.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -236,7 +237,7 @@ def structure(
                 result.append(part_structure(*topology, rng, labels, sources, sweeps))
                 if report is not None:
                     report(m)
-            # distances are not defined in parts without edges, which are left out
+            # parts without edges have no distances, and are left out
             rows.append([finite_mean([getattr(part, name) for part in result]) for name in MEASURES])
         table = np.array(rows, float)
         spread = table.std(0, ddof=1) if epochs > 1 else np.full(len(MEASURES), np.nan)

@@ -1,4 +1,5 @@
-"""The degrees under Random Node Sampling (paper, "Tail degree distribution under RNS"): exactly, and in the tail."""
+"""The degree distribution under Random Node Sampling (paper, "Tail degree distribution under RNS"): exact, and in the
+tail."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ def edge_survival(nodes: int, parts: int) -> float:
 def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     """H_{N,d}(k) for k = 0…d: the law of the degree that a node of degree d keeps in its block of ``block`` nodes.
 
-    C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the block's other nodes are n of the other N−1, drawn
-    without replacement, and d of those are neighbours. The node has ``degree`` distinct neighbours, itself not one.
+    C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the block's other n nodes are drawn without replacement
+    from the other N−1 nodes, d of which are neighbours. The node has ``degree`` distinct neighbours, without itself.
 
     >>> hypergeometric(3, 2, 1).round(3).tolist()
     [0.5, 0.5]
@@ -60,8 +61,8 @@ def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
 def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
     """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
 
-    ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b: where m does
-    not divide N, the law is the mixture over the two block sizes.
+    ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b. If m does not
+    divide N, the law is the mixture over the two block sizes.
 
     Args:
         degrees: ``(N,)``, one per node of a simple undirected graph.
@@ -84,9 +85,9 @@ def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
 
 
 def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> np.ndarray:
-    """C·m^{1−α}·k^{−α}: the tail of p̃ where ν(d) = C·d^{−α}(1 + o(1)), for k → ∞ with k = o(N/m).
+    """C·m^{1−α}·k^{−α}: the tail of p̃ for ν(d) = C·d^{−α}(1 + o(1)), as k → ∞ with k = o(N/m).
 
-    The exponent of the tail is that of the whole graph: Random Node Sampling preserves it.
+    The tail has the exponent of the whole graph: Random Node Sampling preserves it.
 
     >>> round(float(power_law_tail(10, 1.0, 2.0, 4)), 6)
     0.0025

@@ -1,4 +1,4 @@
-"""How the outputs of a model become classes; and how good they are, beyond one number: each class, the confusions, the
+"""The decision from outputs to classes, and a detailed assessment: scores per class, the confusion matrix, the
 calibration of the probabilities, and the most confident mistakes."""
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ POINTS = 1000
 
 @dataclass(frozen=True)
 class Decision:
-    """From outputs to probabilities, and from probabilities to a class.
+    """The rule that turns outputs into probabilities, and probabilities into a class.
 
     Args:
-        kind: what is predicted; see ``Graph.kind``.
-        positive, threshold: of two classes, the positive one and its decision threshold.
-        class_weight: the class weights of the loss. Probabilities are those without the weights, and ``threshold`` is
-            one of these. Of more than two classes, the one with the largest weighted probability is predicted.
+        kind: the kind of labels; see ``Graph.kind``.
+        positive, threshold: for two classes, the positive class and its decision threshold.
+        class_weight: the class weights of the loss. Probabilities and ``threshold`` do not include the weights. With
+            more than two classes, the class with the largest weighted probability is predicted.
 
     >>> Decision("binary").values(torch.tensor([[0.0]]))
     tensor([[0.5000, 0.5000]])
@@ -64,7 +64,8 @@ class Decision:
         return cls(graph.kind, int(graph.positive or 0), class_weight=weight).unweighted()
 
     def unweighted(self) -> Decision:
-        """The same decision, if ``threshold`` is now one of the probabilities with the class weights."""
+        """This decision, after the conversion of ``threshold`` from a threshold for probabilities with the class
+        weights."""
         if self.class_weight is None or self.kind != "binary":
             return self
         one = (1 - self.threshold) * self.class_weight[self.positive]
@@ -72,7 +73,8 @@ class Decision:
         return replace(self, threshold=other / max(one + other, 1e-12))
 
     def shift(self, width: int) -> Tensor:
-        """float32 ``(width,)``: what the class weights of the loss add to the outputs; 0 for a class without weight.
+        """float32 ``(width,)``: the shift of the outputs by the class weights of the loss; 0 for a class without
+        weight.
 
         >>> Decision("binary", class_weight=(1.0, 4.0)).shift(1)
         tensor([1.3863])
@@ -103,7 +105,7 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
     It is the middle between two probabilities; 0.5 if no validation node is positive.
 
     Args:
-        outputs: of the validation nodes alone, ``(n, outputs)``, without class weights.
+        outputs: ``(n, outputs)``, the outputs for the validation nodes, without class weights.
         graph: a graph with two classes.
 
     >>> graph = Graph.from_edge_index(
@@ -138,11 +140,11 @@ class Assessment:
         classes: for each class its ``name``, its number of nodes per split, ``precision``, ``recall`` and ``f1``; for
             each of several labels ``f1``, ``average_precision`` and ``roc_auc`` instead.
         positive: the name of the positive class, if there are two classes.
-        threshold: of two classes, from which probability on a node is taken for the positive one.
+        threshold: for two classes, the decision threshold of the positive class.
         confusion: ``[i][j]`` nodes of class i are predicted as class j; empty for labels that are not classes.
         calibration: for each tenth of the probability its mean ``confidence``, the ``share`` of nodes with a correct
-            prediction, and its number of ``nodes``. The probability is that of the positive class for two classes, else
-            that of the predicted class.
+            prediction, and its number of ``nodes``. For two classes, it is the probability of the positive class;
+            otherwise, of the predicted class.
         calibration_error: Σ n_b/n · |confidence_b − share_b|.
         mistakes: the wrong predictions with the highest probability, or the largest error: ``node``, its ``true`` and
             ``predicted`` class (or number), and the ``probability`` (or ``error``).
@@ -179,9 +181,9 @@ def assess(
 
     Args:
         model: a model with trained weights.
-        graph: with features, labels and a split.
+        graph: a graph with features, labels and a split.
         threshold: the decision threshold of the positive class of two, such as ``run.threshold``.
-        sampler: that of the training; see ``infer``.
+        sampler: the sampler of the training; see ``infer``.
         memory: a budget for the inference; see ``infer``.
 
     >>> import handful as hf
@@ -198,7 +200,7 @@ def assess(
 
 
 def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
-    """The outputs ``(N, outputs)`` whose probabilities are the means over several models; for numbers, their mean.
+    """The outputs ``(N, outputs)`` for the mean probabilities of several models; for numbers, the mean of the outputs.
 
     >>> average([torch.tensor([[0.0]]), torch.tensor([[0.0]])], "binary")
     tensor([[0.]])
@@ -216,8 +218,8 @@ def assess_average(
     """Assess the average of several models, as ``handful predict`` computes it.
 
     Args:
-        outputs: of every model, ``(N, outputs)``.
-        graph: with labels and a split.
+        outputs: the outputs ``(N, outputs)`` of every model.
+        graph: a graph with labels and a split.
         by_f1: whether the threshold of two classes is the one with the best F1 on the validation nodes.
         class_weight: the class weights of the loss, if any.
     """
@@ -233,9 +235,9 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
     """The 95% bootstrap interval of the metric of the average, over ``DRAWS`` draws of test nodes and models.
 
     Args:
-        outputs: of every model, ``(N, outputs)``.
+        outputs: the outputs ``(N, outputs)`` of every model.
         graph: with labels.
-        metric: of the outputs.
+        metric: the metric, a function of outputs.
         nodes: int64, the nodes for the metric.
     """
     rng, values = generator(0), []

@@ -33,13 +33,14 @@ class Callback:
         """Before the first epoch of this process, also after a resume."""
 
     def on_progress(self, loop: Loop, what: str, share: float) -> None:
-        """The share of ``what`` that is done, in long epochs with a memory budget."""
+        """During long epochs with a memory budget: ``what`` is the current work, and ``share`` of it is done."""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` is that of the dropout."""
+        """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` is the seed of the
+        dropout."""
 
     def on_step(self, loop: Loop) -> None:
-        """After the optimiser moved the weights."""
+        """After a step of the optimiser."""
 
     def on_epoch(self, loop: Loop) -> None:
         """After the last step of an epoch; ``loop.epoch`` includes it."""
@@ -74,7 +75,7 @@ class Checksums(Callback):
         self.epoch, self.found[loop.seed] = 0, ""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """Add a batch; its seed identifies it in the epoch."""
+        """Add a batch; its seed is unique in the epoch."""
         self.epoch += zlib.crc32(f"{seed} {batch_checksum(batch)}".encode())
 
     def on_epoch(self, loop: Loop) -> None:

@@ -99,7 +99,7 @@ def plain_part(state: Any) -> Any:
 
 
 def with_plain_part(state: Any, kept: Any) -> Any:
-    """``state`` with the values that ``plain_part`` kept of another state.
+    """``state`` with the values of ``kept``, the result of ``plain_part`` for another state.
 
     >>> with_plain_part({"last_epoch": 0, "function": print}, {"last_epoch": 3, "function": None})["last_epoch"]
     3

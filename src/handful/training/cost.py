@@ -1,7 +1,7 @@
 """The memory of training, estimated for budgets, plans and devices, and measured.
 
-To estimate a step, a copy of the model runs on a small batch of the same shape. The measured peak is that of the
-training itself, without earlier work of the same process.
+To estimate a step, a copy of the model runs on a small batch of the same shape. The measured peak includes only the
+training, not earlier work of the same process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from handful.samplers.base import Sampler
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
 """The maximum number of nodes, and of nodes times features, in a trial: enough to make the parameters negligible."""
 MARGIN = 4 / 3
-"""``handful.kernels.memory`` may keep an eighth more than is in use at once; kernels have temporaries of their own."""
+"""The factor for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the peak in use,
+and kernels have temporaries."""
 KEPT_BY_EVALUATION = 3
 """The number of values that exact evaluation holds per node and unit of width: the input of a layer, its output, and
 the temporaries of a chunk."""
@@ -39,7 +40,7 @@ DEALT = 64
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all live tensors that are made inside, and their maximum.
+    """Counts the bytes of all live tensors that are made in this context, and their maximum.
 
     Args:
         made: earlier tensors, which do not count.
@@ -61,7 +62,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for one in out if isinstance(out, list | tuple) else (out,):
-            if isinstance(one, Tensor) and one.layout == torch.strided:  # what a sparse one holds is counted by itself
+            if isinstance(one, Tensor) and one.layout == torch.strided:  # a sparse one consists of strided tensors
                 self._count(one.untyped_storage())
         return out
 
@@ -86,7 +87,7 @@ class StepCost:
     fixed: float
     """The memory of the optimiser."""
     per_unit: float
-    """For every node, computed row and edge."""
+    """Bytes per node, per computed row and per edge."""
     per_node: int
     """Bytes of a node in the batch: features, label and ids."""
     per_edge: int
@@ -115,8 +116,8 @@ def step_cost(
     model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0, width: int | None = None
 ) -> StepCost:
     """The cost of steps on samples such as ``sample``. A copy of the model runs forward and backward on a batch with
-    layers of the same proportions. The batch is as large as the sample times ``scale``, or as a trial may be. Its rows
-    have ``width`` numbers, by default the number of features.
+    layers of the same proportions. The batch has the size of the sample times ``scale``, up to the maximum size of a
+    trial. Its rows have ``width`` numbers, by default the number of features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -146,8 +147,8 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, w
 
         graph + parts of an epoch + max(a step, an evaluation)
 
-    The step is that of the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for
-    every node and unit of width. Rows of a step have ``width`` numbers, by default the number of features.
+    The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for every
+    node and unit of width. Rows of a step have ``width`` numbers, by default the number of features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -186,9 +187,9 @@ def tensors(batch: Batch) -> list[Tensor]:
 
 
 def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
-    """A batch with layers that are ``share`` as large as those of ``sample``, of zeros and with random edges.
+    """A batch of zeros with random edges; its layers have the share ``share`` of the size of those of ``sample``.
 
-    Its rows have ``width`` numbers, or as many as features.
+    Its rows have ``width`` numbers, by default the number of features.
     """
     assert graph.x is not None
     assert graph.y is not None

@@ -82,15 +82,16 @@ def fit(
         seed: the seed of all random numbers in training, and of the initial weights of a model by name. A module has
             its weights already: call ``torch.manual_seed`` before you make it.
         device: the device for training. Several devices, or names separated by commas, share the layers in order.
-        graph_on: the place of the graph: on the (first) ``device``; or on the ``host``, where the CPU makes batches
-            ahead of the device and evaluates; ``auto`` for the device if it has enough memory. Batches are the same.
+        graph_on: the place of the graph: the (first) ``device``, or the ``host``, where the CPU prefetches batches and
+            evaluates; ``auto`` for the device if it has enough memory. The batches do not change.
         optimizer: a name, or a class of ``torch.optim``, or a function with arguments (parameters, lr=…,
             weight_decay=…).
         scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch
             (after every evaluation, with the validation metric, if it is a ``ReduceLROnPlateau``).
         loss: a function of outputs ``(t, outputs)`` and labels that gives every node's loss ``(t,)``. If ``None``,
             cross-entropy for classes, squared error for numbers, the mean binary cross-entropy for several labels per
-            node. It gets numbers that are standardised by the training nodes.
+            node. For a regression, the labels are standardised by the mean and standard deviation of the training
+            nodes.
         class_weight: a name, or a weight for every class.
         metric: a name, or your own metric: a function of (prediction, y) or a metric of ``torchmetrics``; see
             ``handful.training.metrics.own_metric``.
@@ -100,8 +101,8 @@ def fit(
             the batches, with scratch files if memory does not suffice. Batches and result are the same. It needs a
             saved graph on the CPU, whose arrays are memory-mapped, and the sampler ``rns`` or ``cluster``.
         out: the run folder; without one, nothing is written. With several ranks, only the first one writes.
-        resume: continue the run in ``out``, or start it. The result is bit for bit that of an uninterrupted run. A run
-            with another configuration raises an error.
+        resume: continue the run in ``out``, or start it. The result is equal, bit for bit, to that of an uninterrupted
+            run. A run with another configuration raises an error.
         record: the configuration for ``config.json``; ``Experiment.run`` passes it.
         fields: the fields of ``Settings`` by name.
 
@@ -257,7 +258,7 @@ def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings
         raise HandfulError(f"threshold is for two classes, and the labels of {graph.name} are {graph.kind}")
     if isinstance(graph, ShardedGraph):
         check_model(model)
-        sampler.deal(graph, 0, 0)  # refuses what is no partition
+        sampler.deal(graph, 0, 0)  # raises an error if the sampler has no partition
         if settings.evaluation != "exact":
             raise HandfulError("a graph in shards is evaluated exactly: leave evaluation out")
     return graph, sampler

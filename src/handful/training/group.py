@@ -1,9 +1,9 @@
 """The batches of one step, on all ranks: the mean of their gradients, and the running statistics of BatchNorm.
 
 BatchNorm normalises every batch by its own statistics. Its *running* statistics see the batches in order,
-r ← (1 − μ)·r + μ·s, as in one process. While ranks train, each one starts a batch with r = 0, which leaves μ·s. At the
-end of a step all ranks add the results of all. So neither gradients nor statistics depend on the number of ranks, up to
-rounding.
+r ← (1 − μ)·r + μ·s, as in one process. With several ranks, each rank sets r = 0 before a batch, so that r = μ·s after
+it. At the end of a step, every rank adds the contributions of all ranks. So neither gradients nor statistics depend on
+the number of ranks, up to rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Group:
             self.statistics = Statistics(model)
 
     def add(self, place: int) -> None:
-        """Count the batch at this place of the step, after its backward pass."""
+        """Record the batch at this place of the step, after its backward pass."""
         self.count += 1
         if not self.alone:
             self.statistics.take(place)
@@ -94,7 +94,7 @@ class Statistics:
         self.kept = self._take_out()
 
     def _take_out(self) -> Tensor:
-        """float64 ``(1 + width,)``: a one, which counts the batch, and all statistics, which are then 0."""
+        """float64 ``(1 + width,)``: a one, which counts the batch, and all statistics, which this call resets to 0."""
         values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
         result = torch.cat([torch.ones(1, dtype=torch.float64), *values])
         for buffer in self.buffers:

@@ -76,8 +76,9 @@ def outputs_of(
     """The logits of every node, exactly as in a full-graph forward pass in evaluation mode.
 
     A model of handful needs memory for a few layers of activations and the temporaries of ``chunk`` rows. A PyG module
-    runs on the whole graph at once. ``sampler`` is the one of the training: LADIES trains with its own operator, and
-    evaluation must use it too. A PyG module that was trained with normalised GraphSAINT gets the weights of the mean.
+    runs on the whole graph at once. ``sampler`` is the sampler of the training: LADIES trains with its own operator,
+    and evaluation must use it too. A PyG module that was trained with normalised GraphSAINT gets the weights of the
+    mean.
 
     For a graph in shards, every rank infers the logits of its own nodes, and all ranks must call this together.
 
@@ -86,7 +87,8 @@ def outputs_of(
         graph: with features.
         chunk: the number of rows in a chunk.
         sampler: the sampler of the training.
-        shared: ranks share the rows of a model of handful, and each gets all results; all must call this together.
+        shared: whether ranks share the rows of a model of handful; each gets all results, and all must call this
+            together.
         memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. Outputs of layers then go to
             files, and are read by blocks. The result is the same up to rounding, and is mapped from a file.
         scratch: the folder for those files. A job with the same weights and graph continues there. The files stay until
@@ -107,7 +109,7 @@ def outputs_of(
         place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
         if scratch is not None:
             place = hold(scratch / job_name(model, graph))
-        with evaluating(model), place as folder:  # a mapped file lives on until it is let go
+        with evaluating(model), place as folder:  # a mapped file exists until the mapping ends
             return infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
     chunks = SharedChunks(chunk) if shared else Chunks(chunk)
     with evaluating(model):

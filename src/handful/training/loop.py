@@ -1,4 +1,4 @@
-"""The training loop. Read it from top to bottom."""
+"""The training loop. Read this file from top to bottom."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 
 
 def train_epoch(loop: Loop) -> None:
-    """One epoch: a forward and backward pass for every batch, and a step along the mean of each ``parts_per_step``.
+    """One epoch: a forward and backward pass per batch, and a step along the mean gradient of ``parts_per_step``
+    batches.
 
     Every rank computes its own batches of a step (``ranks.owner``). The step is the same on all ranks.
     """
@@ -169,7 +170,7 @@ def train_epoch(loop: Loop) -> None:
             else:
                 total, batches = total + learn(loop, batch, index), batches + 1
                 group.add(places)
-        del batch  # before the next one: a budget may not hold both
+        del batch  # freed before the next batch: a budget may not hold two
         index, places = index + 1, places + 1
         if places == how.step_length:
             _step(loop, group, places)

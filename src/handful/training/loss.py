@@ -44,7 +44,7 @@ def label_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
-    """(f(w, X, E)[v] − y_v)² for every node; of several numbers, the mean over those that are known (not NaN).
+    """(f(w, X, E)[v] − y_v)² for every node; for several numbers, the mean over the known ones (not NaN).
 
     >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
     [0.0, 4.0]
@@ -73,9 +73,9 @@ def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
 
 
 def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
-    """The loss of every node for the labels of ``graph``, or the user's ``own``; numbers are standardised first.
+    """The loss function for the labels of ``graph``, or the user's ``own`` function; numbers are standardised first.
 
-    It checks the number of outputs: too few would give a wrong loss or an unclear error.
+    The function checks the number of outputs: too few outputs would give a wrong loss or an unclear error.
     """
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
     units, needed, kind = units_of(graph) or ([0.0], [1.0]), graph.num_outputs, graph.kind

@@ -29,8 +29,8 @@ def predict_classes(logits: Tensor) -> Tensor:
 
 
 def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
-    """Probabilities from the outputs of a model: of the second of two classes, ``(n,)``; of each class,
-    ``(n, classes)``; of each of several labels, ``(n, labels)``. For a regression, the numbers, ``(n,)`` or
+    """Probabilities from the outputs of a model: ``(n,)`` for the second of two classes, ``(n, classes)`` for more
+    classes, ``(n, labels)`` for several labels. For a regression, the numbers, ``(n,)`` or
     ``(n, numbers)``.
 
     >>> probabilities(torch.zeros(1, 1), "binary"), probabilities(torch.zeros(1, 2), "multiclass")
@@ -46,14 +46,14 @@ def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
 
 
 def by_column(function: Value, outputs: Tensor, y: Tensor) -> list[float]:
-    """``function`` of each of several labels or numbers, over the nodes where it is known."""
+    """``function`` for each of several labels or numbers, over the nodes where that label or number is known."""
     known = [~column.isnan() for column in y.T]
     columns = enumerate(zip(known, y.T, strict=True))
     return [function(outputs[here, k : k + 1], one[here]) if bool(here.any()) else np.nan for k, (here, one) in columns]
 
 
 def over_columns(function: Value) -> Value:
-    """``function``; of several labels or numbers, the mean of its values that are finite."""
+    """``function``; for several labels or numbers, the mean of its finite values."""
 
     @wraps(function)
     def mean(outputs: Tensor, y: Tensor) -> float:
@@ -103,7 +103,7 @@ def _scored(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
-    """The mean recall of the classes that nodes have.
+    """The mean recall over the classes that occur in ``y``.
 
     >>> balanced_accuracy(torch.tensor([[1.0], [1.0], [1.0], [-1.0]]), torch.tensor([1, 1, 1, 1]))
     0.75
@@ -123,7 +123,8 @@ def macro_f1(outputs: Tensor, y: Tensor) -> float:
 
 
 def curve(score: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every distinct score, highest first: the score, and how many positive and how many nodes score no less.
+    """For every distinct score, highest first: the score, and the numbers of positive nodes and of all nodes with at
+    least this score.
 
     >>> curve(np.array([0.9, 0.3, 0.9]), np.array([True, True, False]))
     (array([0.9, 0.3]), array([1, 2]), array([2, 3]))
@@ -143,7 +144,7 @@ def _curve(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
 def average_precision(logits: Tensor, y: Tensor) -> float:
     """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives.
 
-    For several labels, the mean over the labels of at least one node.
+    For several labels, the mean over the labels with at least one positive node.
     """
     hits, taken = _curve(logits, y)
     return float(np.sum(np.diff(hits, prepend=0) * hits / taken) / hits[-1]) if hits[-1:].any() else float("nan")
@@ -166,8 +167,8 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
 
 @over_columns
 def r2(outputs: Tensor, y: Tensor) -> float:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of these nodes; NaN if all values are equal. Of several numbers,
-    the mean.
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of these nodes; NaN if all values are equal. For several numbers,
+    it is the mean over them.
 
     >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
     1.0
@@ -178,13 +179,13 @@ def r2(outputs: Tensor, y: Tensor) -> float:
 
 @over_columns
 def mae(outputs: Tensor, y: Tensor) -> float:
-    """The mean absolute error, in the unit of ``y``; of several numbers, the mean over them."""
+    """The mean absolute error, in the unit of ``y``; for several numbers, the mean over them."""
     return float(_errors(outputs, y).abs().mean())
 
 
 @over_columns
 def rmse(outputs: Tensor, y: Tensor) -> float:
-    """The root of the mean squared error, in the unit of ``y``; of several numbers, the mean over them."""
+    """The root of the mean squared error, in the unit of ``y``; for several numbers, the mean over them."""
     return float(_errors(outputs, y).square().mean().sqrt())
 
 
@@ -200,12 +201,12 @@ class Metric:
     """A function of outputs ``(n, outputs)`` and labels, and whether higher values are better.
 
     Args:
-        function: its input is the output of a model: logits, with the positive of two classes last; or a number in the
-            unit of the labels.
+        function: the function of the outputs of a model and the labels. Outputs are logits, with the positive of two
+            classes last, or numbers in the unit of the labels.
         higher_is_better: whether higher values are better.
         name: the name in records and tables.
         percent: whether it is a fraction, shown in percent.
-        of_probabilities: whether its input is ``probabilities`` instead, as for metrics of the user.
+        of_probabilities: whether the function takes ``probabilities`` instead of outputs, as for metrics of the user.
 
     >>> METRICS["accuracy"].better(0.7, than=0.6), METRICS["mae"].better(0.7, than=0.6)
     (True, False)
@@ -241,13 +242,13 @@ class Metric:
         """
         both = value if isinstance(value, Mapping) else {"mean": value, "ci95": None}
         mean, half = (np.nan if number is None else self.scale * number for number in (both["mean"], both["ci95"]))
-        if np.isnan(mean):  # there were no nodes to measure on
+        if np.isnan(mean):  # there are no nodes with a label
             return "–"
         form = "{:.2f}".format if self.percent else number
         return form(mean) + ("" if np.isnan(half) else f" ± {form(half)}")
 
     def with_unit(self, value: float | Mapping[str, float | None]) -> str:
-        """As ``text``, with its unit: for a sentence.
+        """A value as text with its unit, for a sentence.
 
         >>> METRICS["accuracy"].with_unit(0.7251), METRICS["mae"].with_unit(12.3456)
         ('72.51 %', '12.35')
@@ -308,7 +309,8 @@ METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
-    """The metric of a record: one of ``METRICS``, or a metric of the user, whose values can only be compared."""
+    """The metric of a record: one of ``METRICS``, or a metric of the user, which can compare values but not compute
+    them."""
 
     def unknown(outputs: Tensor, y: Tensor) -> float:
         raise HandfulError(f"metric '{name}' is not one of handful's: give fit the function again")
@@ -338,8 +340,8 @@ def own_metric(given: Any) -> Metric:
 
     def value(prediction: Tensor, y: Tensor) -> float:
         if y.ndim == 2 and bool(((y == 0) | (y == 1)).all()):
-            y = y.to(torch.int64)  # of several labels that are all known
-        if hasattr(given, "reset"):  # torchmetrics adds up what it has seen
+            y = y.to(torch.int64)  # several labels, all known
+        if hasattr(given, "reset"):  # torchmetrics accumulates all earlier values
             given.reset()
         try:
             return float(given(prediction, y))

@@ -52,7 +52,8 @@ a graph without self-loops. For a matrix they compute one product; for edges the
 
 @contextmanager
 def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
-    """In this context, such layers of ``model`` get these edges as a matrix instead of ``edges.edge_index``."""
+    """In this context, convolutions of ``model`` in ``PRODUCTS`` get a sparse matrix instead of
+    ``edges.edge_index``."""
     known = {**PRODUCTS, **({} if edges.has_loops else {"GCNConv": ("add",)})}
     layers = [
         layer
@@ -64,13 +65,13 @@ def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
         yield
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch says that its sparse matrices are in beta
+        warnings.simplefilter("ignore")  # torch warns that its sparse matrices are in beta
         size = (edges.num_targets, edges.num_sources)
         matrix = torch.sparse_csr_tensor(edges.indptr, edges.indices.long(), torch.ones(edges.num_edges), size)
 
     def exchange(layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         if sum(value is not None for value in (*args, *named.values())) > 2:
-            return args, named  # features, edges and something of the edges: no plain product
+            return args, named  # a third argument, such as edge weights: no plain product
 
         def instead(value: Any) -> Any:
             return matrix if value is edges.edge_index else value
@@ -130,11 +131,11 @@ def _takes_data(model: nn.Module) -> bool:
 def _names_of_edges(model: nn.Module) -> list[str]:
     """The arguments of ``forward`` for edges that its layers use."""
     called, known = _plain(model), ("edge_weight", "edge_attr", "edge_type")
-    # PyG's ready models take two of them, and say which their layers use.
+    # PyG's ready-made models take two of them, and have flags for those that their layers use.
     names = [name for name in known if name in _parameters(model) and getattr(called, f"supports_{name}", True)]
     widths = [layer.edge_dim for layer in called.modules() if hasattr(layer, "edge_dim")]
     if type(called).__module__.startswith("torch_geometric.") and widths and not any(widths):
-        names = [name for name in names if name != "edge_attr"]  # made without edge_dim, they leave it out
+        names = [name for name in names if name != "edge_attr"]  # without edge_dim, these layers ignore edge_attr
     return names
 
 
@@ -159,9 +160,10 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
 def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
     """The features and the weights of the edges, by the names of the arguments of ``model``.
 
-    Features are ``edge_attr``, or ``edge_type`` if they are one whole number. Weights are ``edge_weight``, else
-    ``edge_attr``. Weights of normalised GraphSAINT and LADIES define the aggregation and are not edge features: only
-    ``edge_weight`` accepts them. A module that needs weights gets ones on a graph without weights.
+    Edge features go to ``edge_attr``; a single whole number per edge may also go to ``edge_type``. Edge weights go to
+    ``edge_weight``, or else to ``edge_attr``. Weights of normalised GraphSAINT and LADIES define the aggregation and
+    are not
+    edge features: only ``edge_weight`` accepts them. A module that needs weights gets ones on a graph without weights.
 
     Raises:
         HandfulError: there are features or weights, and the module takes none.

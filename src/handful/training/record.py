@@ -1,9 +1,9 @@
 """A run is a folder.
 
-``config.json`` says how, ``encoding.json`` what the graph's features and classes are, ``metrics.jsonl`` has a line per
-evaluation, ``checkpoint.safetensors`` is where to go on from, ``model.safetensors`` has the best weights and what is
-needed to make the model again, and ``result.json`` is there only if the run has ended. Each of them, and each line of
-``metrics.jsonl``, carries a checksum.
+``config.json`` has the configuration, and ``encoding.json`` the meaning of the graph's features and classes.
+``metrics.jsonl`` has a line per evaluation. ``checkpoint.safetensors`` has the state from which a run continues.
+``model.safetensors`` has the best weights and the options of the model. ``result.json`` exists only if the run has
+ended. Each file, and each line of ``metrics.jsonl``, has a checksum.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FORMAT = 2
 
 @dataclass(kw_only=True)
 class Counts:
-    """What is counted while a run trains, and kept in its result.
+    """Counters and times of a run, kept in its result.
 
     ``seconds`` counts from the first epoch on. ``prepare_seconds`` is the time of the sampler's preparation (METIS),
     even if an earlier run has done and kept it. ``skipped`` counts batches that made
@@ -61,7 +61,7 @@ class Counts:
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     def counts(self) -> dict[str, Any]:
-        """All of them by name."""
+        """All counters by name."""
         return {one.name: getattr(self, one.name) for one in fields(Counts)}
 
 
@@ -169,7 +169,7 @@ class RunFolder:
             except HandfulError:
                 if fresh and not any(self.path.rglob("metrics.jsonl")):
                     self.config.unlink()
-                    with suppress(OSError):  # something else is in it, or the system keeps a lock that is held
+                    with suppress(OSError):  # the folder has other files, or the system keeps a locked file
                         for name in ("lock.pid", "lock"):
                             (self.path / name).unlink(missing_ok=True)
                         self.path.rmdir()
@@ -280,7 +280,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two configurations differ, by their own names, and both values of each.
+    """The names of the fields in which two configurations differ, with both values.
 
     >>> differences({"options": {"dropout": 0.5}, "seeds": [1]}, {"options": {"dropout": 0.3}, "seeds": [1]})
     {'dropout': (0.5, 0.3)}
@@ -292,7 +292,7 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
             continue
         if isinstance(old, dict) and isinstance(new, dict):
             inner = differences(old, new)
-            # Another sampler has other options: its name says enough.
+            # Another sampler has other options, so the message has only its name.
             changed |= {name: inner["name"]} if "name" in inner else inner
         else:
             changed[name] = (old, new)
@@ -343,7 +343,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get("state")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a dict)
-        if text is None:  # weights that someone else saved
+        if text is None:  # weights from another program
             return tensors, {}
         state: dict[str, Any] = dict(json.loads(text))
         if state.pop("crc32", None) != _checksum(tensors, state):
@@ -360,8 +360,8 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
-    """The definition of a model: its name and options; for other modules, the class, the layers and the plain
-    numbers.
+    """The definition of a model: its name and options; for other modules, the class, the layers and all attributes that
+    are plain numbers.
     """
     if isinstance(model, Network) and (name := model_name(model)) is not None:
         return {"model": name, "options": model.options}

@@ -38,7 +38,8 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
-"""Called with the number of a pass over the nodes, the rows that are done, and all rows."""
+"""A function that is called with the number of a pass over the nodes, the rows that are done, and the number of all
+rows."""
 STATE = "state.json"
 RECORD_SECONDS = 5.0
 """Minimum time between two records of the progress, in seconds."""
@@ -53,7 +54,7 @@ FEWEST_ROWS = 256
 class Blocked(Adjacency):
     """An adjacency whose products read the rows of the sources by blocks, which may be in a memory-mapped file.
 
-    A sum adds the sources in ascending order, one after another. It equals that of ``Adjacency`` up to rounding.
+    A sum adds the sources in ascending order, one after another. It equals the sum of ``Adjacency`` up to rounding.
 
     Args:
         dtype: the type of the model's parameters and of the products, for any type of the file.
@@ -116,8 +117,8 @@ class Blocked(Adjacency):
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
         """Every block with a source of these edges: its number, its first source, and its rows of ``x``.
 
-        The next block is read while one is added. The two alternate in memory that is allocated once here: memory that
-        many threads allocate and free does not return to the system.
+        The next block is read while one is added. Two buffers, allocated once here, alternate: memory that many threads
+        allocate and free does not return to the system.
         """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()
@@ -131,7 +132,8 @@ class Blocked(Adjacency):
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
-    """Copy ``x`` to ``out``, in the type of ``out``; by numpy, since torch would start threads on every thread.
+    """Copy ``x`` to ``out``, in the type of ``out``; by numpy, since every calling thread would start its own torch
+    threads.
 
     >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
     array([[1.5]], dtype=float32)
@@ -147,7 +149,7 @@ def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
     return out
 
 
-# -- what layers put out ----------------------------------------------------------------------------------------------
+# -- outputs of layers ------------------------------------------------------------------------------------------------
 
 
 class OnDisk(Chunks):
@@ -180,7 +182,7 @@ class OnDisk(Chunks):
         if (path := folder / STATE).exists():
             with readable(path, f"remove {folder}, and begin again", HandfulError):
                 state = unseal(json.loads(read_bytes(path)))
-                self._passes, room = state["passes"], min(room, state["room"])  # the chunks that were begun with
+                self._passes, room = state["passes"], min(room, state["room"])  # keep the job's chunk size
         self.room = room
         # A chunk has its sums, its own rows, and a few outputs; beside it are two blocks of sources.
         self.row_bytes = 4 * 6 * width + 64
@@ -217,7 +219,7 @@ class OnDisk(Chunks):
         if one["done"] < count or one["shape"] is None:
             self._write(which, make, cuts)
         self.progress(which, count, count)
-        if not self._path(which).exists():  # a later pass that needed it is done
+        if not self._path(which).exists():  # the pass that needed it is done
             return torch.empty(count, *one["shape"], dtype=getattr(torch, one["dtype"]), device="meta")
         return self._map(which)
 
@@ -234,7 +236,7 @@ class OnDisk(Chunks):
                 try:
                     if one["shape"] is None:
                         one |= {"shape": list(rows.shape[1:]), "dtype": str(rows.dtype).removeprefix("torch.")}
-                        if size and hasattr(os, "posix_fallocate"):  # all that the pass needs, before its work begins
+                        if size and hasattr(os, "posix_fallocate"):  # allocate the whole file before the pass begins
                             os.posix_fallocate(file.fileno(), 0, size)
                     file.seek(lo * rows[:1].nbytes)
                     file.write(rows.reshape(-1).view(torch.uint8).numpy().data if rows.numel() else b"")
@@ -269,7 +271,7 @@ class OnDisk(Chunks):
         return tensor
 
     def drop_spent(self) -> None:
-        """Remove the files that no later pass needs: all but that of the last pass."""
+        """Remove the files that no later pass needs: all except the file of the last pass."""
         for old in [old for old in self._spent if old < self._calls - 1]:
             self._path(old).unlink(missing_ok=True)
             self._spent.discard(old)
@@ -310,7 +312,7 @@ def infer_within(
 
 
 def job_name(model: Network, graph: Graph) -> str:
-    """A name for these weights and this graph, so that files under it belong to them."""
+    """A name that identifies these weights and this graph, for their files."""
     weights = [p.detach() for _, p in sorted(model.state_dict().items())]
     names = {"model": type(model).__name__, "options": model.options, "graph": graph.identity()}
     return f"{fingerprint(*weights)}-{text_fingerprint(names)}"
