@@ -10,6 +10,8 @@ checkout's. Then every page is written anew between
     <!-- result NAME.2 rows: A; B -->    some of its rows
     <!-- result NAME.2 only: A; B -->    some of its columns
     <!-- result NAME.2: ROW / COLUMN --> one of its cells
+    <!-- result NAME.2: ROW / COLUMN minus ROW / COLUMN -->       a difference of two cells
+    <!-- result NAME.2: ROW / COLUMN divided by ROW / COLUMN -->  a ratio of two cells
     <!-- result NAME words -->           its sentence
 
 and ``<!-- /result -->``. A test fails where a page and its record differ.
@@ -36,6 +38,7 @@ REGION = re.compile(r"(?P<open><!-- result (?P<what>.+?) -->)(?P<inside>.*?)(?P<
 WHAT = re.compile(r"(?P<name>[\w-]+)(?:\.(?P<table>\d+))?(?P<rest>.*)", re.DOTALL)
 OURS = ("--out", "--root", "--jobs", "--threads")
 """Options that say where a command ran, and not what it computed."""
+MINUS, OVER = "minus", "divided by"
 MARKS = {0: "", 1: "**", 2: "*"}
 Record = dict[str, Any]
 
@@ -74,8 +77,9 @@ def show(what: str, records: dict[str, Record]) -> str:
         table = record["tables"][int(asked["table"]) - 1]
         head, rows = table["head"], table["rows"]
         if rest.startswith(":"):
-            row, column = (part.strip() for part in rest[1:].split(" / "))
-            return str(next(cells for cells in rows if cells[0] == row)[head.index(column)]).strip("*")
+            places = re.split(f" ({MINUS}|{OVER}) ", rest[1:])
+            first, *second = (_cell(head, rows, place) for place in places[::2])
+            return calculate(first, second[0], places[1]) if second else first
         kind, _, names = rest.partition(":")
         wanted = [name.strip() for name in names.split(";")]
         if kind == "rows":
@@ -87,6 +91,27 @@ def show(what: str, records: dict[str, Record]) -> str:
         raise SystemExit(f"<!-- result {what} -->: the record has no such table, row or column") from None
     how = f"\n{made(record)}\n" if asked["table"] == "1" else ""  # once is enough for all tables of a record
     return f"\n\n{markdown(head, rows)}{how}\n"
+
+
+def _cell(head: list[str], rows: list[list[str]], place: str) -> str:
+    """The cell at ``ROW / COLUMN``."""
+    row, column = (part.strip() for part in place.split(" / "))
+    return str(next(cells for cells in rows if cells[0] == row)[head.index(column)]).strip("*")
+
+
+def calculate(first: str, second: str, how: str) -> str:
+    """The ratio of two cells by three digits, or their difference by one decimal less than they have: both are rounded.
+
+    >>> calculate("**1.52** (1,449)", "1.59 ± 0.1", OVER), calculate("75.04", "74.71", MINUS)
+    ('0.956', '0.3')
+    """
+    a, b = (re.search(r"[+-]?\d[\d,]*(?:\.(\d+))?(?:e[+-]?\d+)?", cell) for cell in (first, second))
+    if a is None or b is None:
+        raise ValueError(f"{first} or {second} is no number")
+    x, y = (float(match[0].replace(",", "")) for match in (a, b))
+    if how == OVER:
+        return f"{x / y:.3g}"
+    return f"{x - y:.{max(1, min(len(match[1] or '') for match in (a, b)) - 1)}f}"
 
 
 def markdown(head: list[str], rows: list[list[str]]) -> str:

@@ -134,21 +134,26 @@ def test_a_finding_becomes_a_record_and_the_page_changes(tmp_path: Path, monkeyp
     folder, page = tmp_path / "study", tmp_path / "page.md"
     monkeypatch.setattr(results, "RECORDS", tmp_path)
     monkeypatch.setattr(results, "PAGES", [page])
-    table = Table("A table", ["Method", "R"], [[Cell("RNS"), Cell("0.3", 1)], [Cell("all, full"), Cell("|0|")]])
+    table = Table("A table", ["Method", "R"], [[Cell("RNS"), Cell("0.3", 1)], [Cell("full"), Cell("1.2 ± 0.5")]])
+    table.rows.append([Cell("all, full"), Cell("|0|")])
     made = {"command": "handful study parts --graph debian --out /some/where"}
     write_finding(Finding("parts", "A title", "RNS it is.", [table], environment=made), folder)
     page.write_text(
         "It says <!-- result mine words -->x<!-- /result --> <!-- result mine.1: RNS / R --><!-- /result -->\n"
+        "<!-- result mine.1: RNS / R divided by full / R --><!-- /result -->\n"
+        "<!-- result mine.1: RNS / R minus full / R --><!-- /result -->\n"
         "<!-- result mine.1 rows: all -->\nold\n<!-- /result -->\n"
     )
     results.main([f"mine={folder}"])
     text = page.read_text()
     assert "words -->RNS it is.<!-- /result -->" in text
     assert "/ R -->0.3<!-- /result -->" in text
+    assert "divided by full / R -->0.25<!-- /result -->" in text
+    assert "minus full / R -->-0.9<!-- /result -->" in text
     assert "| all, full | \\|0\\| |" in text
     assert "| RNS |" not in text
     assert "`handful study parts --graph debian`" in text
     assert results.write_page(text, results.read_records()) == text
-    for wrong in ("nothing.1", "mine.2", "mine.1: RNS / S", "mine nothing"):
+    for wrong in ("nothing.1", "mine.2", "mine.1: RNS / S", "mine.1: RNS / R minus RNS / S", "mine nothing"):
         with pytest.raises(SystemExit, match="result"):
             results.write_page(f"<!-- result {wrong} --><!-- /result -->", results.read_records())
