@@ -107,6 +107,7 @@ def run(checkout: Path, folders: list[str], processes: int, enabled: bool, claim
     ours = {OUTCOMES: str(outcomes), ENABLED: "1" if enabled else "", CLAIMED: claimed}
     # Some tests take their parameters from sets of strings, and every process must have them in the same order.
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", **ours}
+    environment.pop("PYTEST_XDIST_WORKER", None)  # of a test of this function, whose plugin is no worker
     outcomes.write_text("")
     command = [sys.executable, "-m", "pytest", "-p", "benchmarks.pyg_suite", "-p", "no:cacheprovider", "-q"]
     command += ["--no-header", "--tb=short", "--continue-on-collection-errors", "-n", str(processes), *folders]

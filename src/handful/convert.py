@@ -209,9 +209,10 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def to_pyg(graph: Graph) -> Data:
-    """A PyG ``Data`` that shares the graph's tensors; ``ids`` that are texts are a list.
+    """A PyG ``Data`` that shares the graph's tensors.
 
-    Lost: name, class names, metric and positive class.
+    Lost: name, class names, metric and positive class; with a warning also ``ids`` that are texts, since PyG's loaders
+    select only tensors. ``graph.ids[batch.n_id]`` has them.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -221,8 +222,10 @@ def to_pyg(graph: Graph) -> Data:
     except ImportError:
         raise GraphError("PyG is not installed: pip install torch_geometric") from None
     fields: dict[str, Any] = {n: t for n in (*ARRAYS, *MASKS) if (t := getattr(graph, n)) is not None}
-    if graph.ids is not None:
-        fields["ids"] = graph.ids.tolist() if graph.ids.dtype.kind == "U" else torch.from_numpy(graph.ids)
+    if graph.ids is not None and graph.ids.dtype.kind == "U":
+        warnings.warn("to_pyg leaves out ids that are texts, which no loader of PyG can select", stacklevel=2)
+    elif graph.ids is not None:
+        fields["ids"] = torch.from_numpy(graph.ids)
     return Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, **fields)
 
 

@@ -82,6 +82,6 @@ def test_a_killed_study_goes_on_where_it_was(npz: Path, tmp_path: Path) -> None:
     time.sleep(1)  # its worker ends with it, half a second later at most
     result = handful(*args, "--json")
     assert result.code == 0, result.stderr
-    assert [point["m"] for point in result.json["curve"]] == [1, 2]
+    assert [point["m"] for point in result.json["curve"] if "m" in point] == [1, 2]
     assert (first / "summary.json").stat().st_mtime_ns == stamp
     assert len(RunFolder(second / "seed-42").lines()) == 2

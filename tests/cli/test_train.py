@@ -249,7 +249,7 @@ def spoil(arrays: dict[str, np.ndarray], key: str) -> None:
     ("key", "words"),
     [
         ("outside", "source 10000"),
-        ("negative", "negative"),
+        ("negative", "target -1"),
         ("ragged", "199"),
         ("nan", r"x\[3, 2\]"),
         ("label", r"y\[4\] is -5"),

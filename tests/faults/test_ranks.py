@@ -17,7 +17,7 @@ from handful.training.record import RunFolder, load_tensors
 GRAPH = "synthetic?nodes=400&degree=6&features=8&classes=3"
 TRAIN = [
     "-m", "handful", "train", GRAPH, "--seeds", "1", "--epochs", "60", "--hidden", "8", "--layers", "2", "--json",
-    "--parts-per-step", "2", "--evaluate-every", "1",
+    "--parts-per-step", "2", "--evaluate-every", "1", "--patience", "60",
 ]  # fmt: skip
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 

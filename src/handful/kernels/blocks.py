@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.attention import SLOPE
-from handful.kernels.csr import transpose
 from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, run
 
 Array = np.ndarray
@@ -41,6 +40,28 @@ class BlockedEdges:
         return [(a, b) for a, b in zip(cuts, [*cuts[1:], hi], strict=True) if b > a]
 
 
+@kernel
+def _count(indices: Any, shift: int, starts: Any) -> None:
+    for e in range(indices.shape[0]):
+        starts[(indices[e] >> shift) + 1] += 1
+    for b in range(starts.shape[0] - 1):
+        starts[b + 1] += starts[b]
+
+
+@kernel
+def _place(indptr: Any, indices: Any, weight: Any, shift: int, cursor: Any, rows: Any, columns: Any, out: Any) -> None:
+    weighted = weight.shape[0] > 0
+    for v in range(indptr.shape[0] - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            block = indices[e] >> shift
+            at = cursor[block]
+            cursor[block] = at + 1
+            rows[at] = v
+            columns[at] = indices[e] - (block << shift)
+            if weighted:
+                out[at] = weight[e]
+
+
 def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, shift: int) -> BlockedEdges:
     """The edges of a CSR in the order of the blocks of 2^shift sources.
 
@@ -50,9 +71,12 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
         num_sources: the number of sources.
         shift: source u is in block ``u >> shift``.
     """
-    starts, rows, order = transpose(indptr, indices >> shift, ((num_sources - 1) >> shift) + 1, with_order=True)
-    columns = (indices[order] & ((1 << shift) - 1)).astype(np.int32, copy=False)
-    return BlockedEdges(starts, rows, columns, weight[order] if len(weight) else weight)
+    starts = np.zeros(((num_sources - 1) >> shift) + 2, np.int64)
+    _count(indices, shift, starts)
+    rows, columns = np.empty(len(indices), np.int32), np.empty(len(indices), np.int32)
+    out = np.empty(len(weight), weight.dtype)
+    _place(indptr, indices, weight, shift, starts[:-1].copy(), rows, columns, out)
+    return BlockedEdges(starts, rows, columns, out)
 
 
 @kernel

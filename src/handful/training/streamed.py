@@ -299,7 +299,7 @@ def infer_within(
     """``model.infer`` on ``graph`` with ``room`` bytes of memory; the result is mapped from a file in ``folder``."""
     assert graph.x is not None
     dtype = next(model.parameters()).dtype
-    edge_bytes = 16 + (0 if graph.edge_weight is None else 8 + dtype.itemsize)
+    edge_bytes = 8 + (0 if graph.edge_weight is None else 8 + dtype.itemsize)
     if graph.has_loops or graph.edge_weight is not None:
         edge_bytes += 24  # its ends as int64, to find loops and to add up weights
     scale = 4 * graph.num_nodes  # of GCN's degrees
