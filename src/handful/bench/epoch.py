@@ -52,11 +52,12 @@ GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
-    """Seconds per epoch of every way, and their ratios; also the pieces of each on a CPU, or the memory on a GPU.
+    """Seconds per epoch of every way to train, and their ratios; on a CPU also the pieces of each epoch, on a GPU the
+    memory.
 
     Args:
         experiment: the graph, model, parts and device; its first seed is the seed of weights, parts and dropout.
-        rounds: the number of measurements of each way; the median counts.
+        rounds: the number of measurements of each way; the result is the median.
         say: called with the name of the current work.
     """
     assert isinstance(experiment.sampler, RandomNodes)

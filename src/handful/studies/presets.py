@@ -1,7 +1,8 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
-Each table in those files has the label of its source in the paper, or the name of the public code that has what the
-paper leaves out. Data sets, models, samplers and options have their names of handful. An unknown name is an error that
+Each table in those files has its source: the label of a table of the paper, or the name of public code for values that
+    the paper omits. Data sets, models, samplers and options have handful's names. An unknown name is an error
+    that
 lists the known ones.
 """
 

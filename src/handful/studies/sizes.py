@@ -64,8 +64,8 @@ def parts(request: Request) -> Finding:
 def fanout(request: Request) -> Finding:
     """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
 
-    The fanouts are those of the paper's search space. The other hyperparameters are those of its best fanout, or with
-    ``tune_each`` tuned for each.
+    The fanouts are those of the paper's search space. The other hyperparameters are those of the paper's best fanout;
+    with ``tune_each``, they are tuned for each fanout.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
