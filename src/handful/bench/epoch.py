@@ -200,7 +200,7 @@ def profile(epoch: Callable[[], Any]) -> dict[str, float]:
 
 
 def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int:
-    """The bytes that an epoch allocates on a GPU at its peak, beyond those before it."""
+    """The growth of the allocated GPU memory during an epoch, at its peak, in bytes."""
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     epoch()

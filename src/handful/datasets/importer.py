@@ -95,7 +95,7 @@ def import_tables(
             and ids must be in the node table or have no large gaps.
         split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
             ``None`` draws none. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on the
-            next quarter and tests on the last one, even if the table has a split; the column is then no feature,
+            next quarter and tests on the last one, even if the table has a split; the column is then not a feature,
             unless ``features`` has it.
         schema: the schema of another graph, to encode these tables in the same way. It then replaces all ``options``
             except ``unknown`` and ``strict``.
@@ -149,7 +149,7 @@ def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
 def _write(
     read: Callable[[Path], _Tables], path: Path, memory: int | str, split: str | None, seed: int, fields: dict[str, Any]
 ) -> None:
-    """Save the graph of the tables in the folder ``path``, its edges by way of scratch files."""
+    """Save the graph of the tables in the folder ``path``; its edges are sorted in scratch files."""
     with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
         tables = read(Path(scratch))
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
@@ -458,7 +458,7 @@ def _has_label(y: np.ndarray) -> np.ndarray:
 
 
 def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
-    """The masks of the split column; without one, those of the columns ``train_mask`` etc., if any."""
+    """The masks of the split column, or else of the columns ``train_mask`` etc., if any."""
     masks: Split = {}
     if schema.split is None:
         masks = {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.names}

@@ -1,7 +1,7 @@
 """Splits of nodes into training, validation and test: functions of their arguments alone, with exact sizes.
 
 Each returns the three masks under the names that ``Graph`` gives them: ``graph.replace(**stratified_split(...))``.
-Shares are those of the nodes that have a label; shares that sum to less than one leave nodes out of all masks.
+Shares refer to the nodes with a label. If shares sum to less than one, some nodes are in no mask.
 """
 
 from __future__ import annotations

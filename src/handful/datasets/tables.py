@@ -99,9 +99,8 @@ class TableFile:
     @classmethod
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
         """Read the first lines. A CSV file has no header if its first row has only numbers. Lines at the top
-        that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` that of its
-        text.
-        Errors of a table in memory call it ``name``."""
+        that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` is the
+        encoding of its text. Errors of a table in memory call it ``name``."""
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
             return cls(Path(name), tuple(table.column_names), table=table)
@@ -364,7 +363,7 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add ``words`` for each row where ``wrong`` is true, with its value for ``{}``.
+        """Add the message ``words`` for each row where ``wrong`` is true; ``{}`` in it becomes the value of the row.
 
         ``row`` is the number of the first row.
         """
@@ -438,7 +437,7 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
 
 
 def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int | None = None) -> np.ndarray:
-    """A CSV file of numbers, none of them missing, as an array ``(columns, rows)``.
+    """A CSV file of numbers, without missing values, as an array ``(columns, rows)``.
 
     Args:
         path: a file with or without a header.

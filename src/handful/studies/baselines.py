@@ -194,7 +194,7 @@ def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
     """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes; and the share of such
     neighbours.
 
-    Loops do not count. Without such neighbours, the mean is that of all training nodes.
+    Loops do not count. Without such neighbours, it is the mean label of all training nodes.
 
     >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.zeros(3, 1), y=[1, 0, 0], train_mask=[0, 1, 2])
     >>> neighbour_labels(graph)[0][:2]

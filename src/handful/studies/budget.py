@@ -34,7 +34,7 @@ class Request:
         split, root: as for ``handful.load``.
         budget: the amount of computation: ``smoke``, ``laptop`` or ``paper``.
         seeds: the seeds; by default those of the budget.
-        epochs: the epochs of each run under ``laptop`` and ``smoke``; those of the study by default.
+        epochs: the epochs of each run under ``laptop`` and ``smoke``; by default the epochs of the study.
         device: the device of the runs.
         out: the folder of the runs. Finished runs are not repeated.
         jobs: the number of parallel runs. Default: one on this machine; the capacity of a cluster.
@@ -130,7 +130,7 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
     """The experiment of a sampler and a model at this scale. All samplers have the same epochs, except neighbour
     sampling.
 
-    The layers of SGFormer are those of its GCN; it has one layer of attention.
+    For SGFormer, the number of layers is that of its GCN; it has one layer of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
     options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})

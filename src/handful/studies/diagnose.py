@@ -99,7 +99,7 @@ def diagnose_samplers(
 
 
 def read_saved_model(weights: str | Path) -> Network:
-    """The model in ``weights``; for the folder of an experiment, that of the best seed."""
+    """The model in ``weights``; for the folder of an experiment, the model of the best seed."""
     whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
     return open_run(weights).model if whole else load_model(weights)
 

@@ -2,7 +2,7 @@
 
 The importance of a column is the loss in the validation metric after a random permutation of its values over all nodes.
 For one node, the effect of a column is measured with the mean of the column in its place, and the effect of a neighbour
-without the edges between the two. The model is that of the best seed, and inference is exact.
+without the edges between the two. The model of the best seed is used, and inference is exact.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def paper_result(table: str, *row: str) -> Any:
 
 
 def _measured(value: Any) -> Any:
-    """Printed numbers as numbers, also within nested tables."""
+    """The paper's printed texts as numbers, also within nested tables."""
     if isinstance(value, dict):
         return {name: _measured(inner) for name, inner in value.items()}
     if not isinstance(value, str):

@@ -108,8 +108,8 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 def speedup_study(request: Request) -> Finding:
     """The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target.
 
-    Both methods are evaluated after every epoch. The targets are the paper's under its budget, else those of
-    ``reachable``.
+    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are the paper's; otherwise
+    ``reachable`` chooses them.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {method: benchmark(request, graph, method, SCALE).with_(evaluate_every=1) for method in METHODS}
