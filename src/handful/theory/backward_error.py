@@ -11,7 +11,7 @@ paper multiplies both terms by (1+β)/(1−β); ``theory.memory`` derives the fa
 same measurement tests them.
 
 Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small. Adam
-    also needs this: during the memory of v, no component of the gradient changes its sign or falls to the size of ε.
+    also needs this: within the memory of v, every component g_i of the gradient changes little compared with |g_i| + ε.
 """
 
 from __future__ import annotations
