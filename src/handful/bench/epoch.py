@@ -151,7 +151,7 @@ def floor_epochs(
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The floor among ``ways`` that the way ``name`` is compared with.
+    """The name of the floor in ``ways`` for the way ``name``.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'
