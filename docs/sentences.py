@@ -49,7 +49,7 @@ def sentences(text: str) -> list[str]:
     """
     text = re.sub(r"^ *>>>.*(?:\n.+)*", "", text, flags=re.MULTILINE)
     text = re.sub(r"^(?:Args|Returns|Raises|Example):$", "", text, flags=re.MULTILINE)
-    pieces = re.split(r"\n\s*\n|\n(?= {4}[\w, ]+: )|\n(?=- )", text)
+    pieces = re.split(r"\n\s*\n|\n(?= {4}\w[\w, ]*: )|\n(?=- )", text)
     plain = [" ".join(re.sub(r"^\s*- ", "", piece).split()) for piece in pieces]
     found = [one.strip() for piece in plain for one in re.split(r"(?<=[^.\d][.!?])\s+(?=[A-Z`])", piece)]
     return [one for one in found if len(one.split()) > 3]

@@ -451,8 +451,8 @@ Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
 
 
 class _Product(torch.autograd.Function):
-    """diag(left) A diag(right) x; the product with the transpose if ``turned``. Each is the backward pass
-    of the other, so that gradients can be differentiated again (R(w) as a penalty)."""
+    """diag(left) A diag(right) x; the product with the transpose if ``turned``. The two products are the backward
+    passes of each other, so gradients can be differentiated again (R(w) as a penalty)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, base: Tensor | None, matrix: Matrix, turned: bool) -> Tensor:

@@ -189,7 +189,7 @@ def from_pyg(
 
 
 def unused(names: Iterable[str]) -> list[str]:
-    """The names that a graph does not take.
+    """The names of attributes that a graph cannot hold.
 
     >>> unused(["x", "train_mask", "pos"])
     ['pos']

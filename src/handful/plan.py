@@ -117,7 +117,8 @@ class Plan:
         return next(part for part in self.parts if part.m == self.m)
 
     def ram(self, part: Part) -> int:
-        """Memory of the process with the graph loaded; a saved graph's arrays are mapped, and count when read."""
+        """Memory of the process with the graph loaded; the arrays of a saved graph are mapped, and count as soon as
+        they are read."""
         shape = self.shape
         inside = shape.edges * shape.index_bytes // part.m if part.m > 1 else 0  # the edges inside a part
         training = shape.nodes + inside + max(part.step_bytes, part.cut_bytes)

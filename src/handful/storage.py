@@ -58,7 +58,7 @@ def save(graph: Graph, path: str | Path) -> Path:
 
     Args:
         graph: any graph; its tensors are copied to the CPU first.
-        path: a new folder, an empty one, or that of a saved graph.
+        path: a new folder, an empty folder, or the folder of a saved graph.
 
     Returns:
         The path of the folder.
@@ -163,7 +163,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 
     Args:
         path: the folder that ``save`` made.
-        verify: check every byte, even if the stamp says that the files have not changed.
+        verify: check every byte, even if the stamp matches the files.
 
     Raises:
         DatasetError: the folder is not a saved graph, or a file of it is missing, cut short or changed.

@@ -27,9 +27,9 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
     Loss and gradients stay the same up to rounding. Dropout drops other elements, since its mask depends on the place
     of a node. This needs a model in which nodes affect each other only along edges. BatchNorm does not have this
     property: its statistics depend on all nodes. With ``whole`` all nodes stay, and the first ``whole`` layers compute
-    all of them. Degrees stay those of the sampled graph. The sample is returned unchanged if its layers are already
-    rectangles, if it has no targets, or if there is almost nothing to cut. Away from the CPU the host waits for the
-    device once.
+    all of them. Degrees are those of the sampled graph, before trimming. The sample is returned unchanged if its layers
+    are already rectangles, if it has no targets, or if there is almost nothing to cut. Away from the CPU the host waits
+    for the device once.
     """
     squares = whole or 0
     free = depth - squares

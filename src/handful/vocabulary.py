@@ -23,7 +23,7 @@ METHODS = {
     "rns": "RNS",
     "rns-mean-field": "RNS + mean field",
 }
-"""The order is that of the paper's tables; methods that the paper does not have come last."""
+"""The order follows the paper's tables; methods that the paper does not have come last."""
 MODELS = {
     "gcn": "GCN",
     "sage": "GraphSAGE",
@@ -85,7 +85,7 @@ PALETTE = 10
 
 
 def title(name: str) -> str:
-    """The display name of a method, model, optimiser or regime; other names stay as they are.
+    """The display name of a method, model, optimiser or regime; other names do not change.
 
     >>> title("saint"), title("mine")
     ('GraphSAINT', 'mine')

@@ -52,11 +52,12 @@ GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
-    """Seconds per epoch of every way, and their ratios; also the pieces of each on a CPU, or the memory on a GPU.
+    """Seconds per epoch of every way to train, and their ratios; on a CPU also the pieces of each epoch, on a GPU the
+    memory.
 
     Args:
         experiment: the graph, model, parts and device; its first seed is the seed of weights, parts and dropout.
-        rounds: the number of measurements of each way; the median counts.
+        rounds: the number of measurements of each way; the result is the median.
         say: called with the name of the current work.
     """
     assert isinstance(experiment.sampler, RandomNodes)
@@ -150,7 +151,7 @@ def floor_epochs(
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The floor among ``ways`` that the way ``name`` is compared with.
+    """The name of the floor in ``ways`` for the way ``name``.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'
@@ -199,7 +200,7 @@ def profile(epoch: Callable[[], Any]) -> dict[str, float]:
 
 
 def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int:
-    """The bytes that an epoch allocates on a GPU at its peak, beyond those before it."""
+    """The growth of the allocated GPU memory during an epoch, at its peak, in bytes."""
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     epoch()

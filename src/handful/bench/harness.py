@@ -39,7 +39,7 @@ class Turns:
         return {name: median(took) for name, took in self.seconds.items()}
 
     def ratios(self, above: str, below: str) -> list[float]:
-        """How many times as long ``above`` took as ``below``, in each round."""
+        """The seconds of ``above`` divided by those of ``below``, in each round."""
         return [a / b for a, b in zip(self.seconds[above], self.seconds[below], strict=True)]
 
     def ratio(self, above: str, below: str) -> float:
@@ -51,7 +51,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
     """Run all works in every round; every second round runs in reverse order.
 
     Args:
-        works: functions that return their seconds. Their kernels should be compiled before.
+        works: functions that return their seconds. Compile their kernels before.
         rounds: the number of runs of each.
         say: called with the name of the current work.
     """

@@ -1,6 +1,7 @@
 """An epoch of random-node batches: PyG's loader and handful's, by turns in one process.
 
-The graph has no features: the time is that of nodes and edges. The loaders yield a ``Data`` with ``edge_index``.
+The graph has no features: the benchmark measures only nodes and edges. The loaders yield a ``Data`` with
+    ``edge_index``.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def whole_epoch(batches: Iterable[Any]) -> float:
     """Seconds to go through all ``batches``."""
     start = perf_counter()
     for batch in batches:
-        del batch  # a loop that keeps it has two in memory
+        del batch  # without this, two batches would be in memory
     return perf_counter() - start
 
 

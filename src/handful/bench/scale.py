@@ -64,7 +64,7 @@ def bench_scale(
 
 
 class Watch(Callback):
-    """The seconds of the phases of one epoch: a report of progress ends a block of its phase."""
+    """Measures the seconds of each phase of an epoch: each report of progress ends a block of its phase."""
 
     def __init__(self) -> None:
         self.seconds, self.since = dict.fromkeys(PHASES, 0.0), time.perf_counter()

@@ -48,7 +48,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "diagnose": {"hidden": 128, "layers": 3, "residual": False},
     "study": {"seeds": None},  # they depend on the budget
 }
-"""The defaults of a command that are not those of ``Settings`` and ``Experiment``."""
+"""The defaults of a command that differ from those of ``Settings`` and ``Experiment``."""
 DEFAULTS["plan"] = DEFAULTS["train"]
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")

@@ -110,7 +110,7 @@ class DebianOptions:
 
 
 def _load(query: Query) -> Graph:
-    """The embedded graph, or that of ``query.options.file``."""
+    """The embedded graph, or the graph in ``query.options.file``."""
     with as_file(EMBEDDED) as embedded:
         return read(query.options.file or embedded, query.split or "rh")
 

@@ -22,7 +22,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOVED = 0.25
 """A column has drifted if its index is above this usual limit plus the value that chance alone can give."""
 LEAST = 1e-4
-"""The minimum of a share in the index."""
+"""The smallest share that the index uses; smaller shares are raised to it."""
 
 
 def with_profile(schema: Schema, rows: TableFile, fitted: np.ndarray) -> Schema:
@@ -36,7 +36,7 @@ def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
     """
     result = []
     for column in schema.columns:
-        with suppress(DatasetError):  # a column that cannot be encoded is told by whoever encodes it
+        with suppress(DatasetError):  # the encoder reports columns that it cannot encode
             counts = np.bincount(_bins(column, rows), minlength=_count(column))
             if len(counts) != len(column.shares):
                 continue

@@ -1,5 +1,5 @@
-"""Sorts edges into the rows of a CSR within a budget: they go to files by ranges of rows, and are sorted range by
-range.
+"""Sorts edges into the rows of a CSR within a memory budget: edges go to a file per range of rows, which is then
+sorted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Bucket:
 
 
 class EdgeSort:
-    """The rows of a stream of edges.
+    """Sorts a stream of edges by rows.
 
     Args:
         folder: the folder for scratch files, of 8 bytes per edge with int32 ids; they are removed at the end.

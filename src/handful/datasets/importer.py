@@ -45,7 +45,7 @@ USUAL = {
     "split": ("split",),
 }
 TIME = "time:"
-"""A split by time begins so; the name of a column follows."""
+"""The prefix of a split by time; the name of a column follows."""
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
@@ -91,18 +91,18 @@ def import_tables(
         nodes: the node table, in the same formats.
         out: the folder to save the graph in; none by default.
         memory: the anonymous memory that this process may hold, such as ``"4GiB"``. The graph is then written to
-            ``out`` in the same bytes, and of the tables only that of the nodes is in memory as a whole. Edges must have
-            no weights, and ids must be in the node table or have no large gaps.
+            ``out`` with the same bytes, and only the node table is in memory as a whole. Edges must have no weights,
+            and ids must be in the node table or have no large gaps.
         split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
             ``None`` draws none. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on the
-            next quarter and tests on the last one, even if the table has a split; the column is then no feature,
+            next quarter and tests on the last one, even if the table has a split; the column is then not a feature,
             unless ``features`` has it.
-        schema: that of another graph, to encode these tables as its were; all ``options`` except ``unknown`` and
-            ``strict`` are then those of the schema.
+        schema: the schema of another graph, to encode these tables in the same way. It then replaces all ``options``
+            except ``unknown`` and ``strict``.
         progress: called with the number of edges of each block that was read.
         say: called with notes that are not errors, such as unused columns; a warning by default.
-        options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and those of ``Graph``,
-            which replace what the tables say.
+        options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and the fields of
+            ``Graph``, which replace values of the tables.
 
     Raises:
         DatasetError: the tables are not valid; the message has all errors of a table.
@@ -149,11 +149,11 @@ def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
 def _write(
     read: Callable[[Path], _Tables], path: Path, memory: int | str, split: str | None, seed: int, fields: dict[str, Any]
 ) -> None:
-    """Save the graph of the tables in the folder ``path``, its edges by way of scratch files."""
+    """Save the graph of the tables in the folder ``path``; its edges are sorted in scratch files."""
     with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
         tables = read(Path(scratch))
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
-        with blaming(tables.where):  # what is checked of all else, and what follows from it
+        with blaming(tables.where):  # checks of the other columns, and their results
             graph = _with_split(Graph(*no_edges, **tables.fields | fields), split, seed)
         write_graph(folder, graph, without=("indptr", "indices"))
         roles, symmetric = tables.roles, is_balanced(tables.blocks)
@@ -165,7 +165,7 @@ def _write(
 
 
 def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
-    """Targets and sources of the edges in ``blocks``, each ``(2, E)``, so many edges at a time."""
+    """Targets and sources of the edges in ``blocks``, each ``(2, E)``, at most ``size`` edges at a time."""
     for block in blocks:
         for lo in range(0, block.shape[1], size):
             sources, targets = np.ascontiguousarray(block[:, lo : lo + size])
@@ -173,7 +173,7 @@ def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
 
 
 def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
-    """Whether every edge of ``blocks``, each ``(2, E)``, is there as often as its reverse; by two hashes of 64 bits.
+    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse; by two hashes of 64 bits.
 
     >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])
     (True, False)
@@ -187,7 +187,7 @@ def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
 
 @dataclass
 class _Tables:
-    """The content of tables, before it is a graph.
+    """The content of tables, before it becomes a graph.
 
     Args:
         roles: the roles of the edge columns.
@@ -218,7 +218,8 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the tables of ``import_tables``, which has its fields; ``time`` is the column of a split by time."""
+    """Reads the tables of ``import_tables``. Its fields are the arguments of that function; ``time`` is the column of a
+    split by time."""
 
     how: TableOptions
     time: str | None
@@ -258,7 +259,7 @@ class _Reader:
     # -- nodes --------------------------------------------------------------------------------------------------
 
     def _nodes(self, source: TableFile, roles: Edges) -> tuple[Any, dict[str, Any], Schema]:
-        """The ids of a node table, the fields of ``Graph`` that come from it, and its schema: ours, or a fitted one."""
+        """The ids of a node table, its fields of ``Graph``, and its schema: the given one, or a fitted one."""
         problems, how, say = Problems(), self.how, self.say
         names: list[str] = []
         if self.schema is None:
@@ -339,7 +340,7 @@ class _Reader:
     def _edges(self, table: TableFile, roles: Edges, known: Any, scratch: Path | None) -> _Tables:
         """The edges between ``known`` ids; between any ids if it is ``None``.
 
-        Integer ids are read as integers. If some are not, the table is read again with ids as text.
+        Integer ids are read as integers. If some are not integers, the table is read again with ids as text.
         """
         pa, scan = arrow(), partial(self._scan, table, roles, scratch)
         if known is None or pa.types.is_integer(known.type):
@@ -368,7 +369,7 @@ class _Reader:
             if known is None:
                 parts = np.stack([side.to_numpy() for side in sides])
             else:
-                # Together, since a table in which text is looked up is built for every call.
+                # One call for both ends, since every call builds a lookup table of the texts.
                 numbers, known = number_ids(pa.concat_arrays(sides), known, grows or unknown == "add")
                 parts = numbers.reshape(2, -1)
                 if unknown == "error":
@@ -413,7 +414,7 @@ class _Reader:
 
 
 def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> Split:
-    """The masks of a split by the times in the column ``name``; the boundaries are said."""
+    """The masks of a split by the times in the column ``name``; a note has the boundaries."""
     if y is None:
         raise table.error(f"a split by '{name}' needs labels, and the table has none")
     types, column = arrow().types, table.column(name)
@@ -433,7 +434,7 @@ def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say:
 
 
 def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray | None, say: Say) -> None:
-    """Say which columns alone predict the label (nearly) perfectly."""
+    """Print a note with the columns that alone predict the label (nearly) perfectly."""
     if y is not None and y.ndim == 1 and (leaks := leaking_columns(schema, x, y)):
         names = ", ".join(f"'{name}'" for name in list(leaks)[:MOST_MOVED])
         told = f"'{schema.labels[0]}' is predicted almost without mistakes by one column alone: {names}"
@@ -457,7 +458,7 @@ def _has_label(y: np.ndarray) -> np.ndarray:
 
 
 def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
-    """The masks of the split column; without one, those of the columns ``train_mask`` etc., if any."""
+    """The masks of the split column, or else of the columns ``train_mask`` etc., if any."""
     masks: Split = {}
     if schema.split is None:
         masks = {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.names}

@@ -1,4 +1,4 @@
-"""Columns that alone predict the label (nearly) perfectly: often they are only known once the label is."""
+"""Columns that alone predict the label (nearly) perfectly: often their values are known only after the label."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from handful.datasets.schema import Column, Schema
 from handful.random import generator
 
 MOST_ROWS = 20_000
-"""So many labelled rows are looked at, drawn at random."""
+"""The maximum number of labelled rows that are tested, drawn at random."""
 BINS = 64
-"""So many quantiles of a number are looked at; for classes, those of every one of the most frequent."""
+"""The number of quantiles that divide a number into bins; for classes, the quantiles within each frequent class."""
 CLASSES = 8
-"""The most classes whose quantiles are taken."""
+"""The maximum number of classes with their own quantiles, the most frequent ones."""
 NEARLY = 0.05
 """A column leaks if its mistakes are at most this share of the mistakes of the majority class, or of the mean."""
 LEAST_MISTAKES = 10
-"""The majority class must have so many mistakes to compare with."""
+"""The minimum number of mistakes of the majority class, for a comparison."""
 
 
 def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """The columns that alone predict the label, and the share of the variance or of the mistakes that is left.
+    """The columns that alone predict the label, each with its remaining share of the variance or of the mistakes.
 
     One half of the rows gives every bin of a column its most frequent class, or its mean; the other half is predicted.
 
     Args:
-        schema: of the table.
+        schema: the schema of the table.
         x: float32 ``(rows, width)``, its features.
         y: classes, -1 if unknown, or numbers, NaN if unknown; ``(rows,)``.
 
@@ -58,9 +58,9 @@ def _mistakes(y: np.ndarray, guess: np.ndarray, numbers: bool) -> float:
 
 
 def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """int64 ``(rows,)``: the category; or the place of a number among quantiles, and whether it is missing.
+    """int64 ``(rows,)``: the bin of each value: its category, the position of a number among quantiles, or missing.
 
-    The quantiles are those of the rows with the labels ``y``, by class: so a rare class has bins of its own.
+    The quantiles are computed per class of ``y``, so that a rare class has its own bins.
     """
     if column.kind == "category":
         return np.asarray(values.argmax(axis=1))

@@ -56,7 +56,7 @@ def _text(raw: Path) -> Arrays:
 
 
 def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.ndarray:
-    """float32 ``(nodes, F)``: the mean of the features of the edges at each node, of either end; 0 without edges.
+    """float32 ``(nodes, F)``: for each node, the mean of the features of its edges in both directions; 0 without edges.
 
     >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0], [4.0]]), 3).tolist()
     [[2.0, 4.0], [2.0, 4.0], [0.0, 0.0]]

@@ -1,7 +1,7 @@
 """``pokec``: a Slovak social network, 1,632,803 people and 30.6M friendships; the class is the gender. Undirected.
 
-It is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random,
-10/10/80 of those whose gender is known, and drawn anew for every seed, as in the paper.
+It is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random, 10/10/80 of the
+people with a known gender, and drawn anew for every seed, as in the paper.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "pokec.mat"
 
 
 def _load(query: Query) -> Graph:
-    """The graph, with the split that belongs to the seed."""
+    """The graph, with the split of the seed."""
     folder = query.home / "pokec"
     graph = prepared(folder / "linkx", lambda: (read_linkx(fetch(URL, folder / FILE)), {}), None)
     assert graph.y is not None
@@ -34,7 +34,7 @@ def read_linkx(path: Path) -> Graph:
     store = read_mat(path)
     with readable(path, "it is not LINKX's file"):
         ends, features, labels = (store[key] for key in ("edge_index", "node_feat", "label"))
-    with np.errstate(over="ignore"):  # what becomes infinite is refused when the graph is made
+    with np.errstate(over="ignore"):  # the graph refuses values that become infinite
         x = features.astype(np.float32)
     ends, y = whole(ends, f"{path}: the edges"), whole(labels, f"{path}: the labels").reshape(-1)
     fields = {"x": x, "y": y, "num_classes": 2, "class_names": ("female", "male"), "name": "pokec"}

@@ -50,7 +50,7 @@ def is_prepared(folder: Path) -> bool:
 
 
 def prepared(folder: Path, build: Callable[[], Built], split: str | None) -> Graph:
-    """The graph kept in ``folder``, with the masks of ``split``; built and kept there if this is the first time.
+    """The graph in ``folder``, with the masks of ``split``; the first call builds it and saves it there.
 
     If the folder is not writable, the graph is built each time.
     """
@@ -94,7 +94,7 @@ def fetch(url: str, target: Path) -> Path:
     part, lock = (target.with_name(f"{target.name}{suffix}") for suffix in (".part", ".lock"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=0):  # released with the process, however it ends
+        with FileLock(lock, timeout=0):  # released at the end of the process, even after a crash
             if not target.exists():
                 _download(url, part)
                 os.replace(part, target)
@@ -103,7 +103,7 @@ def fetch(url: str, target: Path) -> Path:
     except Timeout:
         raise DatasetError(f"{target} is being downloaded by another process: wait for it") from None
     except (OSError, HTTPException) as error:
-        if getattr(error, "code", None) == 416:  # the server has nothing beyond the part: begin again
+        if getattr(error, "code", None) == 416:  # the server's file is shorter than the part: begin again
             part.unlink()
         reason = getattr(error, "reason", None) or error
         raise DatasetError(f"{url} cannot be downloaded ({reason}): run again, or put it at {target} by hand") from None
@@ -166,14 +166,14 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """In this context, a zip is unpacked beside itself. Gives the folder; its only subfolder, if there is just one.
+    """In this context, a zip is unpacked beside itself. The value is the folder, or its only entry if that is a folder.
 
     zipfile puts members with outside paths inside the folder, and makes no links.
     """
     folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
     try:
         with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
-            # A member gives no more than it tells.
+            # A member is never longer than its header claims.
             require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
             source.extractall(folder)
             tops = [top for top in folder.iterdir() if top.name != "__MACOSX"]

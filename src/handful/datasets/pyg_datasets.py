@@ -4,8 +4,8 @@ The name is any class of ``torch_geometric.datasets`` with one graph and node la
 it has this argument. Raw files are kept in the home folder of the data sets as PyG keeps them, in ``pyg/CLASS`` (or
 ``CLASS``, if
 there is one). Masks are PyG's; ``fold`` chooses one of several (default: 0). A graph without masks gets a
-stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads the data. That of Planetoid
-opens pickles, which handful does nowhere else.
+stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads the data. PyG's class of
+Planetoid opens pickles, which handful itself never does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from handful.errors import DatasetError, GraphError, blaming, readable, unknown
 from handful.graph import MASKS, Graph
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
-"""The two-class sets whose authors report the area under the ROC curve."""
+"""Data sets with two classes whose authors report the area under the ROC curve."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def load(name: PathText, split: str | None = None, root: PathText | None = None,
             ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25)
             and ``rl`` (10/10/80), both stratified.
         root: the folder of data sets; by default ``$HANDFUL_HOME``, else the user's cache.
-        seed: for splits that are drawn: the same seed gives the same split.
+        seed: the seed of drawn splits; the same seed gives the same split.
 
     Raises:
         DatasetError: there is no such data set, split, option or file.
@@ -179,7 +179,7 @@ def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> 
     rest = base.partition(":")[2]
     if source.scheme and not rest:
         raise DatasetError(f"'{text}' is not complete: write {source.name}:NAME, {source.description}")
-    # A family knows the splits of its members; for a data set without own splits they are drawn by ``load``.
+    # A family checks the splits of its members. For a data set without its own splits, ``load`` draws them.
     drawn = split is None or is_drawn(split) or not (source.scheme or source.splits)
     if not drawn and source.splits and split not in source.splits:
         raise DatasetError(f"data set '{source.name}': " + unknown("split", str(split), source.splits))
@@ -220,7 +220,7 @@ def _options(source: Source, given: str) -> Any:
 def _convert(what: str, key: str, text: str, hint: Any) -> Any:
     value: Any = text
     with suppress(ValueError, OverflowError):
-        value = float(text)  # also of a whole number such as 1e6
+        value = float(text)  # also accepts whole numbers such as 1e6
         value = int(text) if text.isdigit() else int(value) if value.is_integer() else value
     if hint is bool:
         value = {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)

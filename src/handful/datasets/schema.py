@@ -6,7 +6,7 @@ Columns are found by name: their order in a table does not matter. Features are 
 number        missing values filled, an indicator column where some are missing, scaled
 date          the same, in days since 1970 (durations in days, times of day in hours)
 boolean       0 or 1, filled in the same way, not scaled
-category      one column per value, and one for what is missing or was not there when the schema was fitted
+category      one column per value, and one for missing values and for values that are not in the schema
 text          the words hashed into some columns, where that is asked for
 vector        a list of numbers, as it is; a missing one is filled
 ============  =========================================================================================
@@ -33,9 +33,9 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""Text with more distinct values than this, and than half the rows, is not a category but names or sentences."""
+"""Text with more distinct values than this, and than half the rows, is not a category: it has names or sentences."""
 SOME_NUMBERS = 20
-"""Text with more different numbers than this, and few other values, is taken for numbers."""
+"""A text column with more different numbers than this, and few other values, is read as numbers."""
 MOST_ENTRIES = 1 << 20
 """The maximum length of a vector."""
 LANDMARKS = 101
@@ -49,7 +49,7 @@ DATE = r"^(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{1,4})(?P<cloc
 """A date as text, with or without the time of day."""
 
 
-# -- what was decided and fitted --------------------------------------------------------------------------------------
+# -- the fitted encoding ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Column:
         categories: the categories, in the order of their features.
         format: the ``strptime`` format of text dates.
         size: the entries of a vector, or the features that a text is hashed into.
-        idf: of a text, the weight of each of these features: ln((1 + rows) / (1 + rows that have it)) + 1.
+        idf: for text, the weight of each hashed feature: ln((1 + rows) / (1 + rows with this feature)) + 1.
         missing: the number of rows without a value when the schema was fitted.
         marks, shares: the distribution of the column at that time; see ``handful.datasets.drift``.
 
@@ -193,11 +193,11 @@ class Schema:
         classes: the names of the classes.
         split: the column with train, val or test.
         ignored: columns that are left out.
-        decimal, encoding: of CSV files.
+        decimal, encoding: the decimal point and the encoding of CSV files.
         identifiers: the ignored columns that only identify rows.
-        kept: columns that are no features, and are given back with predictions.
+        kept: columns that are not features; predictions contain them.
         rows: the number of rows for medians and scales.
-        training: whether those were only the training rows.
+        training: whether these rows were only the training rows.
 
     >>> schema = Schema("id", Edges("source", "target"), (Column("age", "number", fill=(40.0,), spread=10.0),))
     >>> Schema.from_json(schema.to_json()) == schema
@@ -283,7 +283,7 @@ class Schema:
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
     def kept_texts(self, rows: TableFile) -> np.ndarray:
-        """Text ``(rows, kept)``: the columns that are given back with predictions; nothing where they are missing."""
+        """Text ``(rows, kept)``: the columns that predictions contain; empty text for missing values."""
         there = [rows.text(name).to_pylist() if name in rows.names else [] for name in self.kept]
         texts = [[text or "" for text in column] or [""] * len(rows) for column in there]
         return np.array(texts, np.str_).reshape(len(self.kept), len(rows)).T
@@ -359,7 +359,7 @@ def fit_columns(
     Args:
         rows: the table.
         names: the columns of features.
-        how: which of those are categorical or hashed, and what is done with missing numbers and scales.
+        how: the options of the tables: categorical and hashed columns, missing numbers and scales.
         fitted: boolean ``(rows,)``, the rows for medians and scales; categories come from all rows.
         problems: collects the errors.
     """
@@ -399,7 +399,7 @@ def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarra
         marks = np.quantile(known[:, 0], np.linspace(0, 1, LANDMARKS))
         return replace(column, quantiles=tuple(map(float, marks)))
     center, spread = float(known.mean()), float(known.std())
-    rounding = 1e-12 * abs(center)  # less than this is no spread, and must not be taken for many units
+    rounding = 1e-12 * abs(center)  # a smaller spread is rounding error, and must not scale values up
     return replace(column, center=center, spread=spread if spread > max(1e-12, rounding) else max(1.0, rounding))
 
 
@@ -446,7 +446,7 @@ def _has_decimal_commas(column: Any) -> bool:
 
 
 def _odd_among_numbers(column: Any) -> np.ndarray | None:
-    """bool ``(rows,)``: the few texts of a column that holds many different numbers; ``None`` if it is another one."""
+    """bool ``(rows,)``: the few texts in a column of many different numbers; ``None`` for any other column."""
     compute = arrow().compute
     number = compute.match_substring_regex(column, r"^\s*[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?\s*$")
     odd = ~np.asarray(number.fill_null(True))
@@ -466,10 +466,10 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
 def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """The quantile transform to a standard normal distribution.
 
-    A value gets the mean of its lowest and highest position among the reference ``quantiles``, so that a value on
-    several quantiles gets their middle.
+    A value gets the mean of its lowest and highest position among the reference ``quantiles``, so that a value that
+    equals several quantiles gets their middle.
     """
-    from scipy.special import ndtri  # when needed: it takes as long to import as a small graph to train on
+    from scipy.special import ndtri  # imported on use: the import takes as long as training on a small graph
 
     reference = np.linspace(0, 1, len(quantiles))
     share = 0.5 * (
@@ -488,7 +488,7 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
     """The classes: the distinct labels in sorted order, by number if all are whole numbers; for several labels, the
     columns.
 
-    A column without any label has none.
+    A column without labels has no classes.
     """
     if task == "multilabel" or not labels:
         return tuple(labels)
@@ -537,8 +537,8 @@ def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
 def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     """The ``strptime`` format of the dates in a text column; empty if some value is not a date.
 
-    Days come before months in dates with points (23.05.2024), or if a number above 12 shows it; else ``order`` must
-    say.
+    Days come before months in dates with points (23.05.2024), or if the first number exceeds 12; otherwise ``order``
+    decides.
     """
     known = rows.column(name).drop_null()
     parts = arrow().compute.extract_regex(known, DATE)
@@ -583,16 +583,17 @@ def _vectors(rows: TableFile, name: str, column: Any, size: int) -> tuple[np.nda
 
 
 def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
-    """The index of every text among others, -1 if it is not among them; and the texts that are not among them."""
+    """The index of every text in ``among``, -1 if it is not there; and the texts that are not there."""
     pa = arrow()
     places = places_among(texts, pa.array(among, pa.string()))
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
 def _hash_words(rows: TableFile, name: str, size: int) -> np.ndarray:
-    """float32 ``(rows, size)``: the words of every text, each counted with a sign in a place that its checksum gives.
+    """float32 ``(rows, size)``: the hashed words of every text; the checksum of a word gives its column and its sign.
 
-    An entry of a list is one word. A checksum is the same on every machine and in every version of Python.
+    In a column of lists, each entry is one word. A checksum is the same on every machine and in every version of
+    Python.
     """
     result = np.zeros((len(rows), size), np.float32)
     for counts, cell in zip(result, rows.column(name).to_pylist(), strict=True):

@@ -1,7 +1,7 @@
 """Splits of nodes into training, validation and test: functions of their arguments alone, with exact sizes.
 
 Each returns the three masks under the names that ``Graph`` gives them: ``graph.replace(**stratified_split(...))``.
-Shares are those of the nodes that have a label; shares that sum to less than one leave nodes out of all masks.
+Shares refer to the nodes with a label. If shares sum to less than one, some nodes are in no mask.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
 
     Args:
         num_nodes: N.
-        shares: of training, validation and test; their sum is at most 1.
+        shares: the shares of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
         among: boolean ``(N,)``, the nodes to split; all of them when ``None``.
 
@@ -65,14 +65,14 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
 
 
 def rank_split(rank: Tensor, shares: Shares) -> Masks:
-    """The nodes with the lowest ``rank`` are for training, the next for validation, the rest for test (ogbn-products:
-    by sales).
+    """The nodes with the lowest ``rank`` are for training, the next for validation, the rest for test. ogbn-products
+    uses the sales rank.
 
     Among nodes of equal rank, the smaller id comes first.
 
     Args:
         rank: ``(N,)``, any numbers.
-        shares: of training, validation and test; their sum is at most 1.
+        shares: the shares of training, validation and test; their sum is at most 1.
 
     >>> rank_split(torch.tensor([30, 10, 20, 40]), (0.5, 0.25, 0.25))["train_mask"]
     tensor([False,  True,  True, False])
@@ -87,8 +87,8 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
     Args:
         time: ``(N,)``, any numbers.
-        shares: of training, validation and test.
-        among: boolean ``(N,)``, the nodes to split; they have a time.
+        shares: the shares of training, validation and test. among: boolean ``(N,)``, the nodes to split; they have a
+            time.
 
     >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
     >>> masks["train_mask"].tolist(), first
@@ -111,12 +111,12 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
     The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
     (n/k)-th node is taken, from a random start. So the sizes are exact, and every node has the same chance. Numbers are
-    sorted by size, so that small and large ones have their share. A node with several labels counts for its rarest
-    label.
+    sorted by size, so that each mask has its share of small and of large numbers. A node with several labels counts for
+    its rarest label.
 
     Args:
         y: labels as in ``Graph``; nodes without a label are left out.
-        shares: of training, validation and test; their sum is at most 1.
+        shares: the shares of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
 
     >>> y = torch.tensor([0] * 8 + [1] * 4)

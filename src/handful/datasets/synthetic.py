@@ -208,7 +208,7 @@ def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iter
 
 def generate(model: BlockModel) -> Graph:
     """The graph of a block model; the same options give the same graph."""
-    # Ends are drawn, put in order and checked: an edge is held about four times, and a node's row of x twice.
+    # Ends are drawn, sorted and checked: memory holds about four copies of an edge, and two of a node's row of x.
     needed = model.nodes * (model.degree * 32 + model.features * 2 * model.dtype.itemsize + 100)
     require_memory(needed, f"synthetic with {model.nodes:,} nodes of degree {model.degree:g}")
     masks: dict[str, Any] = random_split(model.nodes, model.shares, derive_seed(model.seed, SPLIT))
@@ -264,7 +264,7 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 
 
 def _like(model: BlockModel) -> Graph:
-    """A small graph with the fields of the model's graph that are not arrays: its classes are as unequal."""
+    """A small graph with the same fields as the model's graph, except arrays; its classes are as unequal."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
     return Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")

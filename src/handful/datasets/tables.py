@@ -24,7 +24,7 @@ COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
 """The size is large, since pyarrow builds the lookup table of text ids again for each block."""
 HEADER_BYTES = 1 << 22
-"""The number of bytes in which a header is searched."""
+"""The number of bytes at the start of a file that are searched for a header."""
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
@@ -90,7 +90,7 @@ class TableFile:
     names: tuple[str, ...]
     first_row: int = 1
     delimiter: str | None = None
-    """``None`` for Parquet and for a table that never was a file."""
+    """``None`` for Parquet and for a table in memory."""
     table: Any = None
     """The table of pyarrow, if it is in memory."""
     decimal: str = "."
@@ -99,9 +99,8 @@ class TableFile:
     @classmethod
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
         """Read the first lines. A CSV file has no header if its first row has only numbers. Lines at the top
-        that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` that of its
-        text.
-        Errors of a table in memory call it ``name``."""
+        that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` is the
+        encoding of its text. Errors of a table in memory call it ``name``."""
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
             return cls(Path(name), tuple(table.column_names), table=table)
@@ -173,7 +172,7 @@ class TableFile:
         if self.delimiter is None:
             yield from pa.parquet.ParquetFile(self.path).iter_batches(1 << 20, columns=names)
             return
-        # One thread, since only then does pyarrow say which row is wrong; parsing is not what takes the time.
+        # One thread: only then pyarrow's errors name the row. Parsing takes little of the time.
         read = pa.csv.ReadOptions(
             block_size=BLOCK_BYTES,
             use_threads=False,
@@ -194,7 +193,7 @@ class TableFile:
         """The whole table, or its columns ``names``, in memory.
 
         The columns of a CSV file are of a ``type`` of pyarrow, or of the type that fits their values; ``texts`` are
-        read as they are. If ``count`` is given, a table with another number of rows raises an error.
+        read as text. If ``count`` is given, a table with another number of rows raises an error.
         """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
         types = (dict.fromkeys(wanted, type) if type else {}) | dict.fromkeys(texts, arrow().string())
@@ -209,15 +208,15 @@ class TableFile:
         return len(self.table)
 
     def column(self, name: str) -> Any:
-        """A column as one pyarrow array, of the type of its values: dictionaries and the like are resolved."""
+        """A column as one pyarrow array, of the type of its values: dictionary encodings are resolved."""
         column = self.table.column(self.has(name)).combine_chunks()
         if self.delimiter is not None and arrow().types.is_binary(column.type):
             raise self.error(f"column '{name}' {NOT_UTF}")
         return resolved(column) if len(self.table) else column
 
     def with_codes(self, names: Iterable[str]) -> TableFile:
-        """The table in which those columns ``names`` of a CSV file are text that were read as whole numbers but are
-        codes: some cell begins with a zero.
+        """The table with codes as text: columns of ``names`` that a CSV file has as whole numbers, with leading zeros
+        in some cell.
         """
         pa, table = arrow(), self.table
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
@@ -364,7 +363,7 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add ``words`` for each row where ``wrong`` is true, with its value for ``{}``.
+        """Add the message ``words`` for each row where ``wrong`` is true; ``{}`` in it becomes the value of the row.
 
         ``row`` is the number of the first row.
         """
@@ -399,7 +398,7 @@ class Problems(list[str]):
 
 
 def _in_memory(source: Any, name: str) -> Any:
-    """A table as one of pyarrow. Those of pandas and dictionaries are read column by column, for the errors."""
+    """A table as a table of pyarrow. Tables of pandas and dictionaries are read column by column, for clear errors."""
     pa = arrow()
     if not hasattr(source, "items"):
         return pa.table(source)
@@ -438,7 +437,7 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
 
 
 def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int | None = None) -> np.ndarray:
-    """A CSV file of numbers, none of them missing, as an array ``(columns, rows)``.
+    """A CSV file of numbers, without missing values, as an array ``(columns, rows)``.
 
     Args:
         path: a file with or without a header.

@@ -1,7 +1,7 @@
 """16-bit floats for numba, which lacks these types: kernels get the bits as integers, and sum in float32.
 
-bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` leave other types
-as they are, so one kernel works for float32, float64 and bfloat16.
+bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` do not change other
+types, so one kernel works for float32, float64 and bfloat16.
 """
 
 from __future__ import annotations

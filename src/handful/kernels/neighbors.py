@@ -1,8 +1,9 @@
 """Neighbour sampling: a few edges of each node, hop by hop.
 
-``sample`` is for a checked graph. PyG's operators combine its steps: rows, times, picks, new numbers. There a node is a
-64-bit key. The lower ``TREE`` bits are its id. The others are its tree, if trees are disjoint. Every row pointer, id,
-time and weight is checked when it is read. So the cost of the checks grows with the sample, not with the graph.
+``sample`` is for a checked graph. PyG's operators use the steps of ``sample`` separately: rows, times, picks, new
+numbers. There a node is a 64-bit key. The lower ``TREE`` bits are the id of the node. The upper bits are the number of
+its tree, if trees are disjoint. Every row pointer, id, time and weight is checked when it is read. So the cost of the
+checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SCAN = 48
 
 
 class Known:
-    """The nodes seen so far, numbered in the order in which they appear. The first nodes may repeat.
+    """The nodes seen so far, numbered in the order in which they appear. The initial nodes may contain a node twice.
 
     >>> known = Known(np.array([7, 7, 3]))
     >>> known.meet(np.array([3, 9, 7])).tolist(), known.keys[: known.count].tolist()
@@ -267,7 +268,8 @@ def pick(
     start: np.ndarray, stop: np.ndarray, count: int, replace: bool, weight: np.ndarray | None, key: int,
     threads: int = 1, names: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """``count`` edges of each row, or all if it is negative: the start of each row's picks, and the picks.
+    """Pick ``count`` edges of each row, or all if ``count`` is negative. Returns the start of each row's picks, and the
+    picks.
 
     Args:
         start, stop: the start and end of the rows.

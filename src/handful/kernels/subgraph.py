@@ -3,8 +3,8 @@
 The pass reads the rows in order, a block at a time (``cut``), and keeps a source if source and row have the same part.
 The loop has no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept,
     one
-in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers those
-of one part.
+in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers the
+edges of one part.
 """
 
 from __future__ import annotations

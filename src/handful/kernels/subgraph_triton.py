@@ -116,7 +116,7 @@ def parts(
 
 
 def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and the edges it is made of if asked for.
+    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and, on request, the places of its edges.
 
     The host waits once, for the number of edges.
     """

@@ -239,8 +239,8 @@ class Backbone(Stack):
 def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
     """Whether A(XW) is cheaper than (AX)W. A gathered number costs as much as eight multiplications.
 
-    If X has a gradient, A(XW) may cost a tenth more, since it keeps no AX for the backward pass. If X has none, (AX)W
-    needs no aggregation in the backward pass.
+    If X has a gradient, A(XW) may cost a tenth more, since it keeps no AX for the backward pass. If X has no gradient,
+    (AX)W needs no aggregation in the backward pass.
     """
     if not adj.in_memory:
         return False  # X is read by blocks: every chunk of targets would compute X W again

@@ -119,7 +119,7 @@ def neighbor_sample(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
     """Sample around ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
 
-    See ``handful.pyg.sampling.sample``. The other arguments, ``csc`` and on, are those of ``hetero_neighbor_sample``.
+    See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are those of ``hetero_neighbor_sample``.
     With ``directed=False``, the result has all edges between the sampled nodes, and no numbers of edges.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])

@@ -1,1 +1,1 @@
-"""Draws findings: tables, charts and the page. It does not import what made them."""
+"""Draws findings: tables, charts and the page. It does not import the studies."""

@@ -1,7 +1,7 @@
 """An epoch within a memory budget: the batches of a partition, byte for byte the same as in memory.
 
 1. The deal gives every node its part.
-2. The edges are read once, in order. Those inside a part, one in m, wait with their part.
+2. The edges are read once, in order. The edges inside a part, one in m, wait with their part.
 3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. Then the needed rows are
 known.
 4. Features and labels are read once, in order, and the needed rows wait with their part.

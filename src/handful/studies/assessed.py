@@ -26,7 +26,8 @@ from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.vocabulary import number, shown, spaced, title, words
 
 MATRIX = 12
-"""The most classes for a full confusion matrix. For more classes, the most frequent confusions are listed."""
+"""The maximum number of classes for a full confusion matrix. For more classes, the most frequent confusions are
+listed."""
 LISTED = 20
 """The number of confusions in that list."""
 
@@ -39,7 +40,7 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     Args:
         summary: the results of the experiment.
         folder: the folder of its records.
-        memory: the memory budget of the run, if any. There are no baselines then.
+        memory: the memory budget of the run, if any. With a budget there are no baselines.
         baselines: whether to train baselines.
     """
     made, opened, payload = summary.experiment, open_run(folder), summary.to_json()
@@ -123,7 +124,8 @@ class Judged:
         return f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"average of {len(self.seeds)} seeds"
 
     def say(self, metric: Metric, model: str, found: Sequence[Baseline]) -> list[str]:
-        """Sentences: whether it predicts one class only, its gain over the baselines, its metric with the interval."""
+        """Sentences: whether the model predicts only one class, its gain over the baselines, and its metric with the
+        interval."""
         value, (low, high) = self.result.metrics[metric.name][self.result.nodes], self.interval
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
         said = []

@@ -30,12 +30,13 @@ from handful.training.record import read_json
 
 BASELINES = "baselines.json"
 NODES = 20_000
-"""The most training nodes that a model is fitted to."""
+"""The maximum number of training nodes for the fit of a model."""
 COLUMNS = 256
-"""The most columns. More become this number of principal components, of the ``WIDEST`` columns that vary most."""
+"""The most columns. The maximum number of columns. More columns are reduced to principal components of the ``WIDEST``
+columns with the largest variance."""
 WIDEST = 1024
 LARGEST = 1 << 28
-"""The most numbers in the columns of all nodes and of their neighbours."""
+"""The maximum number of values in the columns of all nodes and of their neighbours."""
 BOOSTED = 2_000_000
 """The largest nodes · columns · classes for gradient boosting. More would take minutes."""
 ROUNDS = 30
@@ -172,8 +173,8 @@ class _Columns:
 
 
 def targets(graph: Graph) -> tuple[Tensor, Tensor]:
-    """float32 ``(N, K)`` each: the labels of training nodes, a column for each class, label or number, and which are
-    known; 0 elsewhere."""
+    """float32 ``(N, K)`` each: the labels of training nodes, with a column for each class, label or number, and a mask
+    of the known ones; 0 elsewhere."""
     assert graph.y is not None
     y = graph.y
     if not y.is_floating_point():
@@ -190,9 +191,10 @@ def prior(graph: Graph) -> Tensor:
 
 
 def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
-    """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes, and the share of these.
+    """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes; and the share of such
+    neighbours.
 
-    Loops do not count. Without such neighbours, the mean is that of all training nodes.
+    Loops do not count. Without such neighbours, it is the mean label of all training nodes.
 
     >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.zeros(3, 1), y=[1, 0, 0], train_mask=[0, 1, 2])
     >>> neighbour_labels(graph)[0][:2]
@@ -228,7 +230,7 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
 
 
 def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
-    """Linear models, of which validation chooses one, and gradient boosting."""
+    """Linear models, one of which is chosen by validation, and gradient boosting."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -285,9 +287,9 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
     Args:
         name: the name of the GNN.
         test: its test metric.
-        half: half of its 95% interval. A smaller difference counts as none.
+        half: half of its 95% interval. A smaller difference does not count.
         found: the baselines.
-        metric: the metric of all.
+        metric: the metric of the GNN and the baselines.
     """
     majority, best = found[0], best_of(found, metric)
     blind = best_of([one for one in found if not one.sees_graph], metric)

@@ -30,11 +30,11 @@ class Request:
     """The options of a study.
 
     Args:
-        graph: a name or path; by default the graph of the study.
+        graph: the name or path of a graph; by default the graph of the study.
         split, root: as for ``handful.load``.
         budget: the amount of computation: ``smoke``, ``laptop`` or ``paper``.
-        seeds: the budget's by default.
-        epochs: the epochs of each run under ``laptop`` and ``smoke``; those of the study by default.
+        seeds: the seeds; by default those of the budget.
+        epochs: the epochs of each run under ``laptop`` and ``smoke``; by default the epochs of the study.
         device: the device of the runs.
         out: the folder of the runs. Finished runs are not repeated.
         jobs: the number of parallel runs. Default: one on this machine; the capacity of a cluster.
@@ -87,7 +87,7 @@ class Request:
 
 
 def study_folder(name: str, graph: str | None, budget: str) -> Path:
-    """The default folder of a study. The same question has the same folder, so that a second call continues the first.
+    """The default folder of a study. The same options give the same folder, so that a second call continues the first.
 
     >>> study_folder("parts", "data/my graph.npz", "auto").name
     'study-parts-my-graph.npz-auto'
@@ -104,7 +104,8 @@ PARTS = 4
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 """The samplers whose batches are compared without training."""
 SLOWER = 4
-"""The divisor of the epochs of neighbour sampling, which has many batches. The paper gives it 20 epochs, not 1000."""
+"""Neighbour sampling has many batches per epoch, so its epochs are divided by this number. The paper trains neighbour
+sampling for 20 epochs, and other samplers for 1000."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,10 @@ def scaled(request: Request, laptop: Scale) -> Scale:
 
 
 def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experiment:
-    """The experiment of a sampler and a model at this scale. Only the epochs of neighbour sampling differ.
+    """The experiment of a sampler and a model at this scale. All samplers have the same epochs, except neighbour
+    sampling.
 
-    The layers of SGFormer are those of its GCN; it has one layer of attention.
+    For SGFormer, the number of layers is that of its GCN; it has one layer of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
     options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})

@@ -29,7 +29,7 @@ SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
-"""The largest ratio of steps that counts as equal."""
+"""If the ratio of steps is at most this, the steps count as equal."""
 STEPS = 8
 """Batches per epoch for samplers whose batches have a number of targets."""
 
@@ -85,7 +85,7 @@ def compare_samplers(
 ) -> Finding:
     """A comparison of jobs by method, each trained in its own process below ``out``; see ``pace`` for ``equal``.
 
-    With ``baselines``, it has those of the split of the first seed.
+    With ``baselines``, it also has baselines, on the split of the first seed.
     """
     experiment, jobs = next(iter(jobs.values())), pace(jobs, equal, out)
     grid = Grid(entries_of(jobs), run_jobs(jobs, out, executor, progress))
@@ -106,8 +106,9 @@ def compare_samplers(
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
     """The jobs with new epochs, so that all have equal ``epochs``, ``steps`` or ``seconds``.
 
-    Two epochs of each job measure its steps and seconds. The job with the most keeps its epochs, and the others get
-    more. A job that has begun in ``out`` keeps its epochs, because a second measurement differs from the first.
+    Two epochs of each job measure its steps and seconds. The job with the most steps or seconds keeps its epochs, and
+    the others get more. A job that has begun in ``out`` keeps its epochs, because a second measurement differs from the
+    first.
     """
     if equal == "epochs":
         return dict(jobs)
@@ -177,7 +178,8 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """The method to use: the fastest of those whose 95% intervals overlap that of the best; and the conditions.
+    """The method to use: the fastest method whose 95% interval overlaps that of the best method; and the conditions of
+    the comparison.
 
     Fewer than three seeds give no useful interval.
     """

@@ -35,7 +35,7 @@ AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds"
 """The number of batches, and of initialisations with new samples; 50 and 100 in the paper."""
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
-"""The number of measurements along Adam, after one before the first epoch."""
+"""The number of measurements during training with Adam, besides the one before the first epoch."""
 ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
 FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
 """The terms of the paper's figure."""
@@ -52,10 +52,10 @@ def diagnose_samplers(
     momentum: float = 0.0,
     report: Callable[[Sampler], None] | None = None,
 ) -> Finding:
-    """The terms of the samplers of ``jobs``, each with its first hop and stand-ins, on the graph of the first job.
+    """The terms of the samplers of ``jobs``, each with its own first hop and mean field, on the graph of the first job.
 
     Args:
-        jobs: experiments with the samplers. Graph, model, seed and device are those of the first.
+        jobs: experiments with the samplers. Graph, model, seed and device are those of the first experiment.
         batches: batches per sampler and repeat.
         repeats: the number of new initialisations and samples.
         weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. It replaces the
@@ -99,7 +99,7 @@ def diagnose_samplers(
 
 
 def read_saved_model(weights: str | Path) -> Network:
-    """The model in ``weights``; for the folder of an experiment, that of the best seed."""
+    """The model in ``weights``; for the folder of an experiment, the model of the best seed."""
     whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
     return open_run(weights).model if whole else load_model(weights)
 

@@ -27,9 +27,9 @@ ERRORS = "stderr.txt"
 DIVERGED = 3
 """The exit code of a run that diverged before its first evaluation; other errors have 2."""
 RETRIES = 3
-"""How often Ray restarts a job whose machine was lost."""
+"""The maximum number of restarts by Ray for a job whose machine was lost."""
 LOST_SECONDS = 60.0
-"""How long a restarted job waits for its earlier process to end."""
+"""The time that a restarted job waits for the end of its earlier process."""
 
 
 class Job(Protocol):
@@ -98,7 +98,8 @@ LOCAL = Local()
 
 
 class Ray:
-    """The cluster of ``RAY_ADDRESS``, or one that runs on this machine, or a new one of this machine alone.
+    """Jobs on the Ray cluster of ``RAY_ADDRESS``, or on a cluster that runs on this machine, or on a new cluster of
+    only this machine.
 
     A job takes as many CPUs as this process has threads, but no more than the largest machine has.
     """

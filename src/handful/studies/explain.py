@@ -2,7 +2,7 @@
 
 The importance of a column is the loss in the validation metric after a random permutation of its values over all nodes.
 For one node, the effect of a column is measured with the mean of the column in its place, and the effect of a neighbour
-without the edges between the two. The model is that of the best seed, and inference is exact.
+without the edges between the two. The model of the best seed is used, and inference is exact.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from handful.training.metrics import Metric, metric_of_record
 from handful.vocabulary import number, spaced
 
 MOST_COLUMNS = 200
-"""The most columns to measure. Of more columns, those with the largest variance are measured."""
+"""The maximum number of columns to measure; if there are more, the columns with the largest variance are measured."""
 MOST_NEIGHBOURS = 25
 MOST_NODES = 20
 SHOWN = 12
-"""The most bars in a chart."""
+"""The maximum number of bars in a chart."""
 Groups = dict[str, slice]
 Step = Callable[[str], None]
 
@@ -112,8 +112,8 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
 def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tuple[str, float, dict[str, float]]:
     """The meaning of the prediction for a node, its value, and the effect of each column and neighbour on the value.
 
-    For classes, the value is the probability of the most probable class, in percent. Of many neighbours, those with the
-    largest weights are measured. A neighbour is named by its id, with its label if it is known.
+    For classes, the value is the probability of the most probable class, in percent. If there are many neighbours, only
+    those with the largest weights are measured. A neighbour is named by its id, with its label if it is known.
     """
     assert graph.x is not None
     assert graph.y is not None

@@ -19,7 +19,7 @@ from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
 STEP = 0.1
-"""α of a per-part step. The paper has 0.03 for SGD; a larger α gives the penalty more weight."""
+"""The step size α of a per-part step. The paper has 0.03 for SGD; a larger α gives the penalty more weight."""
 EPOCHS = {"smoke": 2, "laptop": 40, "paper": 1000}
 HIDDEN = {"smoke": 8, "laptop": 32, "paper": 256}
 

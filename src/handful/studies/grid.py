@@ -48,7 +48,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of a table of jobs: a field of ``Run`` or a fact of the entries. If it is ranked, the least is the best.
+    """A column of a table of jobs: a field of ``Run`` or a fact of the entries. If the column is ranked, the smallest
+    value is the best.
 
     The text has the value times ``scale``. The metric has its own text and order for test and validation.
     """
@@ -75,7 +76,7 @@ PEAKS = (RAM, GPU)
 
 
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:
-    """The numbers of the paper in a place of a table, by measure; ``None`` if it has none, as for other graphs.
+    """The paper's numbers at a place of a table, by measure; ``None`` if the paper has none, as for other graphs.
 
     A single number is the test metric. A run that was out of memory has ``None`` as its number.
 
@@ -108,7 +109,8 @@ class Grid:
 
     @classmethod
     def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
-        """The grid of ``entries``. Tunes the jobs, if the request asks for it, and runs those that are not done."""
+        """The grid of ``entries``. It tunes the jobs, if the request has ``tune_each``, and runs the unfinished
+        ones."""
         jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
         return cls(entries, train_jobs(request, jobs))
 
@@ -187,7 +189,7 @@ class Grid:
     def cross_table(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
         """The test metric of all rows by all columns. The best of each row or column are marked.
 
-        ``apart`` adds a column with the last minus the first.
+        ``apart`` adds a column with the difference between the last and the first column.
         """
         rows, columns = self.names("row"), self.names("column")
         ranks: dict[str, int] = {}
@@ -204,7 +206,7 @@ class Grid:
         return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
 
     def gap(self, low: tuple[str, str], high: tuple[str, str]) -> float | None:
-        """The test metric in the place (row, column) ``high`` minus that in ``low``."""
+        """The difference of the test metric between the places (row, column) ``high`` and ``low``."""
         less, more = self.mean(*low), self.mean(*high)
         return None if less is None or more is None else more - less
 
@@ -268,7 +270,8 @@ class Grid:
     ) -> Finding:
         """The finding of jobs by rows and columns: their table, and a chart with one series per row or column (``by``).
 
-        The other side is the x axis, unless ``x`` is an axis of numbers. The table marks the best along it.
+        The other side is the x axis, unless ``x`` is an axis of numbers. The table marks the best values along that
+        side.
         """
         other: Side = "row" if by == "column" else "column"
         x, where = x or Axis("", of=[title(one) for one in self.names(other)]), where or self.graph

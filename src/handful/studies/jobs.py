@@ -23,7 +23,7 @@ from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.training.record import RunFolder, differences, hold, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
-"""Called with the name of a job, the number of its finished epochs, and its state."""
+"""A function that is called with the name of a job, the number of its finished epochs, and its state."""
 POLL_SECONDS = 0.1
 STARTUP = "startup.json"
 """The file with the seconds from the start of a job's process to its first epoch."""
@@ -91,7 +91,7 @@ def run_jobs(
     Args:
         jobs: experiments by the name of their folder below ``out``.
         out: the folder of the jobs.
-        executor: the place of the jobs, and how many run at a time.
+        executor: the executor, which also limits the number of parallel jobs.
         progress: see ``Progress``.
 
     Raises:

@@ -34,12 +34,12 @@ MOMENTUM, ADAM_BETA2 = 0.9, 0.999
 """The defaults of torch's Adam, and the momentum of the paper's SGD+M."""
 EPSILONS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-8)
 SLACK = 0.25
-"""The largest distance from 3 of a slope of third order."""
+"""A slope within this distance of 3 counts as third order."""
 VALUES = (1, 2, 4, 8, 16)
 """Values of m, for bias and degrees."""
 BACKBONES = ("sage", "gcn", "gat", "sgformer")
 TAIL = 100
-"""The fewest nodes at a degree of the tail."""
+"""The minimum number of nodes per degree in the tail."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
 DEGREES = {
     "m": ("m", "{}"),

@@ -2,9 +2,10 @@
 
 The rule of ``recommend``: try 2, then 1, then double. An m is *better* than the best so far if the mean of the paired
 differences of the validation metric over the seeds is above 0 by more than noise: the lower end of its one-sided 95%
-interval, mean − t_{0.95, n−1}·s/√n, is above 0. Seeds pair, as they have the same initial weights and splits.
-Two values in a row that are not better end the search. With a memory limit, an m with a higher peak or a failed run is
-not taken, and does not count towards the end. An m whose plan exceeds the memory of this machine is not tried.
+interval, mean − t_{0.95, n−1}·s/√n, is above 0. Runs with the same seed are paired, since they have the same initial
+weights and splits. Two values in a row that are not better end the search. With a memory limit, an m with a higher peak
+or a failed run is not chosen, and does not end the search. An m whose plan exceeds the memory of this machine is not
+tried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
-Each table in those files has the label of its source in the paper, or the name of the public code that has what the
-paper leaves out. Data sets, models, samplers and options have their names of handful. An unknown name is an error that
+Each table in those files has its source: the label of a table of the paper, or the name of public code for values that
+    the paper omits. Data sets, models, samplers and options have handful's names. An unknown name is an error
+    that
 lists the known ones.
 """
 
@@ -161,7 +162,7 @@ def paper_result(table: str, *row: str) -> Any:
 
 
 def _measured(value: Any) -> Any:
-    """Printed numbers as numbers, also within nested tables."""
+    """The paper's printed texts as numbers, also within nested tables."""
     if isinstance(value, dict):
         return {name: _measured(inner) for name, inner in value.items()}
     if not isinstance(value, str):

@@ -29,7 +29,8 @@ HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3
 SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
-"""RNS has m steps per epoch, the other regimes one. They get m times the epochs or the learning rate."""
+"""RNS has m steps per epoch, the other regimes one. For equal updates or equal flow time, these get m times the epochs
+or the learning rate."""
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
@@ -132,7 +133,7 @@ def graphland_cell(request: Request, name: str, split: str, method: str) -> Expe
 def graphland(request: Request) -> Finding:
     """GraphLand: full graph against RNS on seven data sets, with few labels (RL) and with many (RH).
 
-    It takes all data sets on disk, or ``graph``. Except under the budget ``paper``, any graph with both splits will do.
+    It takes all data sets on disk, or ``graph``. Except under the budget ``paper``, any graph with both splits works.
     """
     names = (request.graph,) if request.graph else GRAPHLAND
     if request.budget == "paper" and names[0] not in GRAPHLAND:
@@ -155,7 +156,7 @@ def graphland(request: Request) -> Finding:
 def synthetic(request: Request) -> Finding:
     """Full graph against RNS by the size of a synthetic graph and by its homophily.
 
-    The rows of one homophily differ in size alone, and those of one size in homophily alone.
+    Rows with the same homophily differ only in size, and rows with the same size only in homophily.
     """
     entries = {}
     for nodes, homophily, method in product(SIZES[request.budget], HOMOPHILY[request.budget], METHODS):

@@ -44,8 +44,8 @@ TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}"
 def parts(request: Request) -> Finding:
     """The metric, the time and the memory against m, the number of parts, and against a fraction of 1/m.
 
-    All m have the same hyperparameters; under the budget ``paper``, those of the paper's best m. With ``tune_each``,
-    each m has its own, as in the paper.
+    All m have the same hyperparameters; under the budget ``paper``, these are the ones of the paper's best m. With
+    ``tune_each``, each m has its own, as in the paper.
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
@@ -64,8 +64,8 @@ def parts(request: Request) -> Finding:
 def fanout(request: Request) -> Finding:
     """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
 
-    The fanouts are those of the paper's search space. The other hyperparameters are those of its best fanout, or with
-    ``tune_each`` tuned for each.
+    The fanouts come from the paper's search space. The other hyperparameters are those of the paper's best fanout;
+    with ``tune_each``, they are tuned for each fanout.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)

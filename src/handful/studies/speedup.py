@@ -21,7 +21,7 @@ METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 TIMES = "{:.2f}×"
 STEP = 0.01
-"""The step between targets: of shares as in the paper, of other metrics in the unit of their first digit."""
+"""The step between targets: for shares as in the paper, for other metrics one unit of their first digit."""
 
 Lines = Sequence[dict[str, Any]]
 """The evaluations of a run, in order, each with ``epoch``, ``seconds`` and ``val``."""
@@ -40,7 +40,7 @@ def epoch_time(lines: Lines) -> float:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The crossing of a target by a run: E(a*), T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
+    """The point at which a run reaches a target a*: E(a*), T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
 
     epochs: float
     start: float
@@ -50,8 +50,8 @@ class Crossing:
 def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Crossing | None:
     """The crossing by linear interpolation between the first evaluation that reaches ``target`` and the one before it.
 
-    If the first evaluation reaches it, the crossing is there. Without an evaluation that reaches it, there is none.
-    ``seconds`` count from the start of the process, and t_0 is the runtime of the first evaluation.
+    If the first evaluation reaches the target, it is the crossing. If no evaluation reaches the target, there is no
+    crossing. ``seconds`` count from the start of the process, and t_0 is the runtime of the first evaluation.
 
     >>> crossing([{"epoch": 1, "seconds": 5.0, "val": 0.5}, {"epoch": 3, "seconds": 9.0, "val": 0.7}], 0.6)
     Crossing(epochs=2.0, start=7.0, nostart=2.0)
@@ -72,7 +72,8 @@ def speedup(
 ) -> dict[str, Any]:
     """S = E_s[full-graph quantity] / E_s[RNS quantity], means over the seeds, with one history per seed.
 
-    By the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. NaN if a seed of a method missed
+    The keys are the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. NaN if a seed of a
+        method missed
     the target; without start-up also if RNS reaches it at its first evaluation.
     """
     methods = {"full": full, "rns": rns}
@@ -107,7 +108,8 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 def speedup_study(request: Request) -> Finding:
     """The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target.
 
-    Both are evaluated after every epoch. The targets are the paper's under its budget, else those of ``reachable``.
+    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are the paper's; otherwise
+    ``reachable`` chooses them.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {method: benchmark(request, graph, method, SCALE).with_(evaluate_every=1) for method in METHODS}

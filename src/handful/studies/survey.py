@@ -30,12 +30,13 @@ from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
-"""Batches per epoch: the m of RNS. The options of the other samplers give about as many."""
+"""Batches per epoch: the m of RNS. The options of the other samplers give about the same number."""
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
 """The method that the others are tested against."""
 LONGER, ONCE = 3, ("neighbor",)
-"""Methods train ``LONGER`` times the epochs of the comparison; those of ``ONCE``, which are the slowest, once."""
+"""Methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train these epochs
+once."""
 ALPHA = 0.05
 
 
@@ -58,7 +59,7 @@ CASES = (
     Case("tolokers", "pyg:HeterophilousGraphDataset/tolokers", "rh"),
     Case("minesweeper", "pyg:HeterophilousGraphDataset/minesweeper", "rh"),
     Case("Amazon Photo", "pyg:Amazon/Photo", "rh"),
-    # Its 8,415 features make its epochs the longest, and it converges first.
+    # With 8,415 features this graph has the longest epochs, and it converges first.
     Case("Coauthor Physics", "pyg:Coauthor/Physics", "rh", epochs=0.25),
     Case("synthetic, hubs", "synthetic?nodes=20000&degree=15&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=20000&degree=15&exponent=10"),
@@ -100,7 +101,7 @@ def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment
 def run(request: Request) -> Finding:
     """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
-    It takes all graphs that it finds, or ``graph``. There are five seeds by default.
+    It uses all available graphs, or only ``graph``. There are five seeds by default.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
@@ -259,7 +260,7 @@ def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
 
 
 def cost_table(grid: Grid) -> Table:
-    """Seconds per epoch over those of plain RNS."""
+    """Seconds per epoch, divided by those of plain RNS."""
     methods, rows = grid.names("column"), []
     for graph in grid.names("row"):
         plain = grid.mean(graph, "rns", "epoch_seconds")
@@ -279,7 +280,8 @@ def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
 
 
 def trade_chart(grid: Grid) -> Chart:
-    """The cost of accuracy: points above plain RNS against seconds and memory over those of RNS, means over graphs."""
+    """The cost of accuracy: points above plain RNS, against seconds and memory relative to RNS, as means over
+    graphs."""
     graphs = [graph for graph in whole(grid) if grid.mean(graph, "rns", "epoch_seconds")]
     views = []
     for name, key, label in (("seconds", "epoch_seconds", "seconds of an epoch"), ("memory", "memory", "peak memory")):

@@ -19,12 +19,12 @@ from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 MOST_LINES = 6
-"""The most lines in one view. More lines become facets, if their labels have two parts."""
+"""The maximum number of lines in one view. More lines become facets, if their labels have two parts."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """An experiment read from its folder; ``results`` are those of the finished seeds."""
+    """An experiment that was read from its folder; ``results`` has the finished seeds."""
 
     name: str
     label: str
@@ -114,7 +114,7 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
 
 
 def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
-    """Many runs whose labels are of the form "this, that", by the one that is no method; nothing where they are few."""
+    """Groups of many runs with labels "this, that", by the part that is not a method; empty for few runs."""
     pairs = [one.label.rpartition(", ") for one in runs]
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
         return {}
@@ -144,8 +144,8 @@ def _view(name: str, runs: Sequence[Trained], look: str) -> View:
 def mean_curve(
     histories: Sequence[Sequence[dict[str, Any]]], against: str, measure: str = "val"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean place of each evaluation, ``(places,)``, and ``measure`` there, ``(seeds, places)``, up to the last
-    evaluation of all seeds."""
+    """The mean x of each evaluation, ``(places,)``, and the values of ``measure``, ``(seeds, places)``, up to the last
+    evaluation that all seeds have."""
     known = [[line for line in history if line[measure] is not None] for history in histories]
     length = min((len(history) for history in known), default=0)
     x, y = (np.array([[line[key] for line in own[:length]] for own in known], float) for key in (against, measure))

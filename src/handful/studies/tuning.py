@@ -37,7 +37,7 @@ from handful.training.record import RunFolder, differences, read_json, write_con
 from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
-"""Called with the name of a study, the number of finished trials, and the number of trials."""
+"""A function that is called with the name of a study, the number of finished trials, and the number of all trials."""
 KEPT = ("epochs", "evaluation", "optimizer", "decayed", "checkpoint_activations")
 """The settings that ``paper_space`` takes from the paper."""
 TRIALS = 50
@@ -114,14 +114,14 @@ def tune_samplers(
     """The best trials of every experiment, and the best experiment of each sampler trained with all seeds.
 
     Args:
-        experiments: sampling configurations. Trials have the first seed.
+        experiments: sampling configurations. Trials use the first seed.
         storage: the URL of an Optuna storage, which several processes may share.
         out: the folder of the runs.
         trials: trials per experiment.
         prune: whether to stop trials that fall behind.
         final: whether to train the best experiment of each sampler with all seeds.
         report, progress: called during the search, and during the final runs.
-        executor: where trials and final runs are jobs, and how many run at a time.
+        executor: the executor of trials and final runs; it also limits the number of parallel jobs.
         parts: values of m for RNS, as a dimension of one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
@@ -263,7 +263,7 @@ def _judged(val: float | None, data: Graph) -> float:
 
 
 def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
-    """The study of one sampling configuration, or of RNS with any of ``parts``. It is made if it does not exist.
+    """The study of one sampling configuration, or of RNS with any of ``parts``. The study is made if it does not exist.
 
     Raises:
         RunError: the study in ``storage`` is of another experiment, of other data or of another space.

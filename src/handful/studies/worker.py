@@ -34,7 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "saint": {"roots": FEW // 8},
     "ladies": {"batch_size": FEW // 4},
 }
-"""The options of samplers for that graph."""
+"""The options of samplers for the graph of ``warm_up``."""
 
 
 def main(folder: Path, threads: int, began: float) -> None:
@@ -50,8 +50,8 @@ def main(folder: Path, threads: int, began: float) -> None:
 class WarmUp(Callback):
     """Calls ``warm_up`` before the first epoch of the first run of a process, before the clock starts.
 
-    The file ``startup`` gets the seconds since ``began``: imports, data, METIS and kernels. A resumed job keeps those
-    of its first process.
+    The file ``startup`` gets the seconds since ``began``: imports, data, METIS and kernels. A resumed job keeps the
+        seconds of its first process.
     """
 
     def __init__(self, experiment: Experiment, startup: Path, began: float) -> None:

@@ -10,8 +10,8 @@ coefficient, the distance between the path of SGD and the flow shrinks as α³; 
 paper multiplies both terms by (1+β)/(1−β); ``theory.memory`` derives the factor of each term, and the flow of Adam. The
 same measurement tests them.
 
-Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small. For Adam
-also: no gradient of a weight passes zero, on the scale of ε, within the memory of v.
+Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small. Adam
+    also needs this: within the memory of v, every component g_i of the gradient changes little compared with |g_i| + ε.
 """
 
 from __future__ import annotations

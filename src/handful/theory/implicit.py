@@ -146,7 +146,7 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
     """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
 
-    ``sampler`` is the sampler of the training: its operator on the full graph may differ from that of the graph.
+    ``sampler`` is the sampler of the training: its operator on the full graph may differ from the graph's edges.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

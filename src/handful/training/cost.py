@@ -221,7 +221,7 @@ def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = 
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Reset the measured peak. Outside Linux this is not possible, and the peak is that of the whole process."""
+    """Reset the measured peak. Outside Linux this is not possible, and the peak includes the whole process."""
     with contextlib.suppress(OSError):
         _CLEAR.write_text("5")
     if device.type == "cuda":

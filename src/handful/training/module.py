@@ -20,7 +20,7 @@ from handful.errors import HandfulError
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     """The model's output for the batch: at least one row per target of its last layer, targets first.
 
-    A ``model`` is called with the batch if it sets ``takes_batch = True``, as those of handful do.
+    A ``model`` is called with the batch if it sets ``takes_batch = True``, as models of handful do.
     """
     if getattr(model, "takes_batch", False):
         return model(batch)  # type: ignore[no-any-return]
