@@ -26,6 +26,7 @@ from .training.assessment import Assessment as Assessment, assess as assess
 from .training.callbacks import Callback as Callback
 from .training.fit import fit as fit
 from .training.inference import infer as infer
+from .training.links import split_links as split_links
 from .training.record import (
     Run as Run,
     load_model as load_model,

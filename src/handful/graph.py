@@ -32,7 +32,7 @@ from handful.settings import Repeated, Task
 FEATURE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MASKS = ("train_mask", "val_mask", "test_mask")
 TASKS: tuple[Task, ...] = get_args(Task)
-Kind = Literal["binary", "multiclass", "multilabel", "regression"]
+Kind = Literal["binary", "multiclass", "multilabel", "regression", "links"]
 METRICS_OF: dict[Kind, tuple[str, ...]] = {
     "binary": ("accuracy", "balanced_accuracy", "f1", "macro_f1", "average_precision", "roc_auc"),
     "multiclass": ("accuracy", "balanced_accuracy", "macro_f1"),
@@ -162,12 +162,18 @@ class Graph:
 
     @property
     def kind(self) -> Kind:
-        """The kind of labels: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``.
+        """What is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``; in link
+        prediction ``links``.
 
         >>> Graph.from_edge_index([[0], [1]], y=[0.5, 1.5]).kind
         'regression'
         """
         return _kind(self.task, self.num_classes)
+
+    @property
+    def judged(self) -> Graph:
+        """The graph with the labels and masks of an evaluation: this one, unless links are predicted."""
+        return self
 
     @cached_property
     def labelled(self) -> Tensor:

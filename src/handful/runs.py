@@ -221,6 +221,8 @@ class OpenedRun:
             embeddings: also compute the inputs of the last layer of the best seed's model.
             scratch, progress: see ``handful.infer``.
         """
+        if self.encoding["kind"] == "links":
+            raise RunError(f"{self.path} predicts links: the dot products of hf.infer(run.model, graph) score them")
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         models = (load_model(folder.path) for folder in self.deployed)
         picked = choose_nodes(data, nodes)

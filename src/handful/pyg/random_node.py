@@ -20,6 +20,7 @@ from handful.kernels.csr import first_outside, index_dtype
 from handful.kernels.inside import Inside, inside
 from handful.pyg.loaders import OwnStreams
 from handful.pyg.operators import kernel_threads
+from handful.samplers.induced import without_edge
 
 
 class RandomNodeLoader(DataLoader[Any]):
@@ -209,8 +210,7 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
         edges = out.edge_index.to(torch.int64)
         with self._stream(nodes):
             pairs = torch.randint(n, edges.shape).to(edges.device)
-        taken = torch.isin(pairs[0] * n + pairs[1], edges[0] * n + edges[1]) | (pairs[0] == pairs[1])
-        out.edge_label_index = torch.cat([edges, pairs[:, ~taken]], 1)
+        out.edge_label_index = torch.cat([edges, without_edge(pairs, edges, n)], 1)
         out.edge_label = (torch.arange(out.edge_label_index.shape[1], device=edges.device) < edges.shape[1]).float()
         return out
 

@@ -85,3 +85,15 @@ def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor
     """The edges of a part of ``graph`` as one square layer; ``weight`` is ignored for an unweighted graph."""
     nodes, kept = len(indptr) - 1, None if graph.edge_weight is None else weight
     return Adjacency(indptr, indices, nodes, kept, symmetric=bool(graph.undirected), has_loops=graph.has_loops)
+
+
+def without_edge(pairs: Tensor, edges: Tensor, nodes: int) -> Tensor:
+    """Those of ``pairs`` that are not in ``edges`` and have two different nodes. All are int64 ``(2, …)``, below
+    ``nodes``.
+
+    >>> without_edge(torch.tensor([[0, 0, 1, 2], [1, 2, 1, 0]]), torch.tensor([[0], [1]]), 3)
+    tensor([[0, 2],
+            [2, 0]])
+    """
+    taken = torch.isin(pairs[0] * nodes + pairs[1], edges[0] * nodes + edges[1])
+    return pairs[:, ~taken & (pairs[0] != pairs[1])]

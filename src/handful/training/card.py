@@ -14,6 +14,7 @@ from handful.vocabulary import MODELS, spaced
 
 CARD = "README.md"
 TASKS = {"binary": "two classes", "multiclass": "classes", "multilabel": "several labels per node"}
+TASKS |= {"regression": "a number", "links": "links to other nodes"}
 LIMITS = """- The model predicts for nodes of a graph. A node needs the same features as in training, and its edges.
 - Metrics hold for nodes like the test nodes of this graph. Measure again before you use the model on another graph.
 - Probabilities are only as good as their calibration. Decide by the threshold of `decision.json`, if there is one."""
@@ -47,7 +48,7 @@ def make_card(
     metric = metric_of_record(result["metric"], result.get("higher_is_better", True))
     test, graph = result["test"], Path(str(config["graph"]).partition("?")[0]).name or "graph"
     model, kind = MODELS.get(config["model"], config["model"]), str(encoding.get("kind", "multiclass"))
-    task = "node-regression" if kind == "regression" else "node-classification"
+    task = {"regression": "node-regression", "links": "link-prediction"}.get(kind, "node-classification")
     value = test["mean"] if isinstance(test, Mapping) else test
     measured = [{"type": metric.name, "value": value, "name": f"test {spaced(metric.name)}"}] * (value is not None)
     entry = {"task": {"type": task}, "dataset": {"name": graph, "type": graph}}
@@ -59,18 +60,18 @@ def make_card(
         "model-index": [{"name": f"{model} on {graph}", "results": [{**entry, "metrics": measured}]}],
     }
     names, schema = encoding.get("class_names") or [], encoding.get("schema")
+    call = "hf.infer(run.model, graph)  # " if kind == "links" else "run.predict(graph)          # name, path or "
     columns = "named columns of tables (`encoding.json`)" if schema else "features without names"
     shown = ", ".join(map(str, names[:20])) + (" …" if len(names) > 20 else "")
     sections = {
-        "What it predicts": f"{'A number' if kind == 'regression' else TASKS[kind].capitalize()} for each node of "
-        f"*{graph}*{f': {shown}' if names else ''}.",
+        "What it predicts": f"{TASKS[kind].capitalize()} for each node of *{graph}*{f': {shown}' if names else ''}.",
         "From what": f"{encoding.get('features', 'The')} features of each node ({columns}), and the graph's edges.",
         "How good it is": f"{metric.label('Test')}: {metric.text(test)}. {metric.label('Validation')}: "
         f"{metric.text(result.get('val', test))}. `result.json` of a seed has the best epoch and the time.",
         "Assessment": "\n\n".join(filter(None, more)),
         "Limits": LIMITS,
         "How to load it": '```python\nimport handful as hf\n\nrun = hf.open_run("this folder, or USER/REPOSITORY")\n'
-        "run.predict(graph)          # graph: a handful.Graph, its name or its path\n```",
+        f"{call}a handful.Graph\n```",
         "Made with": ", ".join(f"{name} {text}" for name, text in environment().items()),
     }
     front = [f"{name}: {json.dumps(one, ensure_ascii=False)}" for name, one in head.items()]  # JSON is YAML

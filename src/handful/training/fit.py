@@ -32,6 +32,7 @@ from handful.training.checkpoint import begin_alike, plain_part, restore_checkpo
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.first_hop import hops_of, know, resolve_first_hop
+from handful.training.links import LinkGraph, Links, OfLinks, check_links
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
 from handful.training.metrics import METRICS, Metric, own_metric
@@ -49,7 +50,7 @@ SEED = 42
 
 def fit(
     model: nn.Module | str,
-    graph: Graph | Data,
+    graph: Graph | Data | Links,
     sampler: Sampler,
     settings: Settings | None = None,
     *,
@@ -75,7 +76,8 @@ def fit(
     Args:
         model: a model of handful, any module with ``forward(x, edge_index)``, which may also take ``edge_weight`` or
             ``edge_attr``; or the name of a model, which ``fit`` makes for the graph and returns as ``run.model``.
-        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split.
+        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split; for link prediction, the result of
+            ``split_links``.
         sampler: the source of batches.
         settings: how to train; ``fields`` override it.
         options: the options of a model by name, such as ``{"hidden": 64}``.
@@ -175,10 +177,12 @@ def _share_run(run: Run | None, loop: Loop) -> Run:
     return Run(**kept, model=loop.model)
 
 
-def as_graph(graph: Graph | Data) -> Graph:
-    """``graph``, or the graph of a PyG ``Data``."""
+def as_graph(graph: Graph | Data | Links) -> Graph:
+    """``graph``, or the graph of a PyG ``Data`` or of ``Links``."""
     if isinstance(graph, Graph):
         return graph
+    if isinstance(graph, Links):
+        return LinkGraph.of(graph)
     if not hasattr(graph, "to_dict"):
         raise HandfulError(f"graph takes a Graph or a PyG Data; `handful.load` gives one by name, got {graph!r}")
     return from_pyg(graph)
@@ -226,6 +230,9 @@ def begin(
     if not isinstance(seed, Integral) or not 0 <= seed < 2**63:
         raise HandfulError(f"seed takes a whole number between 0 and 2⁶³, got {seed!r}")
     graph, sampler = resolve(model, graph, sampler, settings)
+    if isinstance(graph, LinkGraph):
+        check_links(sampler, settings, memory)
+        graph_on = "device" if graph_on == "auto" else graph_on  # no trial of a step, whose labels are those of nodes
     if graph.edge_attr is not None and (isinstance(model, Network) or memory is not None):
         what = "a memory budget" if memory is not None else f"the model {type(model).__name__}"
         raise HandfulError(f"edge_attr cannot be used with {what}: leave it out, graph.replace(edge_attr=None)")
@@ -288,7 +295,7 @@ def place(
     aggregates = hops_of(settings) * graph.x.nbytes if exact else 0
     stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss, aggregates)
     graph = graph.to("cpu" if stays else devices[0])
-    execution = InMemory(devices[0] if stays else None)
+    execution = (OfLinks if isinstance(graph, LinkGraph) else InMemory)(devices[0] if stays else None)
     if memory is not None:
         execution = within(memory, sampler, {graph.device, *devices})
     return graph, replace(execution, known=aggregate(graph, shared=ranks.size() > 1)) if exact else execution
@@ -298,7 +305,7 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
     """A weight for every class, on the CPU; ``None`` if all classes have the same weight."""
     if own is None and settings.class_weight == "none":
         return None
-    if graph.kind in ("regression", "multilabel"):
+    if graph.kind not in ("binary", "multiclass"):
         raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
     if own is None:
         return balanced_weights(graph).cpu()

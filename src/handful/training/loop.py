@@ -239,9 +239,10 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     nodes, outputs = loop.execution.outputs(loop)
     if not bool(outputs.isfinite().all()):
         raise divergence(loop, "a logit is not finite")
-    assert loop.graph.val_mask is not None
-    val = loop.graph.val_mask[nodes]  # all others are test nodes
-    judged = [float(loop.metric.of(outputs[mask], loop.graph, nodes[mask])) for mask in (val, ~val)]
+    graph = loop.graph.judged
+    assert graph.val_mask is not None
+    val = graph.val_mask[nodes]  # all others are test nodes
+    judged = [float(loop.metric.of(outputs[mask], graph, nodes[mask])) for mask in (val, ~val)]
     return tuple(ranks.broadcast(judged))
 
 

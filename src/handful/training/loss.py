@@ -55,6 +55,16 @@ def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
     return ((outputs - y.nan_to_num(0.0)).square() * known).sum(1) / known.sum(1).clamp_min(1)
 
 
+def pair_scores(outputs: Tensor) -> Tensor:
+    """⟨z_u, z_v⟩ of every pair (u, v), ``(p, 1)``, from the outputs ``(2p, d)``: z_u of all pairs, then z_v of all.
+
+    >>> pair_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[11.]])
+    """
+    first, second = (outputs.float() if outputs.itemsize < 4 else outputs).chunk(2)
+    return (first * second).sum(1, keepdim=True)
+
+
 def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
     """Mean and standard deviation of each number to predict, over the training nodes: the unit of the model's output.
     ``None`` for other tasks.
@@ -78,7 +88,8 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
     The function checks the number of outputs: too few outputs would give a wrong loss or an unclear error.
     """
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
-    units, needed, kind = units_of(graph) or ([0.0], [1.0]), graph.num_outputs, graph.kind
+    units, kind = units_of(graph) or ([0.0], [1.0]), graph.kind
+    needed = 1 if kind == "links" else graph.num_outputs
     units_on = cache(partial(torch.tensor, units))  # the host sends them to a device once
 
     def losses(outputs: Tensor, y: Tensor) -> Tensor:
@@ -91,6 +102,8 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
         if kind == "regression":
             mean, spread = units_on(device=y.device)
             y = (y - mean) / spread
+        if kind == "links":
+            outputs = pair_scores(outputs)
         if own is None:
             return usual(outputs, y)
         try:
