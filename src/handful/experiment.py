@@ -118,7 +118,7 @@ class Experiment:
         known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_defaults(model)]
         for name in what:
             if name not in known:
-                raise HandfulError(unknown("part, setting or option of the model", name, known))
+                raise HandfulError(unknown(f"setting, or option of {model},", name, known))
         complete = model_options(model, {**(options or {}), **what})
         network, how = MODELS[model], vary_settings(settings, named)
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler

@@ -79,7 +79,8 @@ def test_a_sample_is_what_the_definition_says(
     check_against_the_definition(graph, drawn, seeds, fanout)
 
     whole = union(graph, drawn)
-    layers = trim(Sample(drawn.nodes, (whole,), torch.arange(len(seeds)), hops=tuple(drawn.met)), len(fanout)).layers
+    part = Sample(torch.from_numpy(drawn.nodes), (whole,), torch.arange(len(seeds)), hops=tuple(drawn.met))
+    layers = trim(part, len(fanout)).layers
     assert [(a.num_targets, a.num_sources) for a in reversed(layers)] == list(pairwise(drawn.met.tolist()))
     dense = torch.zeros(len(drawn.nodes), len(drawn.nodes))
     values = torch.ones(whole.num_edges) if graph.edge_weight is None else graph.edge_weight[drawn.edges]
