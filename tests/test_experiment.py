@@ -214,7 +214,7 @@ def test_with_exchanges_some_parts() -> None:
         ({"optmizer": "sgd"}, "did you mean optimizer"),
         ({"seed": 3}, "did you mean seeds"),
         ({"sampelr": "full"}, "did you mean sampler"),
-        ({"heads": 2}, "there is no part, setting or option of the model 'heads'"),
+        ({"heads": 2}, "there is no setting, or option of sage, 'heads'"),
         ({"options": {"lr": 1.0}}, "there is no"),
         ({"model": "sgae"}, "did you mean sage"),
         ({"sampler": "rnss"}, "did you mean rns"),
