@@ -67,6 +67,7 @@ def test_a_mistake_is_told_by_the_script(capsys: pytest.CaptureFixture[str]) -> 
     assert "there is no way 'handful'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_answers_fails_or_is_ended() -> None:
     assert bench.in_own_process(abs, -3) == 3
     with pytest.raises(ZeroDivisionError):

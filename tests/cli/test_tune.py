@@ -56,6 +56,7 @@ def test_mistakes(graph: str, tmp_path: Path) -> None:
         assert word in result.stderr
 
 
+@pytest.mark.slow
 def test_with_the_paper_s_architecture_and_epochs(tmp_path: Path) -> None:
     """A small graph in the place of ogbn-arxiv."""
     small = make_graph(200)

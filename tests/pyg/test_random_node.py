@@ -209,6 +209,7 @@ def test_links_are_inside_the_part_and_negatives_are_no_edges() -> None:
     assert 0 < seen < len(edges)
 
 
+@pytest.mark.slow
 def test_negatives_of_narrow_ids_are_no_edges() -> None:
     """300 · 300 is no int16: pairs of ids are compared as int64."""
     rows, cols = torch.where(torch.rand(300, 300, generator=torch.Generator().manual_seed(0)) < 0.5)

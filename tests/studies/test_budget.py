@@ -80,6 +80,7 @@ def test_progress_counts_the_epochs_of_all_jobs(tmp_path: Path) -> None:
     assert {total for _, total, _ in said} == {6}
 
 
+@pytest.mark.slow
 def test_every_configuration_may_be_tuned_apart(tmp_path: Path) -> None:
     base = Experiment(GRAPH, hidden=4, layers=1, epochs=1, seeds=(42,))
     jobs = {f"m-{m}": base.with_(sampler=RandomNodes(m)) for m in (1, 2)}
