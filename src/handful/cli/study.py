@@ -52,9 +52,8 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 @p.command("out")
 def demo(given: p.Given) -> Answer:
     """Compare full-graph training with random node sampling on bundled data, in about three minutes."""
-    usual = {"split": "rh", "epochs": 25, "seeds": (42,), "equal": "seconds", "set": ["rns.parts=4"]}
-    options = {**usual, "out": Path("runs/demo"), **given}
-    note(f"handful compare debian --split rh --samplers {DEMO} -s rns.parts=4 --epochs 25 --seeds 42 --equal seconds")
+    options = {"split": "rh", "epochs": 25, "seeds": (42,), "set": ["rns.parts=4"], "out": Path("runs/demo"), **given}
+    note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
     answer = compare(given=options, graph="debian", samplers=DEMO)
     assert answer is not None
     return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model in detail"])

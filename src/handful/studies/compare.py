@@ -106,17 +106,19 @@ def compare_samplers(
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
     """The jobs with new epochs, so that all have equal ``epochs``, ``steps`` or ``seconds``.
 
-    Two epochs of each job measure its steps and seconds. The job with the most steps or seconds keeps its epochs, and
-    the others get more. A job that has begun in ``out`` keeps its epochs, because a second measurement differs from the
-    first.
+    Three epochs of each job, after one that is not counted, measure its steps and seconds. The job with the most keeps
+    its epochs, and the others get more. A job that has begun in ``out`` keeps its epochs, because a second measurement
+    differs from the first.
     """
     if equal == "epochs":
         return dict(jobs)
     spent: dict[str, float] = {}
     for name, job in jobs.items():
         with suppress(HandfulError):  # its own process reports the error
-            run = job.with_(epochs=2, evaluate_every=2, patience=None).fit(job.load(job.seeds[0]), job.seeds[0])
-            spent[name] = run.steps / 2 if equal == "steps" else run.epoch_seconds
+            graph, seed = job.load(job.seeds[0]), job.seeds[0]
+            for epochs in (1, 3):  # the first run compiles kernels and fills caches
+                run = job.with_(epochs=epochs, evaluate_every=epochs, patience=None).fit(graph, seed)
+            spent[name] = run.steps / run.epochs if equal == "steps" else run.epoch_seconds
     result = {}
     for name, job in jobs.items():
         epochs = round(job.settings.epochs * max(spent.values()) / max(spent[name], 1e-9)) if name in spent else 1
