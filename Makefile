@@ -4,10 +4,12 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # Modules are compiled when they are first imported: most of what is installed never is.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+SLOW := ipykernel, lightning, mkdocs, mlflow, powerlaw, ray, tensorboard, triton, wandb
 # The files of these tests alone: to look for the marker in all of them is to import all of them.
 TRITON = $$(grep -rl --include='test_*.py' 'mark\.triton' tests)
 
-.PHONY: setup demo test test-all test-browser fuzz results-docs bench bench-against docs wheel lint types format clean
+.PHONY: setup demo test unit test-all test-browser fuzz results-docs bench bench-against docs wheel lint types format clean
 
 setup: $(STAMP)
 
@@ -32,14 +34,17 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint types
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
-	$(BIN)/pytest $(TRITON) -m 'triton and not slow' -n auto --maxprocesses 4 --dist worksteal
+# Types are checked beside the tests: mypy has one process, and the tests wait for others now and then.
+test: lint
+	$(MAKE) --no-print-directory --jobs 2 types unit
+
+unit: setup
+	$(PYTEST)
 
 test-all: lint types
-	$(BIN)/python -c 'import lightning, mkdocs, mlflow, ray, wandb' 2>/dev/null || $(INSTALL) -e '.[slow]'
-	$(BIN)/pytest -m "" --hypothesis-profile search -n auto --maxprocesses 4 --dist worksteal
-	$(BIN)/pytest $(TRITON) -m triton --hypothesis-profile search -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -c 'import $(SLOW)' 2>/dev/null || $(INSTALL) -e '.[slow]'
+	$(PYTEST) -m "" --hypothesis-profile search
+	$(PYTEST) $(TRITON) -m triton --hypothesis-profile search
 
 test-browser: setup
 	command -v chromium >/dev/null || apt-get install -y chromium

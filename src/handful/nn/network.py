@@ -198,6 +198,10 @@ class Chunks:
         """The first target of each chunk of ``adj``, and the end of the last chunk."""
         return self.of_rows(adj.num_targets)
 
+    def split(self, x: Tensor) -> Iterator[Tensor]:
+        """The rows of ``x``, a chunk at a time."""
+        yield from x.split(self.rows) if len(x) > self.rows else (x,)
+
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
 

@@ -220,8 +220,7 @@ class SGFormer(Network):
         for i, layer in enumerate(self.attention.layers):
             assert isinstance(layer, GlobalAttention)
             attended = moved(attended, homes[i])
-            pieces = attended.split(chunks.rows) if len(x) > chunks.rows else (attended,)
-            parts = [self.run_layer(i, layer.sums, piece) for piece in pieces]
+            parts = [self.run_layer(i, layer.sums, rows) for rows in chunks.split(attended)]
             sums = tuple(sum(part) for part in zip(*parts, strict=True))
             attended = mapped(i, partial(self.attend, i, sums=sums, nodes=len(x)), attended)
         if self.graph is None:

@@ -207,6 +207,11 @@ class OnDisk(Chunks):
             cuts.append(end)
         return cuts
 
+    def split(self, x: Tensor) -> Iterator[Tensor]:
+        for rows in super().split(x):
+            yield rows
+            release()  # as after a chunk that is written
+
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         self.drop_spent()
         which, count = self._calls, cuts[-1]
