@@ -55,8 +55,8 @@ def study_names() -> dict[str, str]:
 def run_study(name: str, request: Request) -> Finding:
     """The finding of a study, with the budget, the seeds and the device of the request among its facts.
 
-    >>> run_study("backward-error", Request(budget="smoke")).name
-    'backward-error'
+    >>> run_study("degree-law", Request(budget="smoke")).name
+    'degree-law'
     """
     if name not in STUDIES:
         raise HandfulError(unknown("study", name, STUDIES))
