@@ -257,6 +257,7 @@ class TableOptions:
     Args:
         source, target: the column of the edge list with the sources or targets; a usual name by default.
         weight: the column of the weights of edges; a usual name by default.
+        edge_columns: columns of the edge list whose means over the edges of a node become features of the node.
         id: the column of the ids of nodes; a usual name by default.
         label: the column of labels; a usual name by default. Several columns for a multi-label task.
         split_column: the column with train, val or test; ``split`` by default.
@@ -285,6 +286,7 @@ class TableOptions:
     source: str | None = None
     target: str | None = None
     weight: str | None = None
+    edge_columns: tuple[str, ...] = ()
     id: str | None = None
     label: tuple[str, ...] | None = None
     split_column: str | None = None

@@ -23,6 +23,7 @@ import torch
 
 from handful.budget import room
 from handful.datasets.drift import moved_columns, with_profile
+from handful.datasets.edge_columns import edge_means
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.leakage import leaking_columns
 from handful.datasets.schema import Edges, Say, Schema, alike, date_format, fit_columns, fit_labels
@@ -83,7 +84,8 @@ def import_tables(
     has the encoding of the columns. Missing numbers are filled and numbers are scaled, by the training rows if the
     table has a split, else by all rows. Labels are numbered in sorted order; a missing label, or
     -1 among integers, is unknown. Without a node table, dense integer ids are the node numbers, and other ids are
-    numbered in order of appearance. Edge columns other than the weight are ignored, with a warning.
+    numbered in order of appearance. Edge columns other than the weight and ``edge_columns`` are not used: a warning
+    names them.
 
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
@@ -195,6 +197,7 @@ class _Tables:
         blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
+        columns: the other columns of the edges that are used, as record batches.
     """
 
     roles: Edges
@@ -202,6 +205,7 @@ class _Tables:
     blocks: list[np.ndarray]
     num_nodes: int
     fields: dict[str, Any]
+    columns: list[Any]
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
@@ -240,32 +244,62 @@ class _Reader:
         else:
             roles = schema.edges
         used = [listed.has(name) for name in (roles.source, roles.target, roles.weight) if name is not None]
-        if scratch is not None and (roles.weight is not None or roles.repeated == "count"):
-            raise DatasetError(f"{listed.path}: weights of edges are added up in memory: leave memory out")
+        own = self._edge_columns(roles)
+        used += [listed.has(name) for name in own]
+        if scratch is not None and (roles.weight is not None or roles.repeated == "count" or own):
+            raise DatasetError(f"{listed.path}: weights of edges and edge_columns are added up in memory: leave memory out")
         if extra := [name for name in listed.named if name not in used]:
-            unused = f"not used, since no model here takes more of an edge than a weight: {', '.join(extra)}"
-            self.say(f"{listed.path}: {unused}")
+            advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
+            self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
+        if nodes is None and own:
+            raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
         if nodes is None:
             if schema is not None and schema.columns:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
             return self._edges(listed, roles, None, scratch)
         described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
-        ids, fields, schema = self._nodes(described, roles)
-        tables = self._edges(listed, roles, ids, scratch)
+        if schema is None:
+            schema, names, table = self._choose(described, roles)
+        else:
+            names, table = [], described.read(texts=schema.as_text())
+        tables = None
+        if own:
+            tables = self._edges(listed, roles, table.ids(schema.id), None)
+            schema, table, added = self._add_means(schema, table, listed, tables)
+            names += added
+        ids, fields, schema = self._nodes(table, schema, names)
+        tables = tables or self._edges(listed, roles, ids, scratch)
         tables.where = described.path
         tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
         return tables
 
+    def _edge_columns(self, roles: Edges) -> tuple[str, ...]:
+        """The columns of the edge list whose means are features of nodes."""
+        return self.how.edge_columns if self.schema is None else tuple(column.name for column in roles.columns)
+
     # -- nodes --------------------------------------------------------------------------------------------------
 
-    def _nodes(self, source: TableFile, roles: Edges) -> tuple[Any, dict[str, Any], Schema]:
+    def _add_means(
+        self, schema: Schema, table: TableFile, listed: TableFile, tables: _Tables
+    ) -> tuple[Schema, TableFile, list[str]]:
+        """The schema with the edge columns, the node table with their means, and the names of the new columns."""
+        edges, problems = arrow().Table.from_batches(tables.columns), Problems()
+        rows, roles = replace(listed, names=tuple(edges.column_names), table=edges), schema.edges
+        if self.schema is None:
+            columns = fit_columns(rows, rows.names, self.how, np.ones(len(rows), bool), problems)
+            problems.tell()
+            roles = replace(roles, columns=columns)
+        means = edge_means(rows, np.concatenate(tables.blocks, axis=1), roles, len(table), self.say)
+        if same := [name for name in means if name in table.names]:
+            raise table.error(f"'{same[0]}' is the name of a mean over edges: rename the column")
+        for name, values in means.items():
+            table = replace(table, names=(*table.names, name), table=table.table.append_column(name, values))
+        return replace(schema, edges=roles), table, list(means)
+
+    def _nodes(self, table: TableFile, schema: Schema, names: list[str]) -> tuple[Any, dict[str, Any], Schema]:
         """The ids of a node table, its fields of ``Graph``, and its schema: the given one, or a fitted one."""
         problems, how, say = Problems(), self.how, self.say
-        names: list[str] = []
-        if self.schema is None:
-            schema, names, table = self._choose(source, roles)
-        else:
-            schema, table = self.schema, source.read(texts=self.schema.as_text())
+        if self.schema is not None:
             schema.check(table, say)
             _tell_drift(table, schema, how.strict, say)
         ids = problems.attempt(table.ids, schema.id)
@@ -311,7 +345,8 @@ class _Reader:
         problems, how, say = Problems(), self.how, self.say
         usual = _find(source, "label", None)
         labels = ((usual,) if usual else ()) if how.label is None else how.label
-        chosen = (*(how.features or ()), *how.categorical, *how.widths, *how.numbers)
+        chosen = [*(how.features or ()), *how.categorical, *how.widths, *how.numbers]
+        chosen = [name for name in chosen if name in source.names or name not in how.edge_columns]
         for name in filter(None, (how.id, how.split_column, self.time, *labels, *chosen, *how.ignore, *how.keep)):
             problems.attempt(source.has, name)
         both = [name for name in labels if name in chosen and name not in how.ignore]
@@ -352,14 +387,16 @@ class _Reader:
     def _scan(
         self, table: TableFile, roles: Edges, scratch: Path | None, known: Any, kind: Any, grows: bool = False
     ) -> _Tables:
-        pa, path, unknown = arrow(), table.path, self.how.unknown
+        pa, path, unknown, more = arrow(), table.path, self.how.unknown, self._edge_columns(roles)
         ends, weight = (roles.source, roles.target), roles.weight
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
         absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks: list[np.ndarray] = []
         weights: list[np.ndarray] = []
-        skipped = 0
-        for row, block in table.blocks(list(types), types):
+        columns: list[Any] = []
+        skipped, texts = 0, Schema(roles.source, roles, roles.columns).as_text()[1:]
+        types |= dict.fromkeys([*texts, *(name for name in self.how.categorical if name in more)], pa.string())
+        for row, block in table.blocks(list(dict.fromkeys([*types, *more])), types):
             sides = [table.ids_in(block, end, kind) for end in ends]
             for end, side in zip(ends, sides, strict=True):
                 absent.add(side.is_null(), row, f"the edge has no '{end}'")
@@ -384,6 +421,9 @@ class _Reader:
                 unweighted.add(~np.isfinite(values), row, f"'{weight}' is missing or not finite")
                 unweighted.add(values < 0, row, f"'{weight}' is {{}}, and an edge counts 0 or more", values)
                 weights.append(values[kept])
+            if more:
+                rest = block.select(more)
+                columns.append(rest if isinstance(kept, slice) else rest.filter(pa.array(kept)))
             blocks.append(_keep(parts[:, kept], scratch))
             self.progress(len(block))
         problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
@@ -398,16 +438,16 @@ class _Reader:
         if known is not None:
             whole = pa.types.is_integer(known.type)
             fields["ids"] = known.to_numpy() if whole else np.array(known.to_pylist(), np.str_)
-            return _Tables(roles, path, blocks, len(known), fields)
+            return _Tables(roles, path, blocks, len(known), fields, columns)
         low, high = min(int(block.min()) for block in blocks), max(int(block.max()) for block in blocks)
         if low >= 0 and high < 8 * sum(block.shape[1] for block in blocks) + 1_000_000:
-            return _Tables(roles, path, blocks, high + 1, fields)
+            return _Tables(roles, path, blocks, high + 1, fields, columns)
         if scratch is not None:
             gaps = f"{path}: ids from {low} to {high} have gaps"
             raise DatasetError(f"{gaps}, and are numbered in memory: leave memory out, or give a node table")
         own, places = np.unique(np.concatenate(blocks, axis=1), return_inverse=True)
         fields["ids"] = own.astype(np.int64)
-        return _Tables(roles, path, [places.reshape(2, -1)], len(own), fields)
+        return _Tables(roles, path, [places.reshape(2, -1)], len(own), fields, columns)
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------

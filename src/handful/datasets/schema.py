@@ -166,13 +166,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Edges:
-    """The roles of the columns of an edge list, and the handling of its edges."""
+    """The roles of the columns of an edge list, and the handling of its edges.
+
+    ``columns`` are those whose means over the edges of a node are features of the node.
+    """
 
     source: str
     target: str
     weight: str | None = None
     undirected: bool = False
     repeated: Repeated | None = None
+    columns: tuple[Column, ...] = ()
 
     def __post_init__(self) -> None:
         if self.target == self.source or self.weight in (self.source, self.target):

@@ -200,7 +200,7 @@ class Chunks:
 
     def split(self, x: Tensor) -> Iterator[Tensor]:
         """The rows of ``x``, a chunk at a time."""
-        yield from x.split(self.rows) if len(x) > self.rows else (x,)
+        yield from torch.split(x, self.rows) if len(x) > self.rows else (x,)
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
