@@ -134,7 +134,7 @@ class Adjacency:
         return replace(self, **result)
 
     def own(self, x: Tensor) -> Tensor:
-        """The rows of ``x`` ``(sources, …)`` of the targets; 0 for a target that is not a source.
+        """The targets' rows of ``x`` ``(sources, …)``; 0 for a target that is not a source.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
         tensor([[5.]])
@@ -183,7 +183,7 @@ class Adjacency:
 
     def mass(self, hop: Hop) -> Tensor:
         """float32 ``(targets,)``, the divisor of ``hop``: the sum of a target's weights, including the self-loop that
-        it adds.
+        ``hop`` adds.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mass("gcn")
         tensor([2., 1.])
@@ -212,7 +212,7 @@ class Adjacency:
         return replace(edges, weight=weight, symmetric=False, normalized=True, source_degree=None), mass
 
     def with_edges(self, targets: Tensor, sources: Tensor, weight: Tensor | float) -> Adjacency:
-        """The same with one more edge at the end of the rows of some ``targets``, which are distinct.
+        """This adjacency with one more edge at the end of the row of each of ``targets``, which are distinct.
 
         >>> adj = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2, weight=torch.ones(2))
         >>> adj.with_edges(torch.tensor([0]), torch.tensor([0]), 0.5).weight
@@ -313,7 +313,7 @@ class Adjacency:
 
     @cached_property
     def mean_scale_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, the inverse of the degree with loops; 0 if that is 0."""
+        """float32 ``(targets,)``, the inverse of the degree with loops; 0 if the degree is 0."""
         return inverse(self.own_degree_with_loops)
 
     @cached_property

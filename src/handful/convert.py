@@ -162,7 +162,7 @@ def from_pyg(
     Graph(graph: directed, 3 nodes, 2 edges, 3 features, 2 classes)
     """
     if not hasattr(data, "edge_stores"):
-        raise GraphError(f"from_pyg takes one Data, got {type(data).__name__}: of a dataset give one graph, dataset[0]")
+        raise GraphError(f"from_pyg takes one Data, got {type(data).__name__}: give one graph of a dataset, dataset[0]")
     if hasattr(data, "node_types"):
         raise GraphError("a graph with several node types cannot be used: give a homogeneous Data (to_homogeneous())")
     drop = (drop,) if isinstance(drop, str) else drop
@@ -174,7 +174,7 @@ def from_pyg(
     if lost := unused(store):
         raise GraphError(f"a graph cannot hold {', '.join(lost)} of this Data: use from_pyg(data, drop={lost})")
     if "edge_index" not in store and "edge_attr" in store:
-        raise GraphError("the order of edge_attr is that of edge_index, and this Data has none")
+        raise GraphError("edge_attr follows the order of edge_index, and this Data has no edge_index")
     if "edge_index" not in store:
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:
@@ -211,8 +211,8 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 def to_pyg(graph: Graph) -> Data:
     """A PyG ``Data`` that shares the graph's tensors.
 
-    Lost: name, class names, metric and positive class; with a warning also ``ids`` that are texts, since PyG's loaders
-    select only tensors. ``graph.ids[batch.n_id]`` has them.
+    Lost: name, class names, metric and positive class. ``ids`` that are texts are also lost, with a warning, since
+    PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` has the texts.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)

@@ -144,7 +144,7 @@ class _NodeEstimator:
             judged &= ~self.seen_
         if not judged.any():
             bound = f"cross_val_score({type(self).__name__}(graph=graph), nodes, y)"
-            raise HandfulError(f"graph '{graph.name}' has no labels but those of fit: add test nodes, or use {bound}")
+            raise HandfulError(f"graph '{graph.name}' has only the labels of fit: add test nodes, or use {bound}")
         measure = accuracy_score if is_classifier(self) else r2_score
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
         found = self._mean(graph, nodes).predicted

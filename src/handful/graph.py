@@ -116,7 +116,7 @@ class Graph:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of ``open_graph``, with the same topology and features; ``None`` for all other graphs."""
+        """The folder that ``open_graph`` opened, with the same topology and features; ``None`` for all other graphs."""
         return self.__dict__.get("opened")
 
     # -- size ---------------------------------------------------------------------------------------------------
@@ -416,8 +416,8 @@ class Graph:
     def _sent(self) -> tuple[Any, ...]:
         """How ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
 
-        torch would move the graph's own storages there, and free memory that kernels still read. So copies replace
-        them. The old memory lives until its last view is gone.
+        torch would move the graph's own storages there, and free memory that kernels still read. So the graph gets
+        copies in shared memory. The old memory is freed after its last view.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -664,7 +664,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
         return indptr, indices
     # Kernels and caches rely on sorted rows.
     if graph.edge_weight is not None or graph.edge_attr is not None:
-        raise GraphError("the sources of a row must ascend where edges have values: take Graph.from_edge_index")
+        raise GraphError("the sources of a row must ascend if edges have values: use Graph.from_edge_index")
     ascending = csr.transpose(*csr.transpose(host, sources, n)[:2], n)[1]
     return indptr, torch.from_numpy(ascending).to(indices.device)
 
@@ -697,7 +697,7 @@ def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) 
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
-    """Whole numbers as int64; an error if int64 cannot hold one exactly (floats: if float64 cannot)."""
+    """Whole numbers as int64; an error if a number is not exact in int64 (or, for floats, in float64)."""
     wide = torch.zeros(0, dtype=torch.bool)
     if values.is_floating_point():
         wide = ~(values.to(torch.float64).abs() < 2**53)

@@ -1,6 +1,6 @@
-"""A training epoch of PyG and of handful, by turns, and its matrix products alone; on a CPU or a GPU.
+"""The time of a training epoch of PyG, of handful, and of its matrix products alone, by turns; on a CPU or a GPU.
 
-All train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
+All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
 dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
 each in its fastest layout on the device.
 """
@@ -122,7 +122,7 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
 def floor_epochs(
     widths: list[int], rows_of: list[int], parts: int, device: torch.device
 ) -> dict[str, Callable[[], Any]]:
-    """The dense products of an epoch, each in its fastest layout on ``device``, on buffers of their own.
+    """The dense products of an epoch, each in its fastest layout on ``device``, on separate buffers.
 
     A layer has two products of one shape: one for the neighbours and one for the node itself. They can run one after
     the other or as one product of twice the width, with each operand in row or column order. The fastest layout depends
@@ -208,7 +208,7 @@ def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int:
 
 
 def epoch_table(result: dict[str, Any]) -> Table:
-    """The result for people: with the pieces of an epoch on a CPU, or the memory on a GPU."""
+    """The result as a table: with the pieces of an epoch on a CPU, or the memory on a GPU."""
     seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
     more = list(pieces["handful_fp32"]) if pieces else ["GiB beyond what stays"]
     rows = []

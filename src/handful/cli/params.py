@@ -209,8 +209,8 @@ OPTIONS = {
     "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
     "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; the rest is in files. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Number of parallel runs, such as 4; they disturb times. Default: 1.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "Where runs are: local or ray. Default: local."),
+    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; their times are less exact. Default: 1.", min=1),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "Executor of runs: local or ray. Default: local."),
     "out": option(Path, RECORDS, "Folder for the records, such as runs/mine. Default: a new one under runs/."),
 }
 """The options that commands share. Help shows the most frequent ones, and `handful options` all."""
@@ -300,7 +300,7 @@ def sort_options(
         elif owner:
             raise HandfulError(f"--set {name} is for '{owner}', which is not among the samplers {', '.join(samplers)}")
         else:
-            hint = "" if known else "; that of a sampler is written as rns.parts"
+            hint = "" if known else "; write an option of a sampler as rns.parts"
             raise HandfulError(unknown("setting or option", name, [*ours, *known]) + hint)
     if often is not None:
         chosen.setdefault("evaluate_every", max(1, chosen.get("epochs", Settings.epochs) // often))

@@ -80,8 +80,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
-    """The experiment ``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of
-    several."""
+    """The experiment ``asked`` with a chosen m: the smallest m that fits into ``memory``; without a budget, the m with
+    the best validation metric."""
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
     from handful.studies.parts import auto_parts
@@ -202,7 +202,7 @@ def describe_fit(plan: Plan) -> str:
     words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
     smallest = "none of those below" if plan.smallest is None else plan.smallest
     verdict = words.get(plan.fits(plan.chosen), "fits into")
-    return f"m = {plan.m} {verdict} {where}; the smallest m that does is {smallest}."
+    return f"m = {plan.m} {verdict} {where}; the smallest m that fits is {smallest}."
 
 
 def format_duration(seconds: float) -> str:

@@ -50,7 +50,7 @@ def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
 
 
 def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
-    """Σ (q − p)·ln(q/p) over the bins, for shares p before and q now, each at ``least`` half a row.
+    """Σ (q − p)·ln(q/p) over the bins, for shares p before and q now; shares below ``least`` are raised to it.
 
     >>> round(stability_index(np.array([0.5, 0.5]), np.array([0.9, 0.1])), 3)
     0.879

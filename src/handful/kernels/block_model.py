@@ -49,7 +49,7 @@ def draw_ends(
     Args:
         first: int64 ``(places + 1,)``, the first pair of each of these places.
         start: int64 ``(classes + 1,)``, the first place of each class.
-        member: the node at each place of all.
+        member: the node at each place, for all places of the graph.
         offset: float64 ``(classes,)``.
         power: the power of all classes.
         homophily: the share of pairs within a class.

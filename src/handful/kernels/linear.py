@@ -54,7 +54,7 @@ def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
 
 
 class PooledLinear(Fused):
-    """The product in memory of earlier activations; for bfloat16 that of the rounded numbers, rounded once."""
+    """The product, in memory that earlier activations used. In bfloat16, the inputs and the output are rounded."""
 
     def twin(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         with torch.autocast("cpu", enabled=False):
