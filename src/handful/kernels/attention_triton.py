@@ -47,7 +47,7 @@ def _forward_rows(indptr, indices, x, a_src, a_dst, tails, stats, sums, out, kep
     inside = cols < channels
     target = tl.load(a_dst + v * heads + head)
     peak = leaky(tl.load(a_src + own * heads + head) + target)
-    # Σ exp(score − largest), and Σ exp(score − largest) · row; each over all edges, and over those with positive scores.
+    # Σ exp(score − largest) and Σ exp(score − largest) · row; each over all edges, and over edges with positive scores.
     total, above = peak * 0, peak * 0
     acc, positive = tl.zeros([CHANNELS], WIDE), tl.zeros([CHANNELS], WIDE)
     for lo in range(start if TAIL else start - 1, stop, EDGES):
