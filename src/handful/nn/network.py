@@ -83,9 +83,8 @@ class Network(nn.Module, ABC):
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
-        """The aggregation of the features in layer 0 of a model with these options. ``None`` if it transforms them
-        first, or
-        if the aggregation is not linear."""
+        """The aggregation of the features in layer 0 of a model with these options; ``None`` if layer 0 transforms the
+        features first, or if the aggregation is not linear."""
         return None
 
     @property
@@ -118,14 +117,14 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """``forward`` on a whole graph, with the temporaries of a chunk of rows at a time; in evaluation mode."""
+        """``forward`` on a whole graph in evaluation mode, by chunks of rows, so that the temporaries stay small."""
 
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """The input of the layer that gives the logits, in evaluation mode, computed as in ``infer``."""
 
     def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
-        """``layer(*args)`` on the device of layer ``i``; if activations are not kept, the backward pass runs it
+        """``layer(*args)`` on the device of layer ``i``. With activation checkpointing, the backward pass runs it
         again."""
         block = self.blocks()[i]
         device = device_of(block)
@@ -149,7 +148,7 @@ class Network(nn.Module, ABC):
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
         self.step_seed = seed
-        # Other tensors replace the buffers meanwhile: autograd would see a copy back into the same buffers as a change.
+        # Other tensors replace the buffers for this time: to autograd, a copy back into the same buffers is a change.
         for module, name, value in buffers:
             setattr(module, name, value.clone())
         try:
@@ -202,7 +201,7 @@ class Chunks:
         """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
 
         Only the next call may use the result: a subclass may record its progress on disk and resume there, without the
-            results of earlier calls.
+        results of earlier calls.
         """
         out: Tensor | None = None
         for lo, hi in pairwise(cuts):
