@@ -1,8 +1,8 @@
 """The operators of pyg-lib (and those of torch-sparse that PyG's loaders call) in handful's kernels.
 
 Schemas, defaults, results and errors are those of pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
-supported": ``directed=False``, and walks with p or q other than 1. Draws come from torch's generator, so that
-``torch.manual_seed`` decides.
+supported": ``directed=False``, and walks with p or q other than 1. Random numbers come from torch's generator, so that
+``torch.manual_seed`` determines them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _key() -> int:
 
 
 def _run(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call the kernels; their errors about arrays become errors of the caller's arguments."""
+    """Call the kernels; their errors about arrays become errors about the caller's arguments."""
     try:
         return operator(*args, **options, threads=kernel_threads())
     except (IndexError, ValueError) as error:
