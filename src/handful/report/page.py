@@ -66,7 +66,7 @@ def _read(file: Path) -> Finding:
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
-    """The page as text. ``title`` is the title of a page with several findings. A single finding has its own."""
+    """The page as text. ``title`` is the title of a page with several findings; a single finding has its own title."""
     charts: list[dict[str, Any]] = []
     sections = []
     for finding in findings:
@@ -124,7 +124,7 @@ def _template() -> Template:
 
 @cache
 def _vega() -> Markup:
-    """The script that draws charts in a browser. Its bundle takes seconds to make, so a file keeps it."""
+    """The script that draws charts in a browser. It takes seconds to bundle, so the bundle is cached in a file."""
     kept = home() / f"vega-{version('vl-convert-python')}.js"
     try:
         made = kept.read_text(encoding="utf-8")
