@@ -70,7 +70,7 @@ class Adjacency:
 
     @property
     def num_edges(self) -> int:
-        """The number of edges, including repeated ones."""
+        """The number of edges, including repeated edges."""
         return len(self.indices)
 
     @property
@@ -346,7 +346,7 @@ class Adjacency:
 
     @property
     def own_degree_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, the weighted in-degree of the targets alone; a missing self-loop counts with weight
+        """float32 ``(targets,)``, the weighted in-degree of only the targets; a missing self-loop counts with weight
         1."""
         return self.row_weight + self.loop
 
@@ -429,7 +429,7 @@ class KnownHop(Adjacency):
 
 
 def inverse(total: Tensor) -> Tensor:
-    """1/d, and 0 where d is not positive.
+    """1/d, and 0 if d is not positive.
 
     >>> inverse(torch.tensor([4.0, 0.0]))
     tensor([0.2500, 0.0000])
@@ -438,7 +438,7 @@ def inverse(total: Tensor) -> Tensor:
 
 
 def inverse_root(degree: Tensor) -> Tensor:
-    """d^(-1/2), and 0 where d is not positive.
+    """d^(-1/2), and 0 if d is not positive.
 
     >>> inverse_root(torch.tensor([4.0, 0.0]))
     tensor([0.5000, 0.0000])

@@ -84,7 +84,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
             ``num_classes``, ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see
             ``split_fields``).
         fold: the column to use, if masks are matrices.
-        fields: as for ``Graph``; they replace those of ``store``.
+        fields: as for ``Graph``; they replace the fields of ``store``.
 
     >>> from_mapping({"edge_index": [[0, 1], [1, 0]], "y": [0, 1]}, name="pair")
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
@@ -143,7 +143,7 @@ def from_pyg(
     **fields: Any,
 ) -> Graph:
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``edge_attr``, ``x``, ``y`` and the
-    split. Without an ``edge_attr``, ``edge_type`` becomes one of width 1.
+    split. If there is no ``edge_attr``, ``edge_type`` becomes an ``edge_attr`` of width 1.
 
     A ``Graph`` holds nothing else: any other attribute must be named in ``drop``. Lost: the order of the edges.
 
@@ -152,7 +152,7 @@ def from_pyg(
         fold: the column to use, if masks are matrices.
         split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
         drop: attributes of ``data`` to leave out.
-        fields: as for ``Graph``; they replace those of ``data``.
+        fields: as for ``Graph``; they replace the fields of ``data``.
 
     Raises:
         GraphError: there is an attribute that would be lost, such as ``pos``.
@@ -235,8 +235,8 @@ def to_pyg(graph: Graph) -> Data:
 def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: Any) -> Graph:
     """A graph from a square sparse matrix whose entry ``[u, v]`` is the edge from ``u`` to ``v``.
 
-    Every stored entry is an edge: repeated ones stay repeated, and a stored zero is an edge of weight 0. The values
-    become ``edge_weight`` unless all are 1 (or true). Nothing is lost.
+    Every stored entry is an edge: repeated entries are repeated edges, and a stored zero is an edge of weight 0. The
+    values become ``edge_weight`` unless all are 1 (or true). Nothing is lost.
 
     Args:
         matrix: real numbers or booleans ``(N, N)``.

@@ -58,8 +58,8 @@ class Experiment:
         options: the model's options; or pass them by name, as ``hidden=64``.
         sampler: the source of batches; a name selects the sampler's defaults.
         settings: how to train; or pass its fields by name, as ``epochs=10``.
-        seeds: one run for each. A seed determines the initial weights, the batches, the dropout and, for some data
-            sets, the split.
+        seeds: the seeds; each seed is one run. A seed determines the initial weights, the batches, the dropout and, for
+            some data sets, the split.
         device: the device for training; several names, separated by commas, share the model's layers.
 
     Raises:

@@ -57,9 +57,9 @@ class Graph:
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
-        x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
-        y: the labels, or ``None`` for topology alone. Classes are int64 ``(N,)``, -1 where unknown. Numbers to predict
-            are float32 ``(N,)``, or ``(N, K)`` for several, NaN where unknown. Several labels per node are float32
+        x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
+        y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Numbers to
+            predict are float32 ``(N,)``, or ``(N, K)`` for several, NaN if unknown. Several labels per node are float32
             ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` for a graph without a split.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
@@ -79,7 +79,7 @@ class Graph:
             rarer one when ``None``.
 
     Raises:
-        GraphError: an argument is wrong; the message says which and why.
+        GraphError: an argument is wrong; the message names the argument and the reason.
 
     >>> Graph(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 0]), x=torch.eye(3), y=torch.tensor([0, 1, 1]))
     Graph(graph: undirected, 3 nodes, 2 edges, 3 features, 2 classes)
@@ -141,7 +141,7 @@ class Graph:
 
     @property
     def num_features(self) -> int:
-        """F, or 0 for topology alone.
+        """F, or 0 for a graph without features.
 
         >>> Graph.from_edge_index([[0], [1]], x=torch.zeros(2, 7)).num_features
         7
@@ -417,7 +417,7 @@ class Graph:
         """How ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
 
         torch would move the graph's own storages there, and free memory that kernels still read. So the graph gets
-        copies in shared memory. The old memory is freed after its last view.
+        copies in shared memory. The old memory is freed when no view uses it any more.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]

@@ -335,7 +335,7 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 
 
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
-    """The labels of ``nodes``, as indices of ``classes`` by name; -1 or NaN for unknown ones."""
+    """The labels of ``nodes``, as indices of ``classes`` by name; -1 or NaN for unknown labels."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":

@@ -59,7 +59,7 @@ _WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """``value`` in the plain type of its option; or an error that says which values the option accepts.
+    """``value`` in the plain type of its option; or an error with the values that the option accepts.
 
     Args:
         name: the name of the option, for the message.
@@ -231,8 +231,8 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """The defaults of `handful train`, `plan`, `compare` and `parts`: enough epochs at this learning rate to compare
 samplers and values of m, in minutes."""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train`, if the user sets neither a sampler nor these settings: the best at equal seconds
-(docs/survey.md). The defaults of ``Settings`` are those of the paper."""
+"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. They are the best at equal
+seconds (docs/survey.md). The defaults of ``Settings`` are as in the paper."""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`: on about 20,000 nodes, it takes a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))

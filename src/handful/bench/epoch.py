@@ -1,8 +1,8 @@
-"""The time of a training epoch of PyG, of handful, and of its matrix products alone, by turns; on a CPU or a GPU.
+"""The time of a training epoch of PyG, of handful, and of only its matrix products, by turns; on a CPU or a GPU.
 
 All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
-dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
-each in its fastest layout on the device.
+dropout and Adam. The floor is the time of only the dense matrix products of handful's epoch, forward and backward, each
+in its fastest layout on the device.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
     Args:
         nodes, edges: the size of the synthetic graph. The number of directed edges is approximate.
         parts: the numbers of parts to measure.
-        rounds: the number of measurements of each; the median counts.
+        rounds: the number of measurements of each loader; the result is the median.
         seed: the seed of the graph and of the parts.
         say: called with the name of the current work.
     """

@@ -42,7 +42,7 @@ def bench_scale(
     Args:
         experiments: each has a synthetic graph; its first seed counts.
         memory: the budget in bytes.
-        rounds: the number of measurements of each way; the median counts.
+        rounds: the number of measurements with and without the budget; the result is the median.
         folder: the folder for the graphs until they are measured; ``None`` for the system's temporary folder.
         say: called with the name of the current work.
     """

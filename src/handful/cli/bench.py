@@ -16,7 +16,7 @@ GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch of handful, of PyG, and of its matrix products alone: seconds, ratios, shares of time.
+    """Time a training epoch of handful, of PyG, and of only its matrix products: seconds, ratios, shares of time.
 
     With --device cuda, the command also prints the GPU memory; the default graph is then synthetic with 12M edges.
     """

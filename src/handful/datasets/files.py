@@ -32,7 +32,7 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
             ranks read it.
         fold: the column of the masks, if they are matrices with one column per split.
         nodes: the node table, if ``path`` is an edge list.
-        fields: as for ``Graph``; they replace those of the file. For tables also ``schema``, ``progress``,
+        fields: as for ``Graph``; they replace the fields of the file. For tables also ``schema``, ``progress``,
             ``say`` and the options of ``import_tables``, which other formats ignore.
 
     Raises:

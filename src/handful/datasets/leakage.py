@@ -12,7 +12,7 @@ MOST_ROWS = 20_000
 BINS = 64
 """The number of bins of a numeric column, by quantiles; for classes, by quantiles within each frequent class."""
 CLASSES = 8
-"""The maximum number of classes with their own quantiles, the most frequent ones."""
+"""The maximum number of classes with their own quantiles; these are the most frequent classes."""
 NEARLY = 0.05
 """A column leaks if its mistakes are at most this share of the mistakes of the majority class, or of the mean."""
 LEAST_MISTAKES = 10
@@ -27,7 +27,7 @@ def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, f
 
     Args:
         schema: the schema of the table.
-        x: float32 ``(rows, width)``, its features.
+        x: float32 ``(rows, width)``, the features of the table.
         y: classes, -1 if unknown, or numbers, NaN if unknown; ``(rows,)``.
 
     >>> schema = Schema("id", None, (Column("age", "number"), Column("paid", "number")))

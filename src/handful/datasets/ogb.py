@@ -40,7 +40,7 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
 
 
 Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
-"""Edges (2, E), features, labels (N, labels) with NaN for unknown ones, and the number of nodes."""
+"""Edges (2, E), features, labels (N, labels) with NaN for unknown labels, and the number of nodes."""
 
 
 def _text(raw: Path) -> Arrays:

@@ -58,7 +58,7 @@ class Column:
 
     Args:
         name: the name of the column.
-        kind: see the module.
+        kind: one of the kinds in the docstring of this module.
         fill: the replacement of a missing value, one number per entry; empty if missing values are refused.
         indicator: whether another feature marks missing values.
         center, spread: a number is encoded as (x - center) / spread.

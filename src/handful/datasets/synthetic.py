@@ -130,7 +130,7 @@ def _starts(model: BlockModel) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of each place, and their other ends."""
+    """The pairs of nodes. A place is a position in ``member``; each place is the first end of some pairs."""
 
     model: BlockModel
     member: np.ndarray

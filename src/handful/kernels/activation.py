@@ -73,7 +73,7 @@ def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: 
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
-    """Dropout of ``x`` ``(N, F)`` alone."""
+    """Only dropout of ``x`` ``(N, F)``, without norm and ReLU."""
     return act(x, p, training, seed, relu=False) if training and p > 0.0 else x
 
 

@@ -122,7 +122,7 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
 
     Args:
         records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
-        base, rows: see above.
+        base, rows: the first row, and the number of rows.
         loops: whether a row keeps itself as a source.
         repeated: whether to keep repeated sources; if not, each is kept once.
     """

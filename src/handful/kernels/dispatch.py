@@ -112,8 +112,8 @@ class Fused(ABC):
 
     @abstractmethod
     def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
-        """The gradients of the inputs, at least those that are ``needed``, from the tensors that ``forward`` has
-        saved."""
+        """The gradients of the inputs, from the tensors that ``forward`` has saved. Gradients that are not ``needed``
+        may be ``None``."""
 
     def __call__(self, x: Tensor, *others: Tensor | None) -> Tensor:
         """The output, differentiable in the inputs, also twice."""

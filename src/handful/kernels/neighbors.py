@@ -23,7 +23,7 @@ NODE = (1 << TREE) - 1
 _FEW = 4_000
 """Below this many rows or edges, one thread is faster than two."""
 _SCAN = 48
-"""With at most this many picks, each pick is compared with the others. With more, one pass over the row picks."""
+"""With at most this many picks, each pick is compared with the others. Otherwise one pass over the row draws all."""
 
 
 class Known:
@@ -276,8 +276,8 @@ def pick(
         count: the maximum number of edges to take of each row.
         replace: whether to draw with replacement: then every row with an edge gives ``count`` edges.
         weight: the weight of every edge, for proportional probabilities; ``None`` for equal probabilities.
-        key: the random numbers of a row depend on this key and the name of the row.
-        names: int64, the name of every row; ``None`` for its index.
+        key: the key of the random numbers; the numbers of a row depend on this key and on the row's entry in ``names``.
+        names: int64, a number that identifies each row; ``None`` for the index of the row.
 
     Raises:
         ValueError: a weight is negative or not finite; or, with ``replace``, all weights of a row are 0.
@@ -347,7 +347,7 @@ class Neighborhood(NamedTuple):
     nodes: np.ndarray
     """int64, the graph's ids."""
     indptr: np.ndarray
-    """int64, the row pointers of all nodes except those that are new in the last hop."""
+    """int64, the row pointers of all nodes that are not new in the last hop."""
     indices: np.ndarray
     """int32, the source of each sampled edge."""
     edges: np.ndarray

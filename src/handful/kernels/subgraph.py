@@ -187,7 +187,7 @@ def _ones(word: Any) -> Any:
 def _bitmap(nodes: Any, n: int) -> Any:
     """A set of nodes with a fast rank of its members, in a fifth of a byte for each of ``n`` nodes.
 
-    For every word of 64 nodes: a bit per member, and the number of members in earlier words.
+    It has two numbers for every 64 nodes: a word with a bit per member, and the number of members before this word.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
@@ -269,7 +269,7 @@ def induced(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR that ``nodes`` (distinct) induce, numbered in their order, and, on request, the places of its edges.
 
-    Rows ascend if ``nodes`` do.
+    The sources of a row ascend if ``nodes`` ascend.
     """
     local = np.full(len(indptr) - 1, -1, np.int32)
     local[nodes] = np.arange(len(nodes), dtype=np.int32)

@@ -163,7 +163,7 @@ def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: 
     """Call ``function(*piece, *args)`` for every piece: the first on this thread, the others on the pool. Results are
     in order.
 
-    A piece is a range ``lo, hi``, followed by arguments for this call alone.
+    A piece is a range ``lo, hi``, followed by arguments for only this call.
 
     A thread of the pool runs all pieces itself: a thread that waits for its own pool could wait for ever.
     """

@@ -196,9 +196,7 @@ class Backbone(Stack):
 
     @property
     def whole_layers(self) -> int:
-        """With BatchNorm, the statistics depend on all nodes of a training batch; otherwise the receptive field has
-        ``depth`` hops.
-        """
+        """The number of layers with BatchNorm in training mode, whose statistics depend on all nodes of a batch."""
         return len(self.acts) if self.norm == "bn" and self.training else 0
 
     def too_small(self, batch: Batch) -> bool:

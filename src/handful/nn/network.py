@@ -46,9 +46,9 @@ class Network(nn.Module, ABC):
     takes_batch = True
     """The training loop calls this module with a ``Batch``, not with ``(x, edge_index)``."""
     sums_neighbors = True
-    """Whether its layers see other nodes only through weighted sums over edges, with any weights."""
+    """Whether its layers use other nodes only in weighted sums over edges, with any weights."""
     sees_all = False
-    """Whether its layers see all nodes of a batch, so that they must share one subgraph."""
+    """Whether every layer depends on all nodes of a batch, so that all layers must share one subgraph."""
     checkpoint_activations = False
     """Whether training keeps only the input of a layer, and runs the layer again in the backward pass."""
 
@@ -213,7 +213,7 @@ class Chunks:
         return make(0, 0) if out is None else out
 
     def map_rows(self, function: Callable[..., Tensor], *of: Tensor) -> Tensor:
-        """``function(*of)``, which acts on each row alone, by chunks of rows."""
+        """``function(*of)``, which acts on each row separately, by chunks of rows."""
 
         def make(lo: int, hi: int) -> Tensor:
             # All rows need no slice: its backward pass would copy the gradient.

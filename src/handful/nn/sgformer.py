@@ -93,7 +93,7 @@ class SGFormer(Network):
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
     [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
-    embedding. The architecture is that of the original code; the defaults are those of its commands.
+    embedding. Architecture and defaults come from the original code and its commands.
 
     Args:
         in_features, out_features: the number of features and of logits.
@@ -156,19 +156,19 @@ class SGFormer(Network):
 
     @classmethod
     def hops(cls, options: Mapping[str, Any]) -> int:
-        """The attention sees every node; the receptive field of the GCN has as many hops as layers."""
+        """The receptive field of the GCN, which has as many hops as layers; the attention depends on every node."""
         return int(options["gnn_layers"]) if options["use_graph"] else 0
 
     @property
     def whole_layers(self) -> int:
-        """Attention sees all nodes."""
+        """All layers, since attention depends on all nodes."""
         return self.depth
 
     def too_small(self, batch: Batch) -> bool:
         return self.norm == "bn" and self.graph is not None and batch.num_nodes < 2
 
     def blocks(self) -> list[list[nn.Module]]:
-        """The attention layers, then those of the GCN."""
+        """The attention layers, then the layers of the GCN."""
         blocks = self.attention.blocks() + ([] if self.graph is None else self.graph.blocks())
         blocks[-1].append(self.output)
         return blocks

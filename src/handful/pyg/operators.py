@@ -1,6 +1,6 @@
-"""The operators of pyg-lib (and those of torch-sparse that PyG's loaders call) in handful's kernels.
+"""The operators of pyg-lib, and the operators of torch-sparse that PyG's loaders call, on handful's kernels.
 
-Schemas, defaults, results and errors are those of pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
+Schemas, defaults, results and errors are as in pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
 supported": ``directed=False``, and walks with p or q other than 1. Random numbers come from torch's generator, so that
 ``torch.manual_seed`` determines them.
 """
@@ -119,7 +119,7 @@ def neighbor_sample(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
     """Sample around ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
 
-    See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are those of ``hetero_neighbor_sample``.
+    See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are as in ``hetero_neighbor_sample``.
     With ``directed=False``, the result has all edges between the sampled nodes, and no numbers of edges.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])

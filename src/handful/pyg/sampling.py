@@ -40,7 +40,8 @@ class Relation:
     def take(
         self, keys: np.ndarray, hop: int | None = None, key: int = 0, bound: int = NODE, threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Edges of these nodes: the index of the edge's node, the key of its other end, and its place in ``col``.
+        """Edges of these nodes, as three arrays: the index of the node in ``keys``, the key of the other end, and the
+        index of the edge in ``col``.
 
         Args:
             keys: the keys of the nodes.

@@ -35,8 +35,8 @@ SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden
 OURS = "rns-mean-field"
 """The method that the others are tested against."""
 LONGER, ONCE = 3, ("neighbor",)
-"""Most methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only these
-epochs once."""
+"""Most methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only the
+epochs of the comparison."""
 ALPHA = 0.05
 
 

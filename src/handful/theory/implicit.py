@@ -213,7 +213,7 @@ def implicit_terms(
 
 
 def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A model with random weights that depend on ``seed`` alone; the state of torch's generator does not change.
+    """A model with random weights that depend only on ``seed``; the state of torch's generator does not change.
 
     >>> one, other = (initial_model(lambda: nn.Linear(2, 1), seed=7) for _ in range(2))
     >>> torch.equal(one.weight, other.weight)

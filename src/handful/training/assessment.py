@@ -182,7 +182,7 @@ def assess(
     Args:
         model: a model with trained weights.
         graph: a graph with features, labels and a split.
-        threshold: the decision threshold of the positive class of two, such as ``run.threshold``.
+        threshold: for two classes, the decision threshold of the positive class, such as ``run.threshold``.
         sampler: the sampler of the training; see ``infer``.
         memory: a budget for the inference; see ``infer``.
 

@@ -65,7 +65,7 @@ class InMemory:
         return made_ahead(batches, loop.graph.device) if self.sends_to is None else deliver(batches, self.sends_to)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """The validation and test nodes, ascending, and the model's outputs for them; the settings choose the way."""
+        """The validation and test nodes, ascending, and their outputs: exact or sampled, by ``settings.evaluation``."""
         graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
         model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
         if how.evaluation == "exact":

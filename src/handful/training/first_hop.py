@@ -1,6 +1,6 @@
 """The precomputed first hop: the features X are constant, so the aggregation ÂX is computed once, before training.
 
-The first layer of GraphSAGE and GCN is then exact in every batch, with any sampler. A batch needs one hop less,
+The first layer of GraphSAGE and GCN is then exact in every batch, except with LADIES. A batch needs one hop less,
 and no step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. With mean-field neighbours
 (``handful.mean_field``) it has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the receptive field of its loss, even
 if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that a layer computes.

@@ -129,7 +129,7 @@ def _takes_data(model: nn.Module) -> bool:
 
 
 def _names_of_edges(model: nn.Module) -> list[str]:
-    """The arguments of ``forward`` for edges that its layers use."""
+    """The names of the edge arguments of ``forward`` (weights, features, types) that the model's layers use."""
     called, known = _plain(model), ("edge_weight", "edge_attr", "edge_type")
     # PyG's ready-made models take edge_weight and edge_attr, and have flags for the ones that their layers use.
     names = [name for name in known if name in _parameters(model) and getattr(called, f"supports_{name}", True)]
