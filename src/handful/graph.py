@@ -66,8 +66,8 @@ class Graph:
         edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
         undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
         num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
-        metric: the metric that is reported and chooses the best epoch; empty for the first of ``METRICS_OF`` for the
-            kind.
+        metric: the metric of reports and of the choice of the best epoch; empty for the default of the kind of labels,
+            the first in ``METRICS_OF``.
         class_names: the names of the classes (or labels).
         ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` if nodes have only numbers.
         kept: text ``(N, K)``, columns of a table that are given back with predictions, named by ``schema["kept"]``.

@@ -187,8 +187,8 @@ def tune(
 ) -> Answer:
     """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best with all seeds.
 
-    Several `handful tune` commands may share one --storage, even on several machines. If several commands share one,
-    all except one need --no-final. `optuna-dashboard` opens it.
+    Several `handful tune` commands may share one --storage, even on several machines. Then all commands except one need
+    --no-final. `optuna-dashboard` shows a storage.
     """
     from handful.cli.progress import Bar
     from handful.studies import study_folder

@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""A text column is not a category if it has more distinct values than this and more than half its rows."""
+"""A text column is not a category if its number of distinct values exceeds this number and half the number of rows."""
 SOME_NUMBERS = 20
 """A text column with more different numbers than this, and few other values, is read as numbers."""
 MOST_ENTRIES = 1 << 20
@@ -267,7 +267,7 @@ class Schema:
         return row
 
     def label_fields(self, rows: TableFile, say: Say) -> dict[str, Any]:
-        """The labels of a table by this schema, as fields of ``Graph``; labels that the schema lacks are unknown."""
+        """The labels of a table, encoded by this schema, as fields of ``Graph``; labels that it lacks are unknown."""
         none = not self.labels or (self.task == "classification" and not self.classes)
         if none or any(name not in rows.names for name in self.labels):
             return {}

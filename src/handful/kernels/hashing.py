@@ -99,7 +99,7 @@ def scale(p: float) -> float:
 
 @kernel
 def mix(key: int, counter: int) -> Any:
-    """64 random bits for this key and counter; they may be a key themselves."""
+    """64 random bits for this key and counter; the result can be the key of further draws."""
     return mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
 
 

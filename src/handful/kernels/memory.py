@@ -126,7 +126,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
     """A function like ``sent`` that sends tensors with the same start in memory only once, as in a trimmed sample.
 
-    Of such tensors, send the longest first, while all of them exist.
+    Send the longest of these tensors first, while all of them exist.
 
     >>> both, send = torch.arange(5), sender(torch.device("meta"))
     >>> long, short = send(both), send(both[:2])

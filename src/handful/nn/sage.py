@@ -50,7 +50,7 @@ class SAGEConv(Conv):
         return backend(adj.device) == "numba" and adj.own_rows is None and adj.in_memory and not self.self_loops
 
     def weights(self, skip: nn.Linear | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Wₙ, and the sums of Wₛ and b with the parameters of ``skip``."""
+        """Three tensors: Wₙ, Wₛ plus the weight of ``skip``, and b plus the bias of ``skip``."""
         neighbor, own, bias = self.neighbor.weight, self.own.weight, self.neighbor.bias
         return (neighbor, own, bias) if skip is None else (neighbor, own + skip.weight, bias + skip.bias)
 

@@ -233,7 +233,7 @@ _ONLY = (None, None, None)
 
 
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
-    """Raise an error if ``edge_index`` is not a list of edges between existing nodes of their types."""
+    """Raise an error if ``edge_index`` is not a list of edges, or if an end of an edge is not a node of its type."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {rows.dtype} {rows.shape}")
     for size, row in zip(sizes, rows, strict=True):

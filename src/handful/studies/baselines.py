@@ -167,7 +167,7 @@ class _Columns:
         return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
-        """``x`` with mean 0, divided by one number, so that the mean variance of the columns is 1."""
+        """``x``, shifted to mean 0 and divided by a common factor, so that the mean variance of the columns is 1."""
         some = x[self.fitted]
         return (x - some.mean(0)) / some.var(0).mean().sqrt().clamp_min(1e-6)
 

@@ -271,7 +271,7 @@ def gather(
 
 
 def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
-    """The batches, prefetched by a thread; on the CPU without prefetch, which would compete with training for cores."""
+    """The batches; for a GPU, a thread prefetches them. On the CPU, it would compete with training for cores."""
     return batches if device.type == "cpu" else ahead(batches)
 
 

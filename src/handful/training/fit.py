@@ -321,7 +321,7 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
 
 
 def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
-    """``sampler``, adapted to a model of class ``kind`` with a receptive field of ``depth`` hops, if known.
+    """``sampler``, adapted to a model of class ``kind``; ``depth`` is its receptive field in hops, if known.
 
     Raises:
         SamplerError: the sampler draws other nodes for each layer, but the model needs the same nodes in all layers, or
