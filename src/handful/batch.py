@@ -23,8 +23,8 @@ class Sample:
     Args:
         nodes: int64 ``(n,)``, the graph's ids of the input nodes.
         layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
-            targets of a layer are the sources of the next layer. They are also its own first sources, except for LADIES
-            (``Adjacency.own_rows``).
+            targets of a layer are the sources of the next layer. The targets are also the first sources of the layer,
+            except for LADIES (``Adjacency.own_rows``).
         targets: int64 ``(t,)``, the rows of the output in the loss; empty if there is no training node.
         target_weight: float ``(t,)``, the weights of the targets in the loss, a weighted sum; ``None`` for a plain
             mean.

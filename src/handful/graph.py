@@ -248,7 +248,7 @@ class Graph:
 
     @cached_property
     def checksum(self) -> str:
-        """A fingerprint of the topology, for caches that belong to it.
+        """A fingerprint of the topology, for caches that depend on the topology.
 
         >>> Graph.from_edge_index([[0, 1], [1, 0]]).checksum == Graph.from_edge_index([[1, 0], [0, 1]]).checksum
         True
@@ -515,7 +515,7 @@ class Graph:
         """This graph, if it has features, labels and the three masks.
 
         Raises:
-            GraphError: one of them is missing; the message names it.
+            GraphError: features, labels or a mask are missing; the message names them.
 
         >>> Graph.from_edge_index([[0], [1]], name="mine").require_training()
         Traceback (most recent call last):

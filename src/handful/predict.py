@@ -1,4 +1,4 @@
-"""Predictions of the models of a run, by the user's own ids, and files of them."""
+"""Predictions of the models of a run, by the user's own ids, and files with predictions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Prediction:
             several numbers, or empty for one number.
         values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, numbers)`` for a
             regression.
-        labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Others are float32, NaN if unknown:
+        labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Other labels are float32, NaN if unknown:
             ``(n,)`` for one number, ``(n, classes)`` for several numbers or labels.
         splits: text ``(n,)``: train, val, test, or empty.
         agree: float32 ``(n,)``, the share of the models that predict the same class as their mean; ``None`` for one

@@ -95,7 +95,7 @@ class OpenedRun:
     def decision(self) -> Decision:
         """The decision rule for the average of the seeds.
 
-        It comes from the assessment of the training, if there is one; otherwise from the mean threshold of the seeds
+        The rule comes from the assessment of the training, if any; otherwise from the mean threshold of the seeds
         and the class weights of their loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)

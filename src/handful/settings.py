@@ -24,7 +24,8 @@ MOST_HASHED = 4096
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
 GraphOn = Literal["auto", "device", "host"]
-"""The device of the graph during training. It changes no result, so it is not a setting; see ``handful.fit``."""
+"""The device of the graph during training. The device does not change the result, so it is not a setting; see
+``handful.fit``."""
 
 
 @dataclass(frozen=True)
@@ -231,8 +232,8 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """The defaults of `handful train`, `plan`, `compare` and `parts`: enough epochs at this learning rate to compare
 samplers and values of m, in minutes."""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. They are the best at equal
-seconds (docs/survey.md). The defaults of ``Settings`` are as in the paper."""
+"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. These defaults are the best
+at equal seconds (docs/survey.md). The defaults of ``Settings`` are as in the paper."""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`: on about 20,000 nodes, it takes a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))

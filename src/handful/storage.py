@@ -127,7 +127,7 @@ class Folder:
 
 @contextmanager
 def saving(path: str | Path) -> Iterator[Folder]:
-    """A graph folder to write in pieces. It appears at ``path`` only if the context ends without an error.
+    """A graph folder to write in pieces. The folder appears at ``path`` only if the context ends without an error.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as home:

@@ -124,10 +124,11 @@ def floor_epochs(
 ) -> dict[str, Callable[[], Any]]:
     """The dense products of an epoch, each in its fastest layout on ``device``, on separate buffers.
 
-    A layer has two products of one shape: one for the neighbours and one for the node itself. They can run one after
-    the other or as one product of twice the width, with each operand in row or column order. The fastest layout depends
-    on the device, so all are tried first. No training epoch can be faster than this. A CPU without bfloat16
-    instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is much slower.
+    A layer has two products of one shape: one for the neighbours and one for the node itself. The two products can run
+    one after the other or as one product of twice the width, with each operand in row or column order. The fastest
+    layout depends on the device, so all layouts are tried first. No training epoch can be faster than this. A CPU
+    without bfloat16 instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is
+    much slower.
     """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
@@ -185,7 +186,7 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) ->
 
 
 def profile(epoch: Callable[[], Any]) -> dict[str, float]:
-    """The share of an epoch's time that each of ``PIECES`` takes in the main thread; the rest is ``other``."""
+    """The share of an epoch's time that each of ``PIECES`` takes in the main thread; ``other`` is the remainder."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler writes to stderr
     from torch import profiler
 

@@ -1,7 +1,7 @@
 """Measurements by turns: every work runs once per round; ratios are taken within a round, and medians over the rounds.
 
-Other programs on the machine slow the work that is running. They slow all works of a round by about the same factor. So
-the ratio of two works is taken in every round, and the median of the ratios counts.
+Other programs on the machine slow all works of a round by about the same factor. So the ratio of two works is taken in
+every round, and the result is the median of the ratios.
 """
 
 from __future__ import annotations

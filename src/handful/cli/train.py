@@ -27,7 +27,7 @@ OWN = {
     "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
     "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Place of the graph: device, host, auto (default)."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
-    "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for `handful predict`.", "--refit"),
+    "refit": p.option(bool, p.TRAINING, "After the evaluation, train again on all labels.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also log to tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also print a checksum of all batches, to compare runs.", "--checksums"),

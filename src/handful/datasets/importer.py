@@ -97,7 +97,7 @@ def import_tables(
             ``None`` draws no split. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on
             the next quarter and tests on the last quarter, even if the table has a split. The column is then not a
             feature, unless ``features`` has it.
-        schema: the schema of another graph, to encode these tables in the same way. It then replaces all ``options``
+        schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
             except ``unknown`` and ``strict``.
         progress: called with the number of edges of each block that was read.
         say: called with notes that are not errors, such as unused columns; a warning by default.
@@ -218,8 +218,8 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the tables of ``import_tables``. Its fields are the arguments of that function; ``time`` is the column of a
-    split by time."""
+    """Reads the tables of ``import_tables``. The fields are the arguments of ``import_tables``; ``time`` is the column
+    of a split by time."""
 
     how: TableOptions
     time: str | None
@@ -259,7 +259,7 @@ class _Reader:
     # -- nodes --------------------------------------------------------------------------------------------------
 
     def _nodes(self, source: TableFile, roles: Edges) -> tuple[Any, dict[str, Any], Schema]:
-        """The ids of a node table, its fields of ``Graph``, and its schema: the given one, or a fitted one."""
+        """The ids of a node table, its fields of ``Graph``, and its schema, which is given or fitted."""
         problems, how, say = Problems(), self.how, self.say
         names: list[str] = []
         if self.schema is None:

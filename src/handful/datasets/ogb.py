@@ -4,8 +4,8 @@ undirected.
 The files have OGB's raw layout: ``raw/edge.csv.gz``, ``raw/node-feat.csv.gz``, ``raw/node-label.csv.gz`` and the
 counts, or ``raw/data.npz`` with ``raw/node-label.npz``; and ``split/<scheme>/{train,valid,test}.csv.gz``. An archive,
 or a folder that the ``ogb`` package unpacked (``ogbn_arxiv``), is used if it is in the home folder of the data sets.
-Papers100M needs memory for its features, 57 GB. A node of proteins has 112 labels and no features: its features are the
-mean of the features of its edges, as in the examples of OGB, PyG and DGL.
+Papers100M needs memory for its features, 57 GB. Nodes of proteins have 112 labels and no features of their own: a node
+gets the mean of the features of its edges, as in the examples of OGB, PyG and DGL.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set, or a family of them (``scheme:rest``), and its properties that are known before it is loaded.
+    """A data set or a family of data sets (``scheme:rest``), and its properties that are known before loading.
 
     >>> def load_ring(query: Query) -> Graph:
     ...     return Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], name=query.name)

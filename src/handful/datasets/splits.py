@@ -31,7 +31,7 @@ NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
 def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
-    """The number of nodes of each mask: the rounded shares of ``count``; if they sum to 1, test gets the rest.
+    """The number of nodes of each mask: the rounded shares of ``count``; if shares sum to 1, test gets all other nodes.
 
     >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
     ((6, 3, 2), (1, 1, 1))
@@ -51,7 +51,7 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
         num_nodes: N.
         shares: the shares of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
-        among: boolean ``(N,)``, the nodes to split; all of them when ``None``.
+        among: boolean ``(N,)``, the nodes to split; ``None`` for all nodes.
 
     Returns:
         ``train_mask``, ``val_mask`` and ``test_mask``, boolean ``(N,)``.

@@ -62,7 +62,7 @@ class BlockModel:
     train: float = 0.5
     val: float = 0.25
     test: float | None = None
-    """The share of test nodes; by default the rest."""
+    """The share of test nodes; by default all remaining nodes."""
     seed: Annotated[int, Range(0, 2**62)] = 0
 
     def __post_init__(self) -> None:
@@ -229,8 +229,8 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
     Args:
         model: a block model of any size that fits on the disk.
         path: as for ``handful.storage.save``.
-        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. It needs 8 bytes per node and
-            ``LEAST`` bytes of working memory.
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. The minimum is 8 bytes per node
+            plus ``LEAST`` bytes of working memory.
 
     Raises:
         HandfulError: the memory or the free space of the disk is not enough.

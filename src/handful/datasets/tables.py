@@ -100,7 +100,7 @@ class TableFile:
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
         """Read the first lines. A CSV file has no header if its first row has only numbers. Lines at the top
         that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` is the
-        encoding of its text. Errors of a table in memory call it ``name``."""
+        encoding of its text. For a table in memory, error messages use ``name``."""
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
             return cls(Path(name), tuple(table.column_names), table=table)
@@ -138,7 +138,7 @@ class TableFile:
 
     @property
     def named(self) -> list[str]:
-        """The columns that have a name in the header: pandas writes its index without one."""
+        """The columns that have a name in the header: pandas writes its index as a column without a name."""
         return [name for name in self.names if not name.startswith(UNNAMED)]
 
     def has(self, name: str) -> str:
@@ -363,7 +363,7 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add the message ``words`` for each row where ``wrong`` is true; ``{}`` in it becomes the value of the row.
+        """Add the message ``words`` for each row where ``wrong`` is true; the value of the row replaces ``{}``.
 
         ``row`` is the number of the first row.
         """

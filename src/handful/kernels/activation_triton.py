@@ -209,7 +209,7 @@ def _part(x: Tensor) -> dict[str, Any]:
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """A tile of whole rows. It has fewer rows if rows are wider."""
+    """A tile of whole rows; the number of rows is smaller for wider rows."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 

@@ -114,9 +114,9 @@ def release() -> None:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """``tensor`` on ``device``. It goes to a GPU from pinned memory, and the host does not wait for the copy.
+    """``tensor`` on ``device``. For a GPU, the copy is from pinned memory, and the host does not wait for the copy.
 
-    The copy belongs to the current stream. torch keeps the pinned memory until it is done.
+    The copy belongs to the current stream. torch keeps the pinned memory until the copy is done.
     """
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)

@@ -187,7 +187,8 @@ def _ones(word: Any) -> Any:
 def _bitmap(nodes: Any, n: int) -> Any:
     """A set of nodes with a fast rank of its members, in a fifth of a byte for each of ``n`` nodes.
 
-    It has two numbers for every 64 nodes: a word with a bit per member, and the number of members before this word.
+    The set has two numbers for every 64 nodes: a word with a bit per member, and the number of members in earlier
+    words.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):

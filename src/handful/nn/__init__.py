@@ -1,4 +1,4 @@
-"""The models, one file each, and a register of them by name."""
+"""The models, one file each, and a register of the models by name."""
 
 from __future__ import annotations
 

@@ -124,8 +124,8 @@ class Backbone(Stack):
     """A stack of ``layers`` convolutions.
 
     A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection, the last
-    convolution gives the logits. With one, norm, ReLU and dropout follow every convolution, and a Linear gives the
-    logits. An input projection is a Linear and dropout before the first layer.
+    convolution gives the logits. With an output projection, norm, ReLU and dropout follow every convolution, and a
+    Linear gives the logits. An input projection is a Linear and dropout before the first layer.
 
     The paper uses the architectures of tunedGNN (Luo et al., 2024). tunedGNN also drops features (``input_dropout``),
     uses two logits for two classes (``two_logits``), and adds a self-loop to every node, as GCN and GAT always do.

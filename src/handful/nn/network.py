@@ -40,7 +40,8 @@ class Network(nn.Module, ABC):
     Args:
         in_features: the number of features.
         out_features: the number of logits.
-        options: all other arguments, as for ``make_model``. They are kept, so that a saved model can be made again.
+        options: all other arguments, as for ``make_model``. The model keeps its options, so that a saved model can be
+            made again.
     """
 
     takes_batch = True
@@ -109,7 +110,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def blocks(self) -> list[list[nn.Module]]:
-        """The modules of each layer, in the order in which layers run; every module is in one of them."""
+        """The modules of each layer, in the order in which layers run; every module belongs to a layer."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:

@@ -34,9 +34,10 @@ _undo: list[Any] = []
 def enable(quiet: bool = False) -> None:
     """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
 
-    It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
+    The call registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
     ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call them. All other
-    functions of pyg-lib and torch-sparse stay missing. It prints one line. If pyg-lib is installed, it does nothing.
+    functions of pyg-lib and torch-sparse stay missing. The call prints one line. It does nothing if pyg-lib is
+    installed.
 
     Args:
         quiet: whether to print nothing.

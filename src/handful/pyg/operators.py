@@ -330,8 +330,8 @@ _Placeholder: Any = torch_geometric.typing.SparseTensor
 class SparseTensor(_Placeholder):  # type: ignore[misc]
     """The part of torch-sparse's matrix that PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
 
-    Its entries are in order of row and then of column. It is a subclass of PyG's placeholder, so that PyG accepts it,
-    and raises the same errors for other methods.
+    The entries are sorted by row and then by column. The class is a subclass of PyG's placeholder, so that PyG accepts
+    it; other methods raise the errors of the placeholder.
 
     Args:
         row, col, value: the row, column and value of every entry.

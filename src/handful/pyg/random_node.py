@@ -29,8 +29,8 @@ class RandomNodeLoader(DataLoader[Any]):
     Args:
         data: a ``Data`` or ``HeteroData``; the nodes of all types of a ``HeteroData`` are split together.
         num_parts: the number of parts, m; each has ⌈N/m⌉ nodes, and the last may have fewer.
-        return_ids: whether every batch gets ``n_id`` and ``e_id``, the ids of its nodes and edges. Attributes of
-            ``data`` with these names are kept.
+        return_ids: whether every batch gets ``n_id`` and ``e_id``, the ids of its nodes and edges. If ``data`` has
+            attributes with these names, they are kept.
         options: options of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
 
     The batches are those of ``torch_geometric.loader.RandomNodeLoader`` with the same options and generator: nodes in
@@ -89,7 +89,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _parts(self) -> tuple[list[Tensor], bool]:
         """The nodes of each part, and whether the parts are disjoint.
 
-        They have the indices of torch's samplers, drawn at once instead of one by one.
+        The parts have the indices of torch's samplers, drawn at once instead of one by one.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n

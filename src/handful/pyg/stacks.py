@@ -43,9 +43,9 @@ Step = tuple[str, Any]
 def accelerate(model: nn.Module) -> Backbone:
     """The same model with handful's layers and a copy of the weights; the outputs are equal up to rounding.
 
-    It accepts the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x, edge_index)``
-    is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU → dropout → … →
-    convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module (``bias=False``,
+    The function accepts the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x,
+    edge_index)`` is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU →
+    dropout → … → convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module (``bias=False``,
     ``root_weight=False``) are zeros that are not trained. On a graph with edge weights, ``SAGE`` computes a weighted
     mean.
 

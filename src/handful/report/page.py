@@ -1,4 +1,4 @@
-"""The page: one HTML file for findings. It needs no network, has a light and a dark style, and fits phones and
+"""The page: one HTML file for findings. The page needs no network, has a light and a dark style, and fits phones and
 print.
 """
 
@@ -124,7 +124,7 @@ def _template() -> Template:
 
 @cache
 def _vega() -> Markup:
-    """The script that draws charts in a browser. It takes seconds to bundle, so the bundle is cached in a file."""
+    """The script that draws charts in a browser. To bundle the script takes seconds, so a file caches the bundle."""
     kept = home() / f"vega-{version('vl-convert-python')}.js"
     try:
         made = kept.read_text(encoding="utf-8")

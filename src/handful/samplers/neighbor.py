@@ -33,11 +33,11 @@ class Neighbors(Sampler):
     would change the result.
 
     Args:
-        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. A model may have more layers
-            than there are hops. Its first layers then run on the whole sample.
+        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. If a model has more layers
+            than there are hops, its first layers run on the whole sample.
         batch_size: the number of seeds per step.
-        trimmed: whether to omit nodes outside the receptive field of the seeds even with BatchNorm. Its statistics then
-            cover only the nodes that a layer must compute. This is faster, and changes the model.
+        trimmed: whether to omit nodes outside the receptive field of the seeds even with BatchNorm. The statistics of
+            BatchNorm then cover only the nodes that a layer must compute. Trimming is faster, and changes the model.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

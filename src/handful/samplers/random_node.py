@@ -32,7 +32,7 @@ class RandomNodes(Sampler):
     induced subgraph G[B_k] with the mean loss over B_k ∩ V_train.
 
     Args:
-        parts: m, the number of blocks. Their sizes differ by at most one node, and every node is in one block.
+        parts: m, the number of blocks. The sizes of blocks differ by at most one node, and every node is in one block.
         drop_last: whether blocks have exactly ⌊n/m⌋ nodes, as in the paper; an epoch omits up to m - 1 random nodes.
         stratify: whether every block has the same share of the training nodes of each class.
         fraction: the share of the nodes that every step draws independently, instead of blocks; an epoch has

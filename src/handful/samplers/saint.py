@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The maximum number of visits per step: a step keeps all of them in arrays."""
+"""The maximum number of visits per step: a step keeps all visits in arrays."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 

@@ -65,7 +65,7 @@ def shuffle_epoch(
 ) -> Iterator[Batch]:
     """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
 
-    They equal the batches of ``training_sample``, ``trim`` and ``make_batch`` for every part.
+    The batches equal the results of ``training_sample``, ``trim`` and ``make_batch`` for every part.
 
     Args:
         graph: a graph on the CPU; the arrays of a large graph are memory-mapped.

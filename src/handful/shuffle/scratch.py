@@ -38,8 +38,8 @@ class Scratch:
     """For each name and part, an array in pieces: ``append`` the pieces, then ``take`` them once, in order.
 
     Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which are needed last, go to a
-    file. There is one file for each name. It has no entry in its folder, so nothing remains if the process is killed.
-    Its space is released after the last piece is taken.
+    file. There is one file for each name. A file has no entry in its folder, so nothing remains if the process is
+    killed. The space of a file is released after its last piece is taken.
 
     Args:
         folder: the folder of the files; ``None`` for the system's folder for temporary files (``$TMPDIR``).

@@ -1,8 +1,9 @@
 """A graph in shards: every rank opens only the rows of its own nodes.
 
-A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. It has the rows of
-consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header has
-the first node of every shard, and the identity of the whole graph, so that shards of two graphs never train together.
+A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. A shard has the rows
+of consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. The header
+has the first node of every shard, and the identity of the whole graph, so that shards of two graphs never train
+together.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
     Args:
         graph: a graph with features, labels and a split.
         path: a new folder.
-        shards: the number of ranks that will train on it.
+        shards: the number of shards, and of ranks that will train on them.
 
     Raises:
         GraphError: there are fewer nodes than shards, or features, labels or a split are missing.

@@ -1,6 +1,6 @@
 """Baselines without a GNN: the majority class, label propagation, models of scikit-learn with and without neighbours.
 
-They have the training nodes and the metric of the GNN. The inputs of a node never include its own label.
+Baselines have the training nodes and the metric of the GNN. The inputs of a node never include its own label.
 """
 
 from __future__ import annotations

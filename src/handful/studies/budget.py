@@ -1,8 +1,8 @@
 """Requests for studies, the amount of training per budget, and the experiments of studies.
 
 ``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small model, few
-epochs, and one learning rate and dropout for all. They make the comparison of a study, but cannot reach the paper's
-accuracies.
+epochs, and one learning rate and dropout for all. These two budgets make the comparison of a study, but cannot reach
+the paper's accuracies.
 """
 
 from __future__ import annotations

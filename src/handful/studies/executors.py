@@ -85,7 +85,7 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
 
 @dataclass
 class Local:
-    """Processes of this machine, ``workers`` at a time. They share its threads."""
+    """Processes of this machine, ``workers`` at a time, which share the threads of the machine."""
 
     workers: int = 1
 

@@ -36,7 +36,7 @@ REGIMES: dict[str, tuple[Update, float, float]] = {
 def run(request: Request) -> Finding:
     """An explicit penalty α/4·R(w) with one step per epoch, against one step per part.
 
-    All regimes use RNS batches and SGD without momentum and dropout. They differ only in their updates.
+    All regimes use RNS batches and SGD without momentum and dropout. The regimes differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
     base = Experiment(request.graph or "debian", sampler=RandomNodes(PARTS), optimizer="sgd", epochs=epochs)

@@ -1,7 +1,7 @@
 """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
-in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records give two results: the
+in one). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two results: the
 metric after equal epochs, and the metric after the seconds that the slowest method needs for these epochs. With
 ``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are left
 out, and the finding names them.
@@ -101,7 +101,7 @@ def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment
 def run(request: Request) -> Finding:
     """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
-    The survey uses all available graphs, or only ``graph``. It has five seeds by default.
+    The survey uses all available graphs, or only ``graph``. By default there are five seeds.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)

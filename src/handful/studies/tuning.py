@@ -171,8 +171,8 @@ def search(
 ) -> Best:
     """Run trials until the study in ``storage`` (a URL) has ``trials`` trials, and return the best one.
 
-    A trial is a job of ``executor``. Its folder, in ``out`` or in a temporary folder, exists only while it runs. Only
-    this process uses the storage, so that other machines need no access to it.
+    A trial is a job of ``executor``. The folder of a trial, in ``out`` or in a temporary folder, exists only during the
+    trial. Only this process uses the storage, so that other machines need no access to the storage.
     """
     optuna, states = _optuna(), _optuna().trial.TrialState
     seed = experiment.seeds[0]

@@ -78,9 +78,9 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
         unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
 
     The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of
-    edges between two classes. It is 1 if all edges are inside classes, −1 if no edge is inside a class, and about 0 if
-    labels and edges are independent. GraphLand, and some rows of the paper's table, use the unbiased homophily. The
-    result is NaN without edges, or with one class.
+    edges between two classes. This homophily is 1 if all edges are inside classes, −1 if no edge is inside a class, and
+    about 0 if labels and edges are independent. GraphLand, and some rows of the paper's table, use the unbiased
+    homophily. The result is NaN without edges, or with one class.
 
     Args:
         indptr, indices: the CSR of both directions of every edge.

@@ -53,8 +53,8 @@ class Callback:
 
 
 class Checksums(Callback):
-    """One checksum per seed, in ``found``, of all batches that made a step. It does not depend on the number of ranks,
-    shards and threads.
+    """One checksum per seed, in ``found``, of all batches that made a step. The checksum does not depend on the number
+    of ranks, shards and threads.
 
     After a resume it covers only the new epochs. All ranks need this callback.
 

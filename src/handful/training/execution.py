@@ -245,7 +245,7 @@ def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[B
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
     """A function that trims a sample to the receptive field of its loss; the identity if it must not be trimmed.
 
-    It trims if ``trimmed`` is true and ``model`` is a ``Network``. With ``known``, ``known.trims`` decides.
+    The function trims if ``trimmed`` is true and ``model`` is a ``Network``. With ``known``, ``known.trims`` decides.
     """
     if known is not None:
         return known.cut

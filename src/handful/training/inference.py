@@ -92,7 +92,7 @@ def outputs_of(
         memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. Outputs of layers then go to
             files, and are read by blocks. The result is the same up to rounding, and is mapped from a file.
         scratch: the folder for these files; ``None`` for a temporary folder. A job with the same weights and graph
-            continues from these files. They stay until ``handful.training.streamed.forget``.
+            continues from these files. The files stay until ``handful.training.streamed.forget``.
         progress: called with the number of a pass over the nodes, the number of finished rows, and of all rows.
 
     Raises:

@@ -119,7 +119,7 @@ def check_links(sampler: Sampler, settings: Settings, memory: int | str | None) 
 
 
 def split_links(graph: Graph, val: float = 0.05, test: float = 0.1, seed: int = 42) -> Links:
-    """Hold out edges of ``graph`` for validation and test, with as many pairs of nodes without an edge.
+    """Hold out edges of ``graph`` for validation and test, and draw the same number of pairs without an edge.
 
     Both directions and all copies of an edge are held out together. Loops stay in the graph. Pairs without an edge are
     distinct, and uniform over all such pairs of the full graph.

@@ -54,7 +54,7 @@ FEWEST_ROWS = 256
 class Blocked(Adjacency):
     """An adjacency whose products read the rows of the sources by blocks, for example from a memory-mapped file.
 
-    A sum adds the sources in ascending order, one after another. It equals the sum of ``Adjacency`` up to rounding.
+    A sum adds the sources in ascending order, one after another, and equals the sum of ``Adjacency`` up to rounding.
 
     Args:
         dtype: the type of the model's parameters and of the products; the file may have another type.
