@@ -91,7 +91,7 @@ class Folder:
 
     Args:
         path: the folder of the files during writing; the writer may put scratch files there and must remove them.
-        fields: the fields of ``Graph`` that are not arrays; at the end, all of ``FIELDS``.
+        fields: the fields of ``Graph`` that are not arrays. When writing ends, all names of ``FIELDS`` must be set.
         arrays: the entry in the header of each complete array.
     """
 

@@ -40,7 +40,7 @@ def bench_scale(
     """Make each graph on disk, and train epochs on it with and without the budget, by turns.
 
     Args:
-        experiments: each has a synthetic graph; its first seed counts.
+        experiments: experiments with synthetic graphs; only the first seed of each is used.
         memory: the budget in bytes.
         rounds: the number of measurements with and without the budget; the result is the median.
         folder: the folder for the graphs until they are measured; ``None`` for the system's temporary folder.

@@ -207,9 +207,7 @@ OPTIONS = {
     "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run per seed.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
     "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
-    "memory": option(
-        str, EXECUTION, "Memory budget, such as 8GiB; other data are on disk. Default: none.", check=_size
-    ),
+    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB, with data on disk. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
     "jobs": option(int, EXECUTION, "Parallel runs, such as 4; their times are less exact. Default: 1.", min=1),
     "executor": choice("executor", ("local", "ray"), EXECUTION, "Executor of runs: local or ray. Default: local."),
@@ -380,7 +378,7 @@ def command(
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """A shared option as a parameter; its help has the ``usual`` default, if there is one."""
+    """A shared option as a parameter; the help of the option includes the ``usual`` default, if any."""
     if option.help and usual is not None:
         option = copy(option)
         option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."

@@ -42,7 +42,7 @@ class EdgeSort:
     """Sorts a stream of edges by rows.
 
     Args:
-        folder: the folder for scratch files, of 8 bytes per edge with int32 ids; they are removed at the end.
+        folder: the folder for scratch files, which take 8 bytes per edge with int32 ids and are removed at the end.
         num_nodes: N.
         room: the memory that may be used, in bytes.
         both: whether to add the reverse of every edge.

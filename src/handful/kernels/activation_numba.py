@@ -1,5 +1,5 @@
-"""The loops of ``activation`` in numba, for the CPU. Rows are summed in blocks of a fixed size, and then the blocks, so
-that the sums do not depend on the number of threads."""
+"""The loops of ``activation`` in numba, for the CPU. Rows are summed in blocks of a fixed size, and then the sums of
+the blocks are added, so that the result does not depend on the number of threads."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ def heads(
     keys: np.ndarray, first: np.ndarray, edges: np.ndarray, col: np.ndarray, bound: int,
     limit: np.ndarray | None = None, time: np.ndarray | None = None, of_nodes: bool = False, threads: int = 1,
 ) -> np.ndarray:  # fmt: skip
-    """The keys of the nodes at the other end of picked edges, each in the tree of its row.
+    """The keys of the nodes at the other end of picked edges; a key has the tree number of the edge's row.
 
     Args:
         keys, first, edges: the rows, and the result of ``pick``.

@@ -52,8 +52,8 @@ def _keep(
     lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, part: Any, m: int, values: Any,
     kept: Any, kept_value: Any, count: Any,
 ) -> None:  # fmt: skip
-    """Pack the kept edges of rows lo to hi, starting at the place of their first edge, and count the rows and edges of
-    every part.
+    """Write the kept edges of rows ``lo`` to ``hi`` one after another, from the index of their first edge on, and count
+    the rows and edges of every part.
 
     Places and ids are unsigned: numba then omits the test for negative numbers, which halves the time per edge.
     """

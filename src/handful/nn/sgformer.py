@@ -24,7 +24,7 @@ Sums = tuple[Tensor, Tensor, Tensor, Tensor]
 class GlobalAttention(nn.Module):
     """(Q̂ (K̂ᵀ V) + N V) / (Q̂ (K̂ᵀ 1) + N), Q̂ = Q / ‖Q‖_F and K̂ = K / ‖K‖_F over all N nodes and heads.
 
-    Every head has the full width, and their mean is the output. Without ``use_weight``, V is the input itself.
+    Every head has the full width, and the output is the mean of the heads. Without ``use_weight``, V is the input.
     """
 
     def __init__(self, features: int, heads: int, use_weight: bool) -> None:

@@ -124,8 +124,8 @@ def part_structure(
         indptr, indices: the CSR of the edges.
         rng: the generator for the sources.
         y: ``(N,)``, labels, for the homophily.
-        sources: the number of searches from random nodes. With at least the number of nodes, every node is a source,
-            and distances are exact.
+        sources: the number of searches from random nodes. If this is at least the number of nodes, every node is a
+            source, and distances are exact.
         sweeps: the number of searches in the largest component.
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)

@@ -66,8 +66,8 @@ def pair_scores(outputs: Tensor) -> Tensor:
 
 
 def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
-    """Mean and standard deviation over the training nodes of each number to predict, which are the unit of the model's
-    output; ``None`` for other tasks.
+    """Mean and standard deviation of each number to predict, over the training nodes; ``None`` for other tasks. The
+    model's output is in this unit.
 
     >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
     >>> units_of(graph)
